@@ -22,24 +22,19 @@ struct vp_views {
     uint64_t memory; /* bytes that may be taken */
 };
 
-static int too_large(const struct vp_views *v, struct vp_err *err)
+/* Of all sinograms of a pipe, as they are kept. */
+static uint64_t held_bytes(const struct vp_views *v)
 {
-    const uint64_t need = (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float);
-    vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
-            vp_reader_name(v->reader), vp_bytes_text(v->memory).text,
-            v->nv > 0 ? vp_bytes_text(need).text : "more");
-    return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
+    size_t bytes;
+    return vp_mul_size(&bytes, vp_page_bytes(vp_reader_stack(v->reader)), (size_t)v->nv) ? bytes : UINT64_MAX;
 }
 
-/* How many sinograms of a pipe fit; 0 with an error if they are too few. */
-static uint64_t most_held(const struct vp_views *v, struct vp_err *err)
+static int too_large(const struct vp_views *v, struct vp_err *err)
 {
-    const size_t stored = vp_type_size(vp_reader_stack(v->reader)->type);
-    const size_t one = stored > sizeof(float) ? stored : sizeof(float);
-    size_t sinogram;
-    const bool fits = vp_mul_size(&sinogram, (size_t)v->nu * one, (size_t)v->count) && sinogram <= PTRDIFF_MAX;
-    const uint64_t most = fits ? v->memory / sinogram : 0;
-    return most && (v->nv < 0 || (uint64_t)v->nv <= most) ? most : (too_large(v, err), 0);
+    vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
+            vp_reader_name(v->reader), vp_bytes_text(v->memory).text,
+            v->nv > 0 ? vp_bytes_text(held_bytes(v)).text : "more");
+    return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
 }
 
 /* Sinograms of a pipe are kept. */
@@ -47,10 +42,7 @@ static int hold(struct vp_views *v, struct vp_err *err)
 {
     if (!v->sinograms || vp_reader_seekable(v->reader))
         return 0;
-    const uint64_t most = most_held(v, err);
-    const size_t page = vp_page_bytes(vp_reader_stack(v->reader));
-    const uint64_t bytes = most < UINT64_MAX / page ? most * page : UINT64_MAX;
-    const int rc = most ? vp_reader_keep(v->reader, bytes, NULL, err) : -1;
+    const int rc = vp_reader_keep(v->reader, v->memory, NULL, err);
     if (rc)
         return rc > 0 ? too_large(v, err) : -1;
     v->nv = vp_reader_stack(v->reader)->pages;
@@ -72,7 +64,8 @@ int vp_views_open(struct vp_views **out, struct vp_reader *reader, bool sinogram
     v->count = sinograms ? s->ny : s->pages;
     v->memory = memory ? memory : UINT64_MAX;
     /* how many there are must be known now, what is in them later: a plan reads no samples */
-    if (sinograms && !vp_reader_seekable(reader) && (v->nv < 0 ? hold(v, err) : !most_held(v, err))) {
+    if (sinograms && !vp_reader_seekable(reader) &&
+        (v->nv < 0 ? hold(v, err) : held_bytes(v) > v->memory && too_large(v, err))) {
         vp_views_close(v);
         return -1;
     }
@@ -108,7 +101,7 @@ uint64_t vp_views_bytes(const struct vp_views *v)
         return 0;
     const int64_t one = v->nu * v->nv, block = block_samples(v);
     if (v->held || !vp_reader_seekable(v->reader))
-        return (uint64_t)one * (uint64_t)v->count * sizeof(float);
+        return held_bytes(v);
     return (uint64_t)vp_min64(one > block ? one : block, one * v->count) * sizeof(float);
 }
 
