@@ -170,6 +170,7 @@ $(foreach i,$(WITHFFTW:%=bin/%) $(if $(filter 1,$(FFTW)),$(WITHFFTW:%=bundle/%))
 $(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
+$(OBJ)/unit/opt_test: $(OBJ)/docs/check.o
 $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter-out $(OBJ)/fftw/%,$(filter %.o,$^)) $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)

@@ -11,6 +11,9 @@ void vp_docs_fish(const struct vp_help *d, FILE *out);
 /* A shell script. */
 void vp_docs_examples(const struct vp_help *d, FILE *out);
 
+/* Find mistakes in a table: duplicate names or letters, missing help, bad defaults. NULL, or what is wrong. */
+const char *vp_docs_check(const struct vp_opt *table, void *params);
+
 /* In the place of vp_main() in every program that is linked into the generator: writes the program's files. */
 int vp_docs_program(const struct vp_tool *tool, int argc, char **argv);
 

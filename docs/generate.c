@@ -38,7 +38,7 @@ static const char *check(const struct vp_help *d, struct vp_err *err)
     };
     char *params = calloc(1, after + d->tool->params_size);
     const char *wrong = !params ? "out of memory"
-                      : vp_opt_defaults(table, params, err) ? err->msg : vp_opt_check(table, params);
+                      : vp_opt_defaults(table, params, err) ? err->msg : vp_docs_check(table, params);
     free(params);
     return wrong;
 }

@@ -475,6 +475,7 @@ keeps() {
     img-cat --compress deflate rows.tif -o packed.tif
     mkdir many
     for i in 0 1 2 3 4 5; do img-cat --pages $((i % 4)) --compress deflate rows.tif -o many/$i.tif; done
+    img-cat --compress deflate plain.tif -o strips.tif     # some rows are a strip
     keeps img-cmp plain.tif plain.tif
     keeps img-cmp --mask rows.tif packed.tif rows.tif
     keeps img-cat plain.tif -o out.tif
@@ -485,6 +486,7 @@ keeps() {
     keeps sh -c 'cat noise.raw | img-convert --raw-in $raw --type u32 - -o out.tif "$@"' sh
     keeps img-convert --type u32 --compress zstd plain.tif -o out.tif
     keeps img-view plain.tif -o out.png
+    keeps img-view strips.tif -o out.png
     keeps img-view --montage 3 --fit 1000x1000 plain.tif -o out.png
     keeps sh -c 'cat noise.raw | img-view --slice 1 --raw-in $raw - -o out.png "$@"' sh
     keeps img-info --percentiles 1,50 plain.tif

@@ -163,6 +163,21 @@ samples() {
     run --separate-stderr img-cat a.tif b.tif -o c.tif
     [ "$status" -eq 0 ]
     [[ "$stderr" == *"the inputs differ in scan geometry: the first one's is kept"* ]]
+    # lists of angles and of matrices are many lines
+    seq 0 17.5 350 | awk '{ print $1 + sin($1) }' >angles.txt
+    ct-geom --sod 500 --sdd 900 --detector 20x10 --pitch 2 --angles angles.txt -o list.geom
+    ct-geom --format matrices list.geom -o matrices.geom
+    for form in list matrices; do
+        ct-phantom -g $form.geom -o $form.tif
+        run --separate-stderr img-cat $form.tif $form.tif -o c.tif
+        [ "$status" -eq 0 ]
+        [ -z "$stderr" ]
+        # the same but for the last view
+        sed '$s/[0-9]$/7/' $form.geom | ct-phantom -g - -o other.tif
+        run --separate-stderr img-cat $form.tif other.tif -o c.tif
+        [ "$status" -eq 0 ]
+        [[ "$stderr" == *"the inputs differ in scan geometry"* ]]
+    done
 }
 
 @test "hyperstacks: axes and sizes are those of what is picked" {

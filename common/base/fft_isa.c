@@ -336,9 +336,9 @@ INLINE const float *turns(const struct vp_line *l, int s, int64_t b)
     return l->turn[s] ? l->turn[s] + b * 2 * (l->radix[s] - 1) : NULL;
 }
 
-/* Stages s ... of `blocks` blocks, of len elements together, the first of which is number b of stage s; depth first
- * while they are large. */
-static void down(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t blocks, int64_t len)
+/* Stages s ... of `blocks` blocks, of len elements together, the first of which is number b of stage s, or the way back
+ * through them; depth first while they are large. */
+static void stages(const struct vp_line *l, int s, bool back, struct cv *x, int64_t b, int64_t blocks, int64_t len)
 {
     const int64_t each = len / blocks;
 
@@ -346,39 +346,25 @@ static void down(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_
         return;
     if (len > NEAR && blocks > 1) {
         for (int64_t i = 0; i < blocks; i++)
-            down(l, s, x + i * each, b + i, 1, each);
+            stages(l, s, back, x + i * each, b + i, 1, each);
         return;
     }
     const int r = l->radix[s];
-    forward_stage(r, x, blocks, each / r, turns(l, s, b));
-    down(l, s + 1, x, b * r, blocks * r, len);
-}
-
-/* The way back of the same. */
-static void up(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t blocks, int64_t len)
-{
-    const int64_t each = len / blocks;
-
-    if (s == l->stages)
-        return;
-    if (len > NEAR && blocks > 1) {
-        for (int64_t i = 0; i < blocks; i++)
-            up(l, s, x + i * each, b + i, 1, each);
-        return;
-    }
-    const int r = l->radix[s];
-    up(l, s + 1, x, b * r, blocks * r, len);
-    back_stage(r, x, blocks, each / r, turns(l, s, b));
+    if (!back)
+        forward_stage(r, x, blocks, each / r, turns(l, s, b));
+    stages(l, s + 1, back, x, b * r, blocks * r, len);
+    if (back)
+        back_stage(r, x, blocks, each / r, turns(l, s, b));
 }
 
 static void forward(const struct vp_line *l, float *x, int64_t inner)
 {
-    down(l, 0, (struct cv *)x, 0, 1, l->n * inner);
+    stages(l, 0, false, (struct cv *)x, 0, 1, l->n * inner);
 }
 
 static void back(const struct vp_line *l, float *x, int64_t inner)
 {
-    up(l, 0, (struct cv *)x, 0, 1, l->n * inner);
+    stages(l, 0, true, (struct cv *)x, 0, 1, l->n * inner);
 }
 
 /* ---- the middle: a product where the last stage ends and the first one back begins ---- */
@@ -424,7 +410,7 @@ static void first_back(int r, const struct cv *x, const float *k, struct cv *to,
     FOR_RADIX(r, middle_of, false, false, x, k, to, blocks, w)
 }
 
-/* As down(), and back. */
+/* As stages(), and back. */
 static void there_and_back(const struct vp_line *l, int s, bool real, struct cv *x, const float *k, int64_t b,
                            int64_t blocks, int64_t len)
 {
@@ -502,7 +488,7 @@ static void columns(const struct vp_line *l, const float *from, int64_t pitch, c
     const struct rows rows = {.from = from, .pitch = pitch, .less = vf_at(less)};
 
     FOR_RADIX(r, block, false, ROWS, x, l->n / r, l->turn[0], NULL, rows)
-    down(l, 1, x, 0, r, l->n);
+    stages(l, 1, false, x, 0, r, l->n);
 }
 
 static void columns_back(const struct vp_line *l, float *x_, float *to, int64_t pitch, int64_t lo, int64_t hi)
@@ -511,7 +497,7 @@ static void columns_back(const struct vp_line *l, float *x_, float *to, int64_t 
     const int r = l->radix[0];
     const struct rows rows = {.to = to, .pitch = pitch, .lo = lo, .hi = hi};
 
-    up(l, 1, x, 0, r, l->n);
+    stages(l, 1, true, x, 0, r, l->n);
     FOR_RADIX(r, block, true, ROWS, x, l->n / r, l->turn[0], NULL, rows)
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The option table: defaults, the parser, suggestions, the history line and the self-check.
+/* The option table: defaults, the parser, suggestions and the history line.
  *
  * Suggestions use the distance of optimal string alignment (insert, delete, replace, swap two
  * neighbours), the common typing errors. */
@@ -10,7 +10,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -532,68 +531,4 @@ char *vp_opt_history(const struct vp_parsed *parsed, const char *program)
         }
     }
     return vp_text_close(f, NULL);
-}
-
-/* ---- the self-check ---- */
-
-struct check {
-    const struct vp_opt *table;
-    const struct vp_opt *self;   /* the row that the others are compared with */
-    bool past_self;
-    void *params;
-};
-
-static _Thread_local char mistakes[1200];
-
-static int mistake(const struct vp_opt *row, const char *what)
-{
-    snprintf(mistakes, sizeof mistakes, "--%s: %s", row->name ? row->name : "(no name)", what);
-    return 1;
-}
-
-static int compare_rows(void *ctx, const struct vp_opt *row, size_t offset)
-{
-    struct check *c = ctx;
-    (void)offset;
-    /* the same row twice is a table embedded twice */
-    if (row == c->self ? c->past_self : row->name && !strcmp(row->name, c->self->name))
-        return mistake(row, "appears twice");
-    c->past_self = c->past_self || row == c->self;
-    if (row != c->self && row->letter && row->letter == c->self->letter)
-        return mistake(row, "its letter belongs to another option as well");
-    return 0;
-}
-
-static int check_row(void *ctx, const struct vp_opt *row, size_t offset)
-{
-    struct check *c = ctx;
-    if (!row->name || !*row->name)
-        return mistake(row, "has no name");
-    const size_t letters = strspn(row->name, "abcdefghijklmnopqrstuvwxyz0123456789-");
-    if (letters > 60 || row->name[letters] || row->name[0] == '-')
-        return mistake(row, "the name is not of lower case letters, digits and dashes");
-    if (row->letter && !isalnum((unsigned char)row->letter))
-        return mistake(row, "the letter is no letter");
-    if (!row->hidden && (!row->help || !*row->help))
-        return mistake(row, "has no help");
-    const size_t n = row->help ? strlen(row->help) : 0;
-    const bool ellipsis = n >= 3 && !strcmp(row->help + n - 3, "...");
-    if (n && (strchr(row->help, '\n') || (row->help[n - 1] == '.' && !ellipsis)))
-        return mistake(row, "the help is not one line without a full stop");
-    if (row->type == VP_T_CHOICE && (!row->choices || !*row->choices))
-        return mistake(row, "has no choices");
-    if (row->def && (row->type == VP_T_FLAG || vp_opt_repeats(row)))
-        return mistake(row, "cannot have a default");
-    if (row->min > row->max)
-        return mistake(row, "the least value is above the largest");
-    struct vp_err err = VP_ERR_INIT;
-    if (set_default(&(struct defaults){c->params, &err}, row, offset))
-        return mistake(row, err.msg);
-    struct check others = {.self = row};
-    return vp_opt_each(c->table, 0, compare_rows, &others);
-}
-
-const char *vp_opt_check(const struct vp_opt *table, void *params)
-{
-    return vp_opt_each(table, 0, check_row, &(struct check){.table = table, .params = params}) ? mistakes : NULL;
 }

@@ -126,8 +126,4 @@ int vp_opt_each(const struct vp_opt *table, size_t base,
  * the word is near. */
 int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw);
 
-/* Find mistakes in a table: duplicate names or letters, missing help, bad defaults. NULL or what is
- * wrong. Run by docs/generate.c for every program. */
-const char *vp_opt_check(const struct vp_opt *table, void *params);
-
 #endif

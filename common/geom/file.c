@@ -112,20 +112,6 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
     return status;
 }
 
-int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err)
-{
-    struct vp_draft d = {0};
-    char *copy = malloc(len + 1);
-    if (!copy)
-        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
-    memcpy(copy, text, len);
-    copy[len] = 0;
-    const int status = vp_draft_text(&d, copy, len, name, err) || vp_draft_finish(&d, g, name, err) ? -1 : 0;
-    free(copy);
-    vp_draft_free(&d);
-    return status;
-}
-
 /* --- options over a file -------------------------------------------------------------------------- */
 
 #define P struct vp_geom_params

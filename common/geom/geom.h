@@ -36,8 +36,6 @@ struct vp_geom {
 
 void vp_geom_free(struct vp_geom *g);
 
-/* The text of a geometry file (ct-geometry(5)); `name` for messages ("scan.geom: line 7: ..."). */
-int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err);
 /* Options of ct-geom, as text with the syntax of the file's keys. */
 struct vp_geom_params {
     const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *views, *arc, *start,

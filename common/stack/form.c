@@ -5,7 +5,6 @@
 #include "stack/axes.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The smallest type of at least `bits` bits; VP_N_TYPES if there is none. */

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <tiffio.h>
-#include <unistd.h>
 
 enum { STRIP_BYTES = 1 << 20, LARGEST_TILE = 1 << 30 };
 

@@ -193,7 +193,6 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
         /* O_CREAT: the kernel then minds whose FIFO it is, where everybody may make one */
         const int more = S_ISREG(st.st_mode) ? O_TRUNC : S_ISFIFO(st.st_mode) ? O_CREAT : 0;
         f->fd = vp_open_fd(path, O_WRONLY | O_CLOEXEC | more, 0600);
-        f->pipe = !S_ISREG(st.st_mode);
         return f->fd < 0 ? vp_fail_errno(err, "%s", path) : 0;
     }
     if (exists && access(path, W_OK))
@@ -243,10 +242,8 @@ int vp_outfile_open(struct vp_outfile **out, const char *path, struct vp_err *er
         release(f);
         return -1;
     }
-    f->pipe = standard ? !S_ISREG(st.st_mode) : f->pipe;
 #ifdef F_SETPIPE_SZ
-    if (f->pipe)
-        (void)!fcntl(f->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fewer switches between the programs of a pipeline */
+    (void)!fcntl(f->fd, F_SETPIPE_SZ, PIPE_BYTES); /* of a pipe: fewer switches between the programs of a pipeline */
 #endif
     *out = f;
     return 0;

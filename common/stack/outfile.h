@@ -18,7 +18,7 @@ struct vp_outfile {
     /* of outfile.c alone */
     volatile sig_atomic_t *used; /* that name */
     char *path;              /* the real target, symbolic links followed */
-    bool pipe, standard;
+    bool standard;
     bool joined;             /* the temporary file is another process's, which renames it */
 };
 int vp_outfile_open(struct vp_outfile **f, const char *path, struct vp_err *err);

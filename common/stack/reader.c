@@ -139,6 +139,14 @@ static int check_like_first(const struct vp_reader *r, const struct vp_source *s
     return vp_hint(err, "take one channel of each first, as with: img-convert --channel luminance");
 }
 
+/* The next line of the scan geometry from line i on, of a key that the other one has, too. */
+static int shared_line(const struct vp_meta *m, int i, const struct vp_meta *other)
+{
+    while (i < m->n && (strncmp(m->key[i], "geom.", 5) || !vp_meta_get(other, m->key[i])))
+        i++;
+    return i;
+}
+
 /* What a later input says of its samples or of the scan, otherwise than the first one. */
 static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b)
 {
@@ -149,12 +157,13 @@ static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b
         if (x && y && strcmp(x, y))
             return keys[i];
     }
-    for (int i = 0; i < b->n; i++) {
-        const char *x = strncmp(b->key[i], "geom.", 5) ? NULL : vp_meta_get(a, b->key[i]);
-        if (x && strcmp(x, b->value[i]))
-            return "scan geometry";
+    /* line by line: lists of angles and of matrices are many lines of one key */
+    int i = shared_line(a, 0, b), k = shared_line(b, 0, a);
+    while (i < a->n && k < b->n && !strcmp(a->key[i], b->key[k]) && !strcmp(a->value[i], b->value[k])) {
+        i = shared_line(a, i + 1, b);
+        k = shared_line(b, k + 1, a);
     }
-    return NULL;
+    return i < a->n || k < b->n ? "scan geometry" : NULL;
 }
 
 /* The source of input i, which fits the stack; NULL with an error. */
@@ -277,11 +286,10 @@ static void join_axes(struct vp_axes *a, const struct vp_stack *s)
 /* Memory that reading rows or whole pages of an input takes. */
 static void count_decoding(struct vp_reader *r, const struct vp_source *s)
 {
-    /* rows that values are made of, all at once */
-    const uint64_t samples = s->scaled && !s->by_rows ? vp_page_bytes(&s->stack) : 0;
-    for (int whole = 0; whole < 2; whole++)
-        if (s->decoding[whole] + samples > r->decoding[whole])
-            r->decoding[whole] = s->decoding[whole] + samples;
+    for (int whole = 0; whole < 2; whole++) {
+        const uint64_t need = s->decoding[whole && !s->scaled]; /* values are made of some rows at a time */
+        r->decoding[whole] = need > r->decoding[whole] ? need : r->decoding[whole];
+    }
 }
 
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
@@ -444,7 +452,7 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct 
     const bool direct = type == stored && !s->scaled && !w->stride;
     const bool count = w->f32 && bad && vp_type_is_float(r->stack.type);
     const int64_t piece = (int64_t)((direct ? COUNT_BYTES : CONVERT_BYTES) / row);
-    const int64_t step = s->by_rows && (!direct || count) ? vp_min64(vp_max64(piece, 1), y1 - y0) : y1 - y0;
+    const int64_t step = !direct || (count && s->by_rows) ? vp_min64(vp_max64(piece, 1), y1 - y0) : y1 - y0;
     char *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
     int rc = direct || scratch ? 0 : -1;
     for (int64_t y = y0; !rc && y < y1; y += step) {
@@ -550,27 +558,23 @@ static int next_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t y0,
                                 : rows_of(r, r->now, w, r->page, y0, y1, to, w->bad, err)))
         rc = -1;
     r->failed = r->failed || rc < 0;
-    if (rc == 1 && y1 == r->stack.ny) {
-        r->page++;
-        r->position++;
-    }
     return rc;
 }
 
 int64_t vp_reader_read(struct vp_reader *r, const struct vp_wanted *w, void *const *to, struct vp_err *err)
 {
-    const int64_t ny = r->stack.ny, left = r->stack.pages - r->position;
+    const int64_t y1 = w->y1 ? w->y1 : r->stack.ny;
     if (w->page != VP_NEXT)
-        return read_rows(r, w, w->page, w->n, w->y0, w->y1 ? w->y1 : ny, to, err) ? -1 : w->n;
+        return read_rows(r, w, w->page, w->n, w->y0, y1, to, err) ? -1 : w->n;
     if (r->seekable) {
-        const int64_t n = vp_min64(w->n, left);
-        if (read_rows(r, w, r->position, n, 0, ny, to, err))
+        const int64_t n = vp_min64(w->n, r->stack.pages - r->position);
+        if (read_rows(r, w, r->position, n, w->y0, y1, to, err))
             return -1;
         r->position += n;
         return n;
     }
-    for (int64_t i = 0; i < w->n; i++) {
-        const int rc = next_rows(r, w, 0, ny, to[i], err);
+    for (int64_t i = 0; i < w->n; i++, r->page++, r->position++) {
+        const int rc = next_rows(r, w, w->y0, y1, to[i], err);
         if (rc <= 0)
             return rc < 0 ? -1 : i;
     }
@@ -588,6 +592,8 @@ int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, 
         if (rc < 1)
             return rc < 0 ? -1 : done;
         r->line = (r->line + m) % ny;
+        r->page += !r->line;
+        r->position += !r->line;
     }
     return n;
 }

@@ -67,7 +67,7 @@ enum { VP_NEXT = -1 };
 struct vp_wanted {
     int64_t page;    /* the first one; VP_NEXT: that which comes next, and the stack goes on behind what is read */
     int64_t n;       /* pages */
-    int64_t y0, y1;  /* rows of each, where `page` says which; y1 = 0: all */
+    int64_t y0, y1;  /* rows of each; y1 = 0: all */
     bool f32;        /* converted to f32; otherwise in the stack's own type */
     int64_t *bad;    /* of f32: increased by the number of NaN and infinite samples; NULL: they are not counted */
     int threads;     /* that read seekable uncompressed files; 0: one */

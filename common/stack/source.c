@@ -38,7 +38,6 @@ struct source {
     struct vp_ifd ifd;
     /* of files */
     struct vp_libtiff_reader *libtiff;
-    bool decode; /* some page needs libtiff */
     pthread_mutex_t lock; /* of ifd */
     /* of pipes */
     bool bare; /* no directory at all: `images` may be too many */
@@ -84,7 +83,7 @@ static int check_coded(struct source *s, const struct vp_ifd *d, struct vp_err *
     const double bytes = (double)vp_form_row_bytes(&d->form, d->form.nx) * (double)d->form.ny;
     if (bytes / EXPANSION > (double)have)
         return vp_tiff_fail(&s->tiff, err, "%llu bytes of %s cannot hold %.0f", (unsigned long long)have, kind, bytes);
-    s->decode = true;
+    s->source.by_rows = false;
     for (int whole = 0; whole < 2; whole++) {
         const uint64_t need = vp_libtiff_need(d, whole);
         uint64_t *const most = &s->source.decoding[whole];
@@ -238,7 +237,6 @@ static int walk(struct source *s, uint64_t first, bool all, struct vp_err *err)
     if (rc)
         return -1;
     stack->pages = *n * s->source.channels * s->images;
-    s->source.by_rows = !s->decode;
     s->source.need += (uint64_t)room * sizeof *s->pages;
     const uint64_t page = vp_page_bytes(stack), there = s->images > 1 ? s->in.size - s->pages[0].data : 0;
     if (there / page < (uint64_t)s->images && s->images > 1)
@@ -407,7 +405,7 @@ int vp_source_rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y
 {
     struct source *s = (struct source *)source;
     const struct vp_stack *k = &source->stack;
-    if (s->decode) {
+    if (!source->by_rows) { /* some page needs libtiff */
         if (!s->libtiff &&
             vp_libtiff_reader_open(&s->libtiff, s->in.fd, s->in.name, k, source->channels, s->in.read, err))
             return -1;

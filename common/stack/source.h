@@ -34,8 +34,6 @@ int64_t vp_input_at(struct vp_input *in, uint64_t offset, void *buf, size_t n, s
 int64_t vp_input_read(struct vp_input *in, void *buf, size_t n, struct vp_err *err);
 /* The same without taking them; *start points at them until the next call. */
 int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n, struct vp_err *err);
-/* Where the input ends, as far as it is known: so far a pipe was read, or so large a file is. */
-static inline uint64_t vp_input_end(const struct vp_input *in) { return in->anywhere ? in->size : in->position; }
 
 /* vp_fail with VP_ERUN and "NAME: page N: " before it. */
 int vp_page_fail(const char *name, int64_t page, struct vp_err *err, const char *fmt, ...)

@@ -59,7 +59,7 @@ int vp_tiff_disorder(const struct vp_tiff *t, bool directory, struct vp_err *err
 /* The input ends before byte `end`. */
 static int cut(const struct vp_tiff *t, uint64_t end, struct vp_err *err)
 {
-    const unsigned long long got = vp_input_end(t->in);
+    const unsigned long long got = t->in->anywhere ? t->in->size : t->in->position;
     if (!got)
         return vp_fail(err, VP_ERUN, "%s: empty: expected a TIFF", t->in->name),
                vp_hint(err, "the program that should have written it may have failed");

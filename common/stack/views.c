@@ -15,7 +15,6 @@ struct vp_views {
     struct vp_reader *reader;
     bool sinograms, held; /* held: the reader has kept those of a pipe */
     int64_t nu, nv, count;
-    float *page; /* a whole page, when only some of its rows are wanted */
     float *block; /* [view - first][row - v0][u] */
     int64_t first, views; /* views in the block; 0: none */
     int64_t v0, v1; /* its detector rows */
@@ -23,24 +22,19 @@ struct vp_views {
     uint64_t memory; /* bytes that may be taken */
 };
 
-static int too_large(const struct vp_views *v, struct vp_err *err)
+/* Of all sinograms of a pipe, as they are kept. */
+static uint64_t held_bytes(const struct vp_views *v)
 {
-    const uint64_t need = (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float);
-    vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
-            vp_reader_name(v->reader), vp_bytes_text(v->memory).text,
-            v->nv > 0 ? vp_bytes_text(need).text : "more");
-    return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
+    size_t bytes;
+    return vp_mul_size(&bytes, vp_page_bytes(vp_reader_stack(v->reader)), (size_t)v->nv) ? bytes : UINT64_MAX;
 }
 
-/* How many sinograms of a pipe fit; 0 with an error if they are too few. */
-static uint64_t most_held(const struct vp_views *v, struct vp_err *err)
+static int too_large(const struct vp_views *v, struct vp_err *err)
 {
-    const size_t stored = vp_type_size(vp_reader_stack(v->reader)->type);
-    const size_t one = stored > sizeof(float) ? stored : sizeof(float);
-    size_t sinogram;
-    const bool fits = vp_mul_size(&sinogram, (size_t)v->nu * one, (size_t)v->count) && sinogram <= PTRDIFF_MAX;
-    const uint64_t most = fits ? v->memory / sinogram : 0;
-    return most && (v->nv < 0 || (uint64_t)v->nv <= most) ? most : (too_large(v, err), 0);
+    vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
+            vp_reader_name(v->reader), vp_bytes_text(v->memory).text,
+            v->nv > 0 ? vp_bytes_text(held_bytes(v)).text : "more");
+    return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
 }
 
 /* Sinograms of a pipe are kept. */
@@ -48,10 +42,7 @@ static int hold(struct vp_views *v, struct vp_err *err)
 {
     if (!v->sinograms || vp_reader_seekable(v->reader))
         return 0;
-    const uint64_t most = most_held(v, err);
-    const size_t page = vp_page_bytes(vp_reader_stack(v->reader));
-    const uint64_t bytes = most < UINT64_MAX / page ? most * page : UINT64_MAX;
-    const int rc = most ? vp_reader_keep(v->reader, bytes, NULL, err) : -1;
+    const int rc = vp_reader_keep(v->reader, v->memory, NULL, err);
     if (rc)
         return rc > 0 ? too_large(v, err) : -1;
     v->nv = vp_reader_stack(v->reader)->pages;
@@ -73,7 +64,8 @@ int vp_views_open(struct vp_views **out, struct vp_reader *reader, bool sinogram
     v->count = sinograms ? s->ny : s->pages;
     v->memory = memory ? memory : UINT64_MAX;
     /* how many there are must be known now, what is in them later: a plan reads no samples */
-    if (sinograms && !vp_reader_seekable(reader) && (v->nv < 0 ? hold(v, err) : !most_held(v, err))) {
+    if (sinograms && !vp_reader_seekable(reader) &&
+        (v->nv < 0 ? hold(v, err) : held_bytes(v) > v->memory && too_large(v, err))) {
         vp_views_close(v);
         return -1;
     }
@@ -109,13 +101,14 @@ uint64_t vp_views_bytes(const struct vp_views *v)
         return 0;
     const int64_t one = v->nu * v->nv, block = block_samples(v);
     if (v->held || !vp_reader_seekable(v->reader))
-        return (uint64_t)one * (uint64_t)v->count * sizeof(float);
+        return held_bytes(v);
     return (uint64_t)vp_min64(one > block ? one : block, one * v->count) * sizeof(float);
 }
 
-/* Views of a file. A sinogram has a row of each, which lie together there, and apart in `out`. */
-static int from_file(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
-                     int threads, struct vp_err *err)
+/* Views from `first` on (VP_NEXT: of a pipe, a page each): how many there were, or -1. A sinogram has a row of each,
+ * which lie together there, and apart in `out`. */
+static int64_t read_views(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out,
+                          int64_t *bad, int threads, struct vp_err *err)
 {
     const size_t nu = (size_t)v->nu, view = (size_t)(v1 - v0) * nu;
     const struct vp_wanted w =
@@ -124,9 +117,9 @@ static int from_file(struct vp_views *v, int64_t first, int64_t n, int64_t v0, i
     void **to = vp_alloc_raw((size_t)w.n, sizeof *to, "a list of views", err);
     for (int64_t i = 0; to && i < w.n; i++)
         to[i] = out + (size_t)i * (v->sinograms ? nu : view);
-    const int rc = to && vp_reader_read(v->reader, &w, to, err) >= 0 ? 0 : -1;
+    const int64_t got = to ? vp_reader_read(v->reader, &w, to, err) : -1;
     free(to);
-    return rc;
+    return got < 0 ? -1 : v->sinograms ? n : got;
 }
 
 /* Have `view` and rows [v0, v1) in the block, with as many of the views after it as memory allows. */
@@ -147,7 +140,7 @@ static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct
             return -1;
         v->room = views * one;
     }
-    if (from_file(v, view, views, v0, v1, v->block, NULL, 1, err))
+    if (read_views(v, view, views, v0, v1, v->block, NULL, 1, err) < 0)
         return -1;
     v->first = view;
     v->views = views;
@@ -156,51 +149,31 @@ static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct
     return 0;
 }
 
-static void count(const struct vp_views *v, const float *samples, size_t n, int64_t *bad)
-{
-    if (bad && vp_type_is_float(vp_reader_stack(v->reader)->type))
-        *bad += vp_count_bad(samples, n);
-}
-
-/* Sinograms of a file in which rows cost more than their bytes. */
-static int blocks(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
-                  struct vp_err *err)
+/* Sinograms of a file in which rows cost more than their bytes: n, or -1. */
+static int64_t blocks(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
+                      struct vp_err *err)
 {
     const size_t size = (size_t)((v1 - v0) * v->nu);
+    const bool count = bad && vp_type_is_float(vp_reader_stack(v->reader)->type);
     for (int64_t view = first; view < first + n; view++, out += size) {
         if (load(v, view, v0, v1, err))
             return -1;
         const int64_t row = (view - v->first) * (v->v1 - v->v0) + v0 - v->v0;
         memcpy(out, v->block + (size_t)(row * v->nu), size * sizeof *out);
-        count(v, out, size, bad);
+        if (count)
+            *bad += vp_count_bad(out, size);
     }
-    return 0;
+    return n;
 }
 
-/* Views of a pipe, a page each: how many there were, or -1. */
-static int64_t next_views(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out,
-                          int64_t *bad, struct vp_err *err)
+/* View `first` of a pipe is to come next: 1, 0 if that ends before it, or -1. */
+static int go_on_to(struct vp_views *v, int64_t first, struct vp_err *err)
 {
-    const size_t size = (size_t)((v1 - v0) * v->nu);
-    const bool whole = v1 - v0 == v->nv;
     const int64_t next = vp_reader_position(v->reader);
     if (first < next)
         return vp_fail(err, VP_ERUN, "%s: view %lld cannot be read again from a pipe", vp_views_name(v),
                        (long long)first);
-    int rc = vp_reader_skip(v->reader, first - next, err);
-    if (rc <= 0)
-        return rc;
-    if (!whole && !v->page && !(v->page = vp_alloc_raw((size_t)(v->nu * v->nv), sizeof(float), "a view", err)))
-        return -1;
-    for (int64_t i = 0; i < n; i++, out += size) {
-        rc = vp_reader_next_f32(v->reader, whole ? out : v->page, err);
-        if (rc <= 0)
-            return rc < 0 ? -1 : i;
-        if (!whole)
-            memcpy(out, v->page + (size_t)(v0 * v->nu), size * sizeof(float));
-        count(v, out, size, bad);
-    }
-    return n;
+    return vp_reader_skip(v->reader, first - next, err);
 }
 
 int64_t vp_views_read(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
@@ -215,12 +188,13 @@ int64_t vp_views_read(struct vp_views *v, int64_t first, int64_t n, int64_t v0, 
         n = vp_max64(vp_min64(n, v->count - first), 0);
     if (n == 0 || v0 == v1)
         return n;
-    if (!vp_reader_seekable(v->reader))
-        return next_views(v, first, n, v0, v1, out, bad, err);
-    const bool rows = !v->sinograms || vp_reader_concurrent(v->reader);
-    const int rc = rows ? from_file(v, first, n, v0, v1, out, bad, threads, err)
-                        : blocks(v, first, n, v0, v1, out, bad, err);
-    return rc ? -1 : n;
+    const bool pipe = !vp_reader_seekable(v->reader);
+    const int rc = pipe ? go_on_to(v, first, err) : 1;
+    if (rc <= 0)
+        return rc;
+    return v->sinograms && !vp_reader_concurrent(v->reader)
+               ? blocks(v, first, n, v0, v1, out, bad, err)
+               : read_views(v, pipe ? VP_NEXT : first, n, v0, v1, out, bad, threads, err);
 }
 
 int vp_views_finish(struct vp_views *v, struct vp_err *err)
@@ -236,7 +210,6 @@ void vp_views_close(struct vp_views *v)
 {
     if (!v)
         return;
-    free(v->page);
     free(v->block);
     free(v);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A scan geometry of any kind that is known: what is accepted has finite views, and reads back to the same bits. */
+#include "../unit/geometry.h"
 #include "fuzz.h"
-#include "geom/geom.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void check_text(const struct vp_geom *g, bool matrices)
     char *const one = vp_geom_format(g, matrices);
 
     MUST(one);
-    if (vp_geom_parse(&again, one, strlen(one), "again", &err)) {
+    if (parse_geometry(&again, one, strlen(one), "again", &err)) {
         if (!matrices)
             fprintf(stderr, "%s\n%s", err.msg, one);
         MUST(matrices); /* those of an absurd geometry may be */
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct vp_err err = VP_ERR_INIT;
     char *const text = fuzz_text(data, n);
 
-    if (vp_geom_parse(&g, text, n, "fuzz", &err)) {
+    if (parse_geometry(&g, text, n, "fuzz", &err)) {
         fuzz_refused(&err);
     } else {
         MUST(g.views > 0 && g.nu > 0 && g.nv > 0);

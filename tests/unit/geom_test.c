@@ -2,6 +2,7 @@
 /* Geometry: matrices against the formulas of ct-geometry(5) written out, decomposition against random
  * cameras, weights against sums that must come out, files against themselves, importers against facts about
  * their files. */
+#include "geometry.h"
 #include "test.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -28,7 +29,7 @@ static double between(double a, double b)
 static bool parse(struct vp_geom *g, const char *text)
 {
     struct vp_err err = VP_ERR_INIT;
-    const int status = vp_geom_parse(g, text, strlen(text), "t.geom", &err);
+    const int status = parse_geometry(g, text, strlen(text), "t.geom", &err);
     if (status)
         printf("%s\n", err.msg);
     return status == 0;
@@ -271,7 +272,7 @@ static void test_bad_matrices(void)
         struct vp_err err = VP_ERR_INIT;
         snprintf(text, sizeof text, "detector=4x4\npitch=1\nmatrix=1 0 0 0 0 0 1 0 0 -1 0 5\nmatrix=%s\n",
                  bad[i].matrix);
-        CHECK_INT(vp_geom_parse(&g, text, strlen(text), "t.geom", &err), -1);
+        CHECK_INT(parse_geometry(&g, text, strlen(text), "t.geom", &err), -1);
         CHECK(strstr(err.msg, bad[i].want) != NULL);
     }
 }
@@ -623,7 +624,7 @@ static void test_nonsense(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct vp_geom g;
         struct vp_err err = VP_ERR_INIT;
-        CHECK_INT(vp_geom_parse(&g, bad[i].text, strlen(bad[i].text), "t.geom", &err), -1);
+        CHECK_INT(parse_geometry(&g, bad[i].text, strlen(bad[i].text), "t.geom", &err), -1);
         if (!strstr(err.msg, bad[i].want) || !strstr(err.hint, bad[i].hint)) {
             printf("got: %s | %s\n", err.msg, err.hint);
             CHECK_STR(err.msg, bad[i].want);
@@ -632,13 +633,13 @@ static void test_nonsense(void)
     }
     struct vp_geom g;
     struct vp_err err = VP_ERR_INIT;
-    CHECK_INT(vp_geom_parse(&g, "sod\0=1", 6, "t.geom", &err), -1);
+    CHECK_INT(parse_geometry(&g, "sod\0=1", 6, "t.geom", &err), -1);
     CHECK(strstr(err.msg, "binary") != NULL);
     /* what a short file asks for stays within the memory */
     static const char many[] = FAN "views = 10000000\n";
     err = (struct vp_err)VP_ERR_INIT;
     vp_memory_limit(256 << 20);
-    CHECK_INT(vp_geom_parse(&g, many, strlen(many), "t.geom", &err), -1);
+    CHECK_INT(parse_geometry(&g, many, strlen(many), "t.geom", &err), -1);
     CHECK_INT(err.code, VP_ERESOURCE);
     CHECK(strstr(err.msg, "t.geom: a geometry of so many views may take") != NULL);
     vp_memory_limit(UINT64_MAX);
@@ -781,7 +782,7 @@ static void test_rtk(void)
     vp_geom_free(&made);
 
     static const char text[] = RTK_HEAD "<Projection>" RTK_VIEW "</Projection></RTKThreeDCircularGeometry>";
-    CHECK_INT(vp_geom_parse(&made, text, strlen(text), "a.xml", &err), -1);
+    CHECK_INT(parse_geometry(&made, text, strlen(text), "a.xml", &err), -1);
     CHECK(strstr(err.msg, "a.xml: the geometry is not complete: it lacks detector, pitch") != NULL);
     CHECK(strstr(err.hint, "--detector WxH --pitch MM") != NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The option layer: every type, every way to get it wrong, suggestions, embedded tables, history. */
+#include "../../docs/docs.h"
 #include "base/opt.h"
 #include "base/err.h"
 #include "test.h"
@@ -321,9 +322,9 @@ static void tables(void)
     int n = 0;
     CHECK_INT(vp_opt_each(table, 100, count_rows, &n), 7);
     CHECK_INT(n, 16);
-    CHECK(vp_opt_check(table, &p) == NULL);
+    CHECK(vp_docs_check(table, &p) == NULL);
     const struct vp_opt ellipsis[] = {VP_FLAG(struct params, flag, "a", 0, .help = "x, ..."), VP_OPT_END};
-    CHECK(vp_opt_check(ellipsis, &p) == NULL);
+    CHECK(vp_docs_check(ellipsis, &p) == NULL);
 
     const struct { struct vp_opt rows[3]; const char *want; } wrong[] = {
         {{table[0], table[0]}, "--flag: appears twice"},
@@ -347,7 +348,7 @@ static void tables(void)
          "--sigma: appears twice"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        CHECK_STR(vp_opt_check(wrong[i].rows, &p), wrong[i].want);
+        CHECK_STR(vp_docs_check(wrong[i].rows, &p), wrong[i].want);
 }
 
 int main(void)

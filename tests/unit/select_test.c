@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "geom/geom.h"
 #include "image/select.h"
+#include "geometry.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -251,7 +252,7 @@ static void test_geometry(enum vp_beam beam, bool matrices)
         g.angle[i] = 30.5 * i;
     if (matrices) {
         char *text = vp_geom_format(&g, true);
-        CHECK(vp_geom_parse(&again, text, strlen(text), "matrices", &err) == 0);
+        CHECK(parse_geometry(&again, text, strlen(text), "matrices", &err) == 0);
         CHECK(again.matrix != NULL);
         free(text);
         vp_geom_free(&g);

@@ -1757,6 +1757,37 @@ static void view_layouts(void)
     }
 }
 
+/* Sinograms of a pipe take what their samples do, as they are stored: no more, and no less. */
+static void held_sinograms(void)
+{
+    static const struct { const char *spec; size_t bytes; } kinds[] = {{"4x5x3:u8", 60}, {"4x5x3:f64", 480}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (size_t less = 0; less < 2; less++) {
+            struct vp_err err = VP_ERR_INIT;
+            const unsigned char bytes[480] = {0};
+            char name[32], got[32];
+            const char *names[] = {name};
+            const int fd = as_input(bytes, kinds[i].bytes, true, name);
+            struct vp_reader *r;
+            struct vp_views *v = NULL;
+            float view[12];
+            CHECK(!vp_reader_open(&r, names, 1, &(struct vp_reader_options){.raw = kinds[i].spec}, &err));
+            CHECK_INT(vp_views_open(&v, r, true, kinds[i].bytes - less, &err), less ? -1 : 0);
+            if (less) {
+                snprintf(got, sizeof got, "got %zu B", kinds[i].bytes);
+                CHECK(err.code == VP_ERESOURCE && strstr(err.msg, got));
+                err = (struct vp_err)VP_ERR_INIT;
+            } else {
+                CHECK_INT(vp_views_bytes(v), kinds[i].bytes);
+                CHECK_INT(vp_views_read(v, 4, 1, 0, 3, view, NULL, 1, &err), 1);
+                CHECK_INT(vp_views_bytes(v), kinds[i].bytes);
+                vp_views_close(v);
+            }
+            vp_reader_close(r, &(struct vp_err)VP_ERR_INIT);
+            close(fd);
+        }
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -1787,6 +1818,7 @@ int main(void)
     large();
     bad_samples();
     view_layouts();
+    held_sinograms();
     CHECK(!write_stack(path_of("fuzz.tif"), VP_U16, 5, 3, 3, false, &stream));
     fuzz(path_of("fuzz.tif"), 2000);
     CHECK(!write_stack(path_of("fuzz.tif"), VP_F32, 5, 3, 3, true, &stream));

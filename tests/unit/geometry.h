@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A geometry out of a text, as programs make one of a file (geom/file.c). */
+#ifndef VP_GEOMETRY_H
+#define VP_GEOMETRY_H
+
+#include "geom/draft.h"
+#include "base/err.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* `name` for messages ("scan.geom: line 7: ..."). */
+static inline int parse_geometry(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err)
+{
+    struct vp_draft d = {0};
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    const int status = vp_draft_text(&d, copy, len, name, err) || vp_draft_finish(&d, g, name, err) ? -1 : 0;
+    free(copy);
+    vp_draft_free(&d);
+    return status;
+}
+
+#endif
