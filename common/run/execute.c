@@ -160,11 +160,6 @@ struct rows vp_run_rows(const struct run *r, int64_t band)
     return rows;
 }
 
-struct rows vp_run_rows_of(const struct run *r, int64_t g)
-{
-    return r->flow ? vp_run_rows(r, g % r->plan->bands) : r->rows;
-}
-
 static int run_band(struct run *r, int64_t band, struct vp_err *err)
 {
     const struct rows rows = r->rows = vp_run_rows(r, band);
