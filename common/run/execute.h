@@ -35,7 +35,7 @@ struct vp_execute {
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */
     double began;                            /* the first of two visits */
-    int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
+    int smaller;                             /* out: one more for each time that a device ran short of memory */
 };
 
 /* 0 or -1. *full (may be NULL) is set if a device had not the memory that was planned, before anything was read: plan

@@ -127,7 +127,8 @@ struct run {
     int64_t have;             /* planes of input read */
     int64_t next;             /* plane of output at which the next slab starts */
     int64_t made, done, written; /* slabs: made to be worked on, finished in a row, written */
-    bool end, settled, stop, pipe;
+    bool end, stop, pipe;
+    bool settled;             /* the length is known */
     struct vp_err *err;       /* the first of all threads */
     double read_s, write_s;
     int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
