@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct vp_kind *vp_plugin(void);
-int vp_plugin_show(const int *device, int n);
+const void *vp_plugin(void);
 
 static const struct vp_kernel *const kernels[] = {
 #define VP_GPU_KERNEL(name) &vp_gpu_##name,
@@ -54,7 +53,7 @@ static const char *token(const char *list, int i)
 
 /* CUDA_VISIBLE_DEVICES: what it holds already is a list of which these are numbers. CUDA starts every device that it
  * shows, 0.1 to 0.2 s each. */
-__attribute__((visibility("default"))) int vp_plugin_show(const int *device, int n)
+static int show(const int *device, int n)
 {
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
     char list[1024] = "", one[128];
@@ -254,14 +253,14 @@ static const struct vp_kernel *kernel(const char *name)
 }
 
 static const struct vp_kind table = {
-    .build = VP_BUILD, .name = "cuda", .count = count, .info = info,
+    .build = VP_BUILD, .name = "cuda", .show = show, .count = count, .info = info,
     .alloc = take, .release = release, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
     .queue = queue, .unqueue = unqueue, .event = event, .unevent = unevent,
     .copy = copy, .mark = mark, .after = after, .wait = wait_for, .passed = passed, .between = between,
     .kernel = kernel, .backproject = &vp_gpu_backproject, .filter = &vp_gpu_filter,
 };
 
-__attribute__((visibility("default"))) const struct vp_kind *vp_plugin(void)
+__attribute__((visibility("default"))) const void *vp_plugin(void)
 {
     return &table;
 }

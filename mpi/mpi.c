@@ -135,7 +135,6 @@ static struct vp_ranks *open_ranks(struct vp_err *err)
     snprintf(r->library, sizeof r->library, "%.100s", text);
     if (gethostname(r->host, sizeof r->host - 1))
         snprintf(r->host, sizeof r->host, "a host without a name");
-    r->build = VP_BUILD;
     r->send = send_bytes;
     r->take = take_bytes;
     r->test = test;
@@ -144,9 +143,9 @@ static struct vp_ranks *open_ranks(struct vp_err *err)
     return r;
 }
 
-__attribute__((visibility("default"))) const struct vp_ranks_plugin *vp_plugin_ranks(void);
+__attribute__((visibility("default"))) const void *vp_plugin(void);
 
-const struct vp_ranks_plugin *vp_plugin_ranks(void)
+const void *vp_plugin(void)
 {
     static const struct vp_ranks_plugin plugin = {VP_BUILD, open_ranks};
     return &plugin;

@@ -31,9 +31,12 @@ struct vp_pitched {
 enum vp_way { VP_UP, VP_DOWN, VP_WITHIN }; /* host to device, back, within a device */
 
 struct vp_kind {
-    uint64_t build; /* first: a hash of all headers that the programs share with a plugin (VP_BUILD) */
+    uint64_t build; /* first */
     const char *name;
     bool on_host;   /* it works in the host's memory, without any of the verbs below but host_free */
+    /* Before all else: of all devices only these will be used, and are numbers 0 ... n - 1 from now on, as far as they
+     * exist. -1: that cannot be had. NULL: it never can. */
+    int (*show)(const int *device, int n);
     int (*count)(void); /* devices that can be used; 0 if there are none or no driver */
     int (*info)(int device, struct vp_device_info *info, struct vp_err *err);
 
@@ -67,16 +70,15 @@ struct vp_kind {
 
 extern const struct vp_kind vp_cpu;
 
-/* Open the plugin `name` and let it be found by other libraries (`global`), or not: in $VOXPIPE_PLUGINS, or else in
- * ../lib/voxpipe beside the programs and beside them, so that a tree that was moved still finds its own. NULL with the
- * reason in `why` if it is not there or not to be trusted (vp_devices_refused). It stays open. */
-void *vp_plugin_open(const char *name, bool global, char *why, size_t size);
-
-/* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
+/* What a plugin exports: `const void *vp_plugin(void)`, its table, which begins with the build: a hash of all headers
+ * that it shares with the programs (VP_BUILD). */
 #define VP_PLUGIN_SYMBOL "vp_plugin"
-/* And what it may export: `int vp_plugin_show(const int *device, int n)`, called before all else: of all devices
- * only these will be used, and are numbers 0 ... n - 1 from now on, as far as they exist. -1: that cannot be had. */
-#define VP_PLUGIN_SHOW "vp_plugin_show"
+
+/* The table of the plugin `name`, which is opened to be found by other libraries (`global`), or not: in
+ * $VOXPIPE_PLUGINS, or else in ../lib/voxpipe beside the programs and beside them, so that a tree that was moved still
+ * finds its own. NULL with the reason in `why` if it is not there, not of this build or not to be trusted
+ * (vp_devices_refused). It stays open. */
+const void *vp_plugin_open(const char *name, bool global, char *why, size_t size);
 
 /* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd.
  * auto is every GPU if there is one, else the CPU: how many are worth it is for the caller to say. VP_ERESOURCE if what

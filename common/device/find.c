@@ -24,7 +24,7 @@ const char *vp_devices_refused(void)
     return refused;
 }
 
-void *vp_plugin_open(const char *name, bool global, char *why, size_t size)
+const void *vp_plugin_open(const char *name, bool global, char *why, size_t size)
 {
     static const char *const beside[] = {"/../lib/voxpipe", ""};
     char path[PATH_MAX + 64], program[PATH_MAX] = "", reason[PATH_MAX + 128];
@@ -44,9 +44,17 @@ void *vp_plugin_open(const char *name, bool global, char *why, size_t size)
             return NULL;
         }
         void *lib = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
-        if (!lib)
+        if (!lib) {
             snprintf(why, size, "%s", dlerror());
-        return lib;
+            return NULL;
+        }
+        const void *(*get)(void);
+        *(void **)&get = dlsym(lib, VP_PLUGIN_SYMBOL);
+        const uint64_t *table = get ? get() : NULL; /* the build is first */
+        if (table && *table == VP_BUILD)
+            return table;
+        snprintf(why, size, "%.200s belongs to another build of voxpipe", get ? path : name);
+        return NULL;
     }
     snprintf(why, size, "no %s %s%s", name, given ? "in " : "beside the programs", given ? given : "");
     return NULL;
@@ -54,30 +62,15 @@ void *vp_plugin_open(const char *name, bool global, char *why, size_t size)
 
 static pthread_mutex_t plugin_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int (*show)(const int *device, int n);
 /* The devices that are shown alone, if there are any. */
 static int *shown, n_shown;
 
-/* The plugin is opened once and stays. NULL with the reason in `why` if it is not there or does not fit. */
 static const struct vp_kind *open_plugin(char *why, size_t size)
 {
     static const struct vp_kind *opened;
-    if (opened)
-        return opened;
-    void *lib = vp_plugin_open("voxpipe-cuda.so", false, why, size);
-    if (!lib)
-        return NULL;
-    const struct vp_kind *(*get)(void);
-    *(void **)&get = dlsym(lib, VP_PLUGIN_SYMBOL);
-    const struct vp_kind *k = get ? get() : NULL;
-    if (k && k->build == VP_BUILD) {
-        *(void **)&show = dlsym(lib, VP_PLUGIN_SHOW);
-        return opened = k;
-    }
-    Dl_info from;
-    snprintf(why, size, "%.200s belongs to another build of voxpipe",
-             get && dladdr(*(void **)&get, &from) ? from.dli_fname : "voxpipe-cuda.so");
-    return NULL;
+    if (!opened)
+        opened = vp_plugin_open("voxpipe-cuda.so", false, why, size);
+    return opened;
 }
 
 /* The plugin's devices as if no more than `most` bytes of each were free. */
@@ -98,8 +91,12 @@ static int limited_info(int device, struct vp_device_info *info, struct vp_err *
 static int limit(const struct vp_kind **kind, struct vp_err *err)
 {
     const char *text = vp_device_memory();
-    if (!text || *kind == &limited.kind)
+    if (!text)
         return 0;
+    if (limited.of) { /* other threads may be using it */
+        *kind = &limited.kind;
+        return 0;
+    }
     if (!vp_parse_bytes(text, &limited.most) || !limited.most) {
         vp_fail(err, VP_EUSAGE, "VOXPIPE_DEVICE_MEMORY: expected a size, found '%s'", text);
         return vp_hint(err, "a size is a number of bytes, or 512M, 4GiB");
@@ -142,9 +139,10 @@ void vp_devices_only(const char *name)
     int *devices = NULL;
 
     pthread_mutex_lock(&plugin_lock);
-    if (!strncmp(name, "cuda:", 5) && !n_shown && open_plugin(why, sizeof why) && show) {
+    const struct vp_kind *kind = !strncmp(name, "cuda:", 5) && !n_shown ? open_plugin(why, sizeof why) : NULL;
+    if (kind && kind->show) {
         const int n = listed(name + 5, &devices);
-        if (n > 0 && !show(devices, n)) {
+        if (n > 0 && !kind->show(devices, n)) {
             shown = devices;
             n_shown = n;
             devices = NULL;

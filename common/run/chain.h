@@ -51,7 +51,4 @@ uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int 
 int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    void *kept, int threads, struct vp_err *err);
 
-/* The same for a whole image in plain memory (z, y, x order), with buffers of its own: for tests and benchmarks. */
-int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err);
-
 #endif

@@ -2,7 +2,6 @@
 /* The work of the CPU: all threads on one part after the other, or each on parts of its own. */
 #include "run/execute_internal.h"
 
-#include "base/stats.h"
 #include "run/pages.h"
 #include "run/store.h"
 

@@ -160,11 +160,6 @@ struct rows vp_run_rows(const struct run *r, int64_t band)
     return rows;
 }
 
-struct rows vp_run_rows_of(const struct run *r, int64_t g)
-{
-    return r->flow ? vp_run_rows(r, g % r->plan->bands) : r->rows;
-}
-
 static int run_band(struct run *r, int64_t band, struct vp_err *err)
 {
     const struct rows rows = r->rows = vp_run_rows(r, band);
@@ -176,7 +171,7 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->have = r->from_nothing ? r->input_total : 0;
     r->next = r->made = r->done = r->written = 0;
     r->end = r->from_nothing;
-    r->settled = false;
+    r->settled = r->total < VP_UNKNOWN;
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
@@ -282,7 +277,6 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
 
     if (full)
         *full = false;
-    e->smaller = 0;
     if (!r)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     r->e = e;

@@ -22,8 +22,7 @@ struct vp_execute {
     /* ... and its rows in several calls, where the plan has bands that follow each other */
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     void *ctx;
-    /* Of the second result, where there is one: as the two above. Pages come plane by plane, those of the first result
-     * before those of the second. */
+    /* Of the second result, where there is one: as the two above. */
     struct vp_writer *twin_writer;
     int (*twin_page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
@@ -36,7 +35,7 @@ struct vp_execute {
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */
     double began;                            /* the first of two visits */
-    int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
+    int smaller;                             /* out: one more for each time that a device ran short of memory */
 };
 
 /* 0 or -1. *full (may be NULL) is set if a device had not the memory that was planned, before anything was read: plan

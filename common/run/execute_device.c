@@ -52,18 +52,9 @@ static int copy_planes(struct worker *w, struct vp_queue *q, enum vp_way way, vo
         for (n = 1; step >= row * rows && z + n < nz; n++) /* planes that follow each other at equal steps */
             if ((char *)h->plane[z + n] - (char *)h->plane[z + n - 1] != step)
                 break;
-        struct vp_pitched there = {(char *)d.data + z * d.plane * size, d.pitch * size, d.plane * size},
-                          here = {host, row, n > 1 ? step : row * rows};
-        int64_t box[3] = {width, rows, n};
-        if (rows == 1) { /* planes of one row are rows of one plane */
-            there.row = there.plane;
-            here.row = here.plane;
-            there.plane *= n;
-            here.plane *= n;
-            box[1] = n;
-            box[2] = 1;
-        }
-        if (copy(w, q, way, &there, &here, box, err))
+        const struct vp_pitched there = {(char *)d.data + z * d.plane * size, d.pitch * size, d.plane * size},
+                                here = {host, row, n > 1 ? step : row * rows};
+        if (copy(w, q, way, &there, &here, (const int64_t[3]){width, rows, n}, err))
             return -1;
     }
     return 0;

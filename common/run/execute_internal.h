@@ -35,7 +35,6 @@ struct lane {
     void *state;              /* of the device: a total, then what was before; carried in turn in the first lane's */
     void *told;               /* the same on the host, of so many bytes for the part that is made */
     uint64_t bytes;
-    bool tells;               /* what it has to tell is on its way to the host */
     struct vp_event *uploaded, *started, *worked, *downloaded;
     struct column column;     /* from this part on */
     struct slab *ends;        /* the part is the last one of a column of this slab; or NULL */
@@ -128,7 +127,8 @@ struct run {
     int64_t have;             /* planes of input read */
     int64_t next;             /* plane of output at which the next slab starts */
     int64_t made, done, written; /* slabs: made to be worked on, finished in a row, written */
-    bool end, settled, stop, pipe;
+    bool end, stop, pipe;
+    bool settled;             /* the length is known */
     struct vp_err *err;       /* the first of all threads */
     double read_s, write_s;
     int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
@@ -158,9 +158,8 @@ int64_t vp_run_needed(const struct run *r, int64_t g1);
 /* The lowest plane of input that stays in the window while output from plane g on is to be made: what a stream has on
  * its devices, or its operation has kept of it, does not. */
 int64_t vp_run_kept(const struct run *r, int64_t g);
-/* Rows of a band; of that which a plane of the stream is. */
+/* Rows of a band. */
 struct rows vp_run_rows(const struct run *r, int64_t band);
-struct rows vp_run_rows_of(const struct run *r, int64_t g);
 /* Column i of a slab. */
 struct column vp_run_column(const struct run *r, struct slab *s, int64_t i);
 /* Zeros where the border is, in so many pages of an output whose pages are not cut. */

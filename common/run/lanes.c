@@ -163,11 +163,12 @@ static int fill_tables(struct lanes *d, struct vp_err *err)
         k->fill(op, host);
         const struct vp_pitched from = {host, (int64_t)bytes, (int64_t)bytes},
                                 to = {d->stage[s].table, (int64_t)bytes, (int64_t)bytes};
-        int rc = d->kind->copy(d->work, &to, &from, (const int64_t[3]){(int64_t)bytes, 1, 1}, VP_UP, err)
-                 || (k->make && k->make(op, d->stage[s].table, d->work, err));
-        rc = rc || d->kind->mark(d->work, d->lane[0].worked, err) || d->kind->wait(d->lane[0].worked, err) ? -1 : 0;
+        const bool failed = d->kind->copy(d->work, &to, &from, (const int64_t[3]){(int64_t)bytes, 1, 1}, VP_UP, err)
+                            || (k->make && k->make(op, d->stage[s].table, d->work, err));
+        /* the copy may be under way, whatever came of the rest */
+        const bool late = d->kind->mark(d->work, d->lane[0].worked, err) || d->kind->wait(d->lane[0].worked, err);
         free(host);
-        if (rc)
+        if (failed || late)
             return -1;
     }
     return 0;

@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/size.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -71,8 +71,4 @@ struct vp_plan {
 /* 0, or -1 with VP_ERESOURCE: nothing fits. A pure function of the problem, from any thread. */
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err);
 
-/* Complete a candidate of which bands, slab, part[], window, slabs, stream, lanes, twice are given. False if it is
- * over a limit. For the tests, which compare the choice with all others. */
-bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p);
-
 #endif

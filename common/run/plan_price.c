@@ -7,7 +7,6 @@
 #include "base/err.h"
 #include "base/size.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,17 +397,4 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
     plan->seconds += fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25 + busy
                      + (plan->read - 1) * m->voxels * (double)p->stored_in * rates->again
                      + (double)plan->host * rates->fresh;
-}
-
-bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
-{
-    struct vp_plan_model m;
-    struct vp_err ignored = VP_ERR_INIT;
-    if (vp_plan_model(&m, p, plan->twice, &ignored))
-        return false;
-    const bool ok = vp_plan_derive(&m, plan) && vp_plan_fits(&m, plan);
-    if (ok)
-        vp_plan_price(&m, plan);
-    free(m.stage);
-    return ok;
 }

@@ -5,9 +5,7 @@
 #include "base/places.h"
 #include "base/size.h"
 #include "device/device.h"
-#include "build.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -30,15 +28,8 @@ int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
     *out = NULL;
     if (size <= 1)
         return 0;
-    const struct vp_ranks_plugin *(*get)(void);
     /* what an MPI opens for itself has to find it */
-    void *lib = vp_plugin_open("voxpipe-mpi.so", true, why, sizeof why);
-    *(void **)&get = lib ? dlsym(lib, VP_RANKS_SYMBOL) : NULL;
-    const struct vp_ranks_plugin *plugin = get ? get() : NULL;
-    if (lib && (!plugin || plugin->build != VP_BUILD)) {
-        plugin = NULL;
-        snprintf(why, sizeof why, "voxpipe-mpi.so belongs to another build of voxpipe");
-    }
+    const struct vp_ranks_plugin *plugin = vp_plugin_open("voxpipe-mpi.so", true, why, sizeof why);
     if (!plugin) {
         vp_fail(err, VP_ERESOURCE, "this is rank %d of %d, which cannot work together: %s", rank, size, why);
         return vp_hint(err, "build voxpipe where mpicc is found (make MPI=1), or, if this is to be a run of its own, "
@@ -88,7 +79,7 @@ void vp_ranks_close(struct vp_ranks *r, bool well)
 
 /* ---- waiting ---- */
 
-static void nap(int turn, bool busy)
+static void nap(int64_t turn, bool busy)
 {
     const int spins = busy ? BUSY_SPINS : SPINS;
     const long ns = 1000L * (turn - spins + 1), most = busy ? BUSY_NAP : MOST_NAP;
@@ -112,7 +103,7 @@ enum heed { GIVE_UP, A_WHILE };
 /* Until all are done: 0; 1 when `until` (0: never) is past or a rank has stopped; -1 on errors. */
 static int wait_for(struct vp_ranks *r, struct vp_message **m, int n, double until, enum heed heed, struct vp_err *err)
 {
-    for (int turn = 0;; turn++) {
+    for (int64_t turn = 0;; turn++) {
         bool all = true, done;
         for (int i = 0; i < n; i++) {
             if (m[i] && r->test(r, &m[i], &done, err))

@@ -21,7 +21,6 @@ struct vp_message;
 enum vp_lane { VP_LANE_ALL, VP_LANE_STOP, VP_LANE_VIEWS, VP_LANE_SLICES };
 
 struct vp_ranks {
-    uint64_t build;    /* first: a hash of all headers that the programs share with a plugin (VP_BUILD) */
     int rank, size;
     char host[64];     /* ranks with the same one share its memory and its devices */
     char library[128]; /* what passes the bytes */
@@ -47,12 +46,11 @@ struct vp_ranks {
     int speaker;        /* after ranks have agreed that they failed: who says so */
 };
 
-/* What a plugin exports, by this name: `const struct vp_ranks_plugin *vp_plugin_ranks(void)`. */
+/* The table of the plugin (vp_plugin_open). */
 struct vp_ranks_plugin {
-    uint64_t build;
+    uint64_t build; /* first */
     struct vp_ranks *(*open)(struct vp_err *err);
 };
-#define VP_RANKS_SYMBOL "vp_plugin_ranks"
 
 /* The ranks that this process is one of; NULL if it is alone. Where there are several and the plugin cannot be had that
  * is an error: they would all do the same work and write the same file. All ranks at once. */

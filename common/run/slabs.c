@@ -3,7 +3,6 @@
 #include "run/execute_internal.h"
 
 #include "base/progress.h"
-#include "base/stats.h"
 #include "run/pages.h"
 
 #include <stdlib.h>
@@ -53,7 +52,7 @@ static bool make_slab(struct run *r, bool patient)
     if (g1 <= r->next)
         return false;
     struct slab *s = &r->slab[r->made % r->plan->slabs];
-    const struct rows rows = vp_run_rows_of(r, r->next);
+    const struct rows rows = r->flow ? vp_run_rows(r, r->next % r->plan->bands) : r->rows;
     const int64_t times = r->flow ? 1 : vp_run_time(r, g1 - 1) - vp_run_time(r, r->next) + 1;
     *s = (struct slab){.g0 = r->next, .g1 = g1, .rows = rows, .out = {s->out[0], s->out[1]},
                        .all = times * r->inner * r->across * vp_div_up(rows.y1 - rows.y0, r->plan->part[1])};
@@ -278,15 +277,7 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     if (last->out != e->stored_out) /* never wider, so that it can be done in place from the front */
         vp_convert(s->out[0], e->stored_out, s->out[0], last->out, (s->g1 - s->g0) * r->inner * samples, 1, 0);
     const struct sink first = {e->writer, e->page, e->stored_out}, second = {e->twin_writer, e->twin_page, last->twin_out};
-    const int64_t n = e->writer || !last->twin ? s->g1 - s->g0 : 1; /* who looks at both gets them plane by plane */
-    for (int64_t g = s->g0; g < s->g1; g += n) {
-        struct slab planes = {.g0 = g, .g1 = g + n, .rows = s->rows};
-        for (int i = 0; i < r->outputs; i++)
-            planes.out[i] = s->out[i] + (size_t)((g - s->g0) * r->inner) * r->page_out[i];
-        if (write_result(r, &planes, 0, &first, err) || (last->twin && write_result(r, &planes, 1, &second, err)))
-            return -1;
-    }
-    return 0;
+    return write_result(r, s, 0, &first, err) || (last->twin && write_result(r, s, 1, &second, err)) ? -1 : 0;
 }
 
 int vp_run_write(void *ctx, struct vp_err *err)

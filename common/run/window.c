@@ -2,9 +2,7 @@
 /* The window of the engine: which planes of the input must be there, and the thread that reads them. */
 #include "run/execute_internal.h"
 
-#include "base/stats.h"
 #include "run/pages.h"
-#include "stack/source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,11 +6,11 @@
  *                                         is done in the time that as many processes take, each with an image of its own
  *     convolve_bench tile THREADS SIZE KERNEL NODES WIDE HIGH...     with these tiles; box THREADS WIDE HIGH DEEP...
  */
+#include "../unit/apply.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "local/convolve.h"
 #include "local/convolve_internal.h"
-#include "run/chain.h"
 
 #include <fftw3.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * that is of the rate of a copy on the device (of the bytes that are read and written), the samples of a smaller image
  * that are not those of the CPU, and a sum of the large result, to hold two builds against each other.
  * usage: gpu_local_bench [REPEATS [NAME...]]: the rows whose names begin with one of these */
+#include "../unit/apply.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "device/device.h"

@@ -2,6 +2,7 @@
 /* Local operations on images in memory: times of the library with 1 and 2 threads, and how the time compares with that
  * of copying as many bytes in the same run. `local_bench NAME...` measures these rows only (tests/bench/peers.py asks
  * for those that it has peers for). Medians of several rounds. */
+#include "../unit/apply.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "local/entropy.h"
@@ -9,7 +10,6 @@
 #include "local/nlmeans.h"
 #include "local/rank.h"
 #include "local/moments.h"
-#include "run/chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,13 +6,12 @@
 #include "../unit/sat_apply.h"
 #include "build.h"
 
-const struct vp_kind *vp_plugin(void);
-int vp_plugin_show(const int *device, int n);
+const void *vp_plugin(void);
 
 static const int *shown;
 static int n_shown;
 
-__attribute__((visibility("default"))) int vp_plugin_show(const int *device, int n)
+static int show(const int *device, int n)
 {
     shown = device;
     n_shown = n;
@@ -47,7 +46,7 @@ static const struct vp_kernel *kernel(const char *name)
     return &any;
 }
 
-__attribute__((visibility("default"))) const struct vp_kind *vp_plugin(void)
+__attribute__((visibility("default"))) const void *vp_plugin(void)
 {
     static struct vp_kind table;
     pretend.fail_at = -1;
@@ -56,6 +55,7 @@ __attribute__((visibility("default"))) const struct vp_kind *vp_plugin(void)
     table = pretended;
     table.build = VP_BUILD;
     table.name = "cuda";
+    table.show = show;
     table.count = count;
     table.info = info;
     table.kernel = kernel;

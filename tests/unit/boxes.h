@@ -3,10 +3,10 @@
 #ifndef VP_BOXES_H
 #define VP_BOXES_H
 
+#include "apply.h"
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "run/chain.h"
 #include "test.h"
 
 #include <stdlib.h>

@@ -8,6 +8,8 @@
 #include "tool/image_run.h"
 #include "plans.h"
 
+#include <stdatomic.h>
+
 static char dir[] = "/tmp/execute_test.XXXXXX";
 /* ---- the operation ---- */
 
@@ -462,6 +464,98 @@ static void test_planned(void)
     CHECK(refused < 30);
 }
 
+/* Copies of several rows step from row to row of the image, never from page to page: devices have a limit there. */
+static void test_pitch(void)
+{
+    struct scene s;
+    make_scene(&s, 20, 15, 8, 2, 1, 0);
+    struct vp_problem p = problem_of(&s, false);
+    struct vp_plan plan = {.bands = 1, .band = 15, .slab = 4, .slabs = 2, .window = 8, .part = {20, 1, 4}, .lanes = 2};
+    struct vp_err err = VP_ERR_INIT;
+    p.kind = &pretended;
+    p.devices = 1;
+    p.free[0] = 1 << 30;
+    pretend.widest = 0;
+    CHECK(vp_plan_try(&plan, &p));
+    CHECK_INT(run_scene(&s, &p, &plan, false, NULL, &err), 0);
+    CHECK(pretend.widest <= 20 * (int64_t)sizeof(float));
+    free_scene(&s);
+}
+
+/* What a device is to make of its tables may fail while what it makes it of is on its way. */
+static void test_no_table(void)
+{
+    struct scene s;
+    make_scene(&s, 20, 15, 8, 1, 1, 0);
+    struct vp_problem p = problem_of(&s, false);
+    struct vp_plan plan;
+    struct vp_err err = VP_ERR_INIT;
+    p.kind = &pretended;
+    p.devices = 1;
+    p.free[0] = 1 << 30;
+    pretend.tables = pretend.no_tables = true;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    for (int i = 0; i < 20; i++) {
+        err = (struct vp_err)VP_ERR_INIT;
+        CHECK_INT(run_scene(&s, &p, &plan, false, NULL, &err), -1);
+        CHECK_STR(err.msg, "a pretended device cannot make a table");
+    }
+    pretend.tables = pretend.no_tables = false;
+    CHECK_INT(pretend.open, 0);
+    free_scene(&s);
+}
+
+/* Where the length is known the end of the input holds nothing up: while the first page is written it waits for the
+ * work on the third, which begins after the last has been read. */
+struct overlap { atomic_int begun; struct got got; };
+
+static int begin_plane(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                       int threads, struct vp_err *err)
+{
+    struct overlap *o = op->params;
+    (void)in, (void)scratch, (void)threads, (void)err;
+    usleep(20000); /* the last page is read meanwhile, when the first is done */
+    o->begun = (int)out->box.hi[2];
+    for (int64_t z = 0; z < vp_box_size(&out->box, 2); z++)
+        memset(out->plane[z], 0, sizeof(float));
+    return 0;
+}
+
+static int wait_for_plane(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    struct overlap *o = ctx;
+    for (int i = 0; i < 2000 && page == 0 && o->begun < 3; i++)
+        usleep(1000);
+    CHECK(o->begun >= 3);
+    return take_page(&o->got, page, samples, n, err);
+}
+
+static void test_overlap(void)
+{
+    struct vp_chain chain = {0};
+    struct vp_err err = VP_ERR_INIT;
+    float samples[6] = {0}, out[6];
+    struct overlap o = {.got = {.data = out, .size = sizeof(float), .page = 1, .fail_at = -1}};
+    struct vp_op op = {.kernel = "wait", .image = {1, 1, 6}, .inputs = 1, .from = {~0}, .in = VP_F32, .out = VP_F32,
+                       .params = &o, .run = begin_plane};
+    char path[96];
+    snprintf(path, sizeof path, "%s/overlap.tif", dir);
+    write_stack(path, &(struct vp_stack){.nx = 1, .ny = 1, .pages = 6, .type = VP_F32}, samples);
+    CHECK_INT(vp_chain_add(&chain, &op, &err), 0);
+    struct vp_problem p = {.chain = &chain, .image = {1, 1, 6}, .inner = 1, .outer = 1, .stored_in = 4,
+                           .stored_out = 4, .threads = 1, .memory = 1 << 30};
+    struct vp_plan plan = {.bands = 1, .band = 1, .slab = 1, .slabs = 3, .window = 5, .part = {1, 1, 1}};
+    CHECK(vp_plan_try(&plan, &p));
+    struct vp_execute e = {.problem = &p, .plan = &plan, .chain = &chain, .held = VP_F32, .stored_out = VP_F32,
+                           .page = wait_for_plane, .ctx = &o};
+    CHECK_INT(vp_reader_open(&e.reader[0], (const char *const[]){path}, 1, NULL, &err), 0);
+    CHECK_INT(vp_execute(&e, NULL, &err), 0);
+    CHECK_INT(o.got.next, 6);
+    vp_reader_close(e.reader[0], NULL);
+    vp_chain_free(&chain);
+    unlink(path);
+}
+
 static void test_trouble(void)
 {
     struct scene s;
@@ -716,6 +810,9 @@ int main(void)
     test_once();
     test_shortage();
     test_planned();
+    test_pitch();
+    test_no_table();
+    test_overlap();
     test_trouble();
     test_axes();
     test_whole();

@@ -3,8 +3,8 @@
  * finds is more than 1 % cheaper; a plan depends on the problem and on nothing else. */
 #include "base/err.h"
 #include "base/size.h"
-#include "run/plan.h"
 #include "test.h"
+#include "try.h"
 
 #include <pthread.h>
 #include <stdlib.h>

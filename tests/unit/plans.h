@@ -2,8 +2,10 @@
 #ifndef VP_PLANS_H
 #define VP_PLANS_H
 
+#include "apply.h"
 #include "pretend.h"
 #include "run/execute.h"
+#include "try.h"
 
 #include <fcntl.h>
 

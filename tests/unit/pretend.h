@@ -52,7 +52,9 @@ static struct {
     int64_t launched, fail_at;   /* the launch of that number fails, */
     bool late;                   /* or what it has started does */
     int shortages;               /* of memory, that come at random from now on */
-    bool tables;                 /* kernels have one, which takes the device some time to make */
+    bool tables;                 /* kernels have one, which takes the device some time to make, */
+    bool no_tables;              /* or cannot be made */
+    int64_t widest;              /* from a row to the next, of all copies of more than one */
 } pretend;
 static pthread_mutex_t pretend_lock = PTHREAD_MUTEX_INITIALIZER;   /* of `pretend` */
 static pthread_mutex_t device_lock[PRETEND_DEVICES];               /* of the queues and events of a device */
@@ -328,6 +330,10 @@ static int pretend_copy(struct vp_queue *q, const struct vp_pitched *to, const s
 {
     if (way == VP_UP && runs_short())
         return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", q->device);
+    pthread_mutex_lock(&pretend_lock);
+    if (n[1] > 1)
+        pretend.widest = vp_max64(pretend.widest, vp_max64(to->row, from->row));
+    pthread_mutex_unlock(&pretend_lock);
     return append(q, &(struct task){.what = COPY, .to = *to, .from = *from, .n = {n[0], n[1], n[2]},
                                   .way = way});
 }
@@ -446,7 +452,9 @@ static int make_late(void *arg, struct vp_err *err)
 
 static int pretend_make(const struct vp_op *op, void *table, struct vp_queue *queue, struct vp_err *err)
 {
-    (void)op, (void)err;
+    (void)op;
+    if (pretend.no_tables)
+        return vp_fail(err, VP_ERUN, "a pretended device cannot make a table");
     return pretend_call(queue, make_late, &table, sizeof table);
 }
 

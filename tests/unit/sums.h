@@ -70,8 +70,8 @@ static struct vp_problem problem_of_scene(const struct scene *s, bool on_devices
 }
 
 /* How a scene is run: from a pipe; with two visits, whose entries have so much memory; and what is to fail in it (NULL:
- * nothing), at page `fail_at` if that is not negative. */
-struct way { bool piped, twice; uint64_t memory; const char *says; int64_t fail_at; };
+ * nothing), at page `fail_at` if that is not negative. `smaller`: out: vp_execute's, or NULL. */
+struct way { bool piped, twice; uint64_t memory; const char *says; int64_t fail_at; int *smaller; };
 
 /* The second result, of which all must come as well. */
 struct twin_got { struct got first, second; };
@@ -104,6 +104,8 @@ static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan 
     if (way->twice)
         plan->entries = way->memory;
     int rc = way->twice ? vp_execute_twice(&e, NULL, &err) : vp_execute(&e, NULL, &err);
+    if (way->smaller)
+        *way->smaller = e.smaller;
     const bool expected = way->says && strstr(err.msg, way->says);
     if (rc && !expected)
         printf("%s\n", err.msg);

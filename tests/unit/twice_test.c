@@ -195,12 +195,39 @@ static void test_plans(void)
     CHECK_INT(pretend.open, 0);
 }
 
+/* A device that runs short of memory is told of, in whichever visit that was. */
+static void test_shortage(void)
+{
+    int told = 0;
+    for (int trial = 0; trial < 60; trial++) {
+        struct scene s;
+        make_scene(&s);
+        struct vp_problem p = problem_of_scene(&s, true);
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        int smaller = -1;
+        CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+        pretend.shortages = 1;
+        struct way way = {.twice = true, .says = "has no memory left", .fail_at = -1, .smaller = &smaller};
+        if (!run_scene_plan(&s, &p, &plan, &way)) {
+            CHECK_INT(smaller, 1 - pretend.shortages);
+            told += smaller;
+        }
+        pretend.shortages = 0;
+        free_scene(&s);
+    }
+    printf("%d went on with fewer buffers\n", told);
+    CHECK(told >= 10);
+    CHECK_INT(pretend.open, 0);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
         return 1;
     end_trouble();
     test_plans();
+    test_shortage();
     rmdir(dir);
     return test_done();
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whole images at once, which parts of them are compared with; for benchmarks, too. */
+#ifndef VP_APPLY_H
+#define VP_APPLY_H
+
+#include "base/size.h"
+#include "run/chain.h"
+
+#include <stdlib.h>
+
+/* Run a whole chain on the CPU for a whole image in plain memory (z, y, x order), with buffers of its own. */
+static inline int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads,
+                                 struct vp_err *err)
+{
+    const struct vp_op *last = &c->stage[c->n - 1];
+    const struct vp_box made = {{0, 0, 0}, {last->image[0], last->image[1], last->image[2]}};
+    struct vp_box given = made;
+    for (int a = 0; a < 3; a++) {
+        given.lo[a] = last->before[a];
+        given.hi[a] -= last->behind[a];
+    }
+    const size_t most = (size_t)vp_max64(vp_box_size(&given, 2), vp_box_size(&made, 2));
+    void **const planes = vp_alloc_raw((size_t)c->stacks + 1, most * sizeof *planes, "pointers to planes", err);
+    void *const scratch = vp_alloc_raw(1, vp_chain_bytes(c, &made, threads), "buffers between operations", err);
+    void *const kept = vp_alloc(1, last->carries ? vp_chain_keeps(c, &made, threads) : 0, "what is carried on", err);
+    struct vp_part part[VP_MAX_INPUTS + 1];
+    int rc = -1;
+
+    for (int k = 0; planes && k <= c->stacks; k++) {
+        const struct vp_box *box = k < c->stacks ? &given : &made;
+        const int64_t nx = vp_box_size(box, 0), ny = vp_box_size(box, 1);
+        const size_t page = (size_t)(nx * ny) * vp_type_size(k < c->stacks ? c->stage[0].in : last->out);
+        char *const base = k < c->stacks ? (char *)(uintptr_t)in[k] : out;
+        part[k] = (struct vp_part){*box, nx, planes + (size_t)k * most};
+        for (int64_t z = 0; z < vp_box_size(box, 2); z++)
+            planes[(size_t)k * most + (size_t)z] = base + (size_t)z * page;
+    }
+    if (planes && scratch && kept)
+        rc = last->carries ? vp_chain_go_on(c, part, &part[c->stacks], scratch, kept, threads, err)
+                           : vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
+    free(kept);
+    free(scratch);
+    free(planes);
+    return rc;
+}
+
+#endif
