@@ -382,15 +382,6 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
     return true;
 }
 
-double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v)
-{
-    float w = f->t.weight && !f->t.fan ? f->t.weight[view * f->t.nu + u] : 1;
-
-    if (f->t.fan)
-        vp_filter_weight_row(f, view, v, u, u + 1, &w);
-    return (double)w;
-}
-
 /* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in
  * memory. Neighbours in the order of the work are the same row of different views: they share the row of
  * cosines. */

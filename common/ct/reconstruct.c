@@ -242,7 +242,7 @@ static const float *prepare(struct stages *w, int64_t first, int n, float *p, fl
     if (r->feed)
         return p;
     if (r->normalize) {
-        vp_reconstruct_normalize(r, first, n, w->v1 - w->v0, p, w->count_bad ? &w->result->repaired : NULL);
+        vp_normalize_pages(r->normalize, 0, first, n, p, p, w->count_bad ? &w->result->repaired : NULL);
         t = lap(w, "normalize", t);
     }
     if (!r->filter || w->p->filter_device)
@@ -667,12 +667,4 @@ int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n
         return 0;
     return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld", vp_views_name(r->source),
                                   (long long)(first + got), (long long)r->n_views);
-}
-
-void vp_reconstruct_normalize(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t rows, float *views,
-                              struct vp_normalize_report *repaired)
-{
-#pragma omp parallel for schedule(dynamic) num_threads(r->threads)
-    for (int64_t i = 0; i < n; i++)
-        vp_normalize_view(r->normalize, first + i, views + i * rows * r->in_nu, repaired);
 }
