@@ -74,8 +74,4 @@ int vp_backproject_blend(struct vp_backproject *b, float a, const struct vp_back
                          struct vp_err *err);
 void vp_backproject_close(struct vp_backproject *b);
 
-/* The definition, per voxel, in float64, for tests and benchmarks: voxel (i, j, k) of the grid. */
-double vp_backproject_ref(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
-                          const struct vp_grid *grid, const float *proj, int64_t i, int64_t j, int64_t k);
-
 #endif

@@ -25,7 +25,6 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "geom/draft.h"
 #include "run/rates.h"
 
 #include <assert.h>
@@ -33,7 +32,6 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define WINDOWS "ram-lak|shepp-logan|cosine|hamming|hann"
 static const char *const window_name[] = {"ram-lak", "shepp-logan", "cosine", "hamming", "hann"};
@@ -380,15 +378,6 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
     f->isa = found;
     f->fft = vp_line_isa(found->name);
     return true;
-}
-
-double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v)
-{
-    float w = f->t.weight && !f->t.fan ? f->t.weight[view * f->t.nu + u] : 1;
-
-    if (f->t.fan)
-        vp_filter_weight_row(f, view, v, u, u + 1, &w);
-    return (double)w;
 }
 
 /* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in

@@ -79,7 +79,5 @@ int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out,
 
 /* For tests and benchmarks: the code for "avx512", "avx2" or "generic"; false if this CPU has not got it. */
 bool vp_filter_use(struct vp_filter *f, const char *isa);
-/* The redundancy weight (0 ... 1) of column u in row v of view `view`. */
-double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v);
 
 #endif

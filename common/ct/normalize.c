@@ -43,8 +43,9 @@ struct vp_normalize {
     uint16_t *layer;      /* of each pixel: 0 live, else steps to the nearest live one; NULL: none is dead */
     int64_t *dead;        /* pixels by increasing layer */
     int64_t n_dead, n_unlit;
-    /* For zingers: three rows of transmissions and one of results for each thread of the pool that opened us, locked in
-     * case there are more. */
+    int threads;
+    /* For zingers: three rows of transmissions and one of results for each of them, locked in case several work with
+     * us. */
     int n_scratch;
     float *scratch;
     pthread_mutex_t *lock;
@@ -332,7 +333,7 @@ static void normalize_page(const struct vp_normalize *n, const struct page *p, b
 
     if (!all_threads)
         band(n, p, 0, p->rows, &f);
-    #pragma omp parallel for schedule(dynamic) if (all_threads)
+    #pragma omp parallel for schedule(dynamic) num_threads(n->threads) if (all_threads)
     for (int64_t r = 0; r < (all_threads ? p->rows : 0); r += height) {
         struct vp_normalize_report one = {0};
         band(n, p, r, vp_min64(r + height, p->rows), &one);
@@ -347,19 +348,13 @@ static void normalize_page(const struct vp_normalize *n, const struct page *p, b
         report(rep, &f);
 }
 
-void vp_normalize_view(const struct vp_normalize *n, int64_t view, float *page,
-                       struct vp_normalize_report *rep)
-{
-    normalize_page(n, &(struct page){false, view, n->nv, page, page}, false, rep);
-}
-
 void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, int64_t first, int64_t count,
                         const float *in, float *out, struct vp_normalize_report *rep)
 {
     const int64_t rows = sinogram_views ? sinogram_views : n->nv, size = rows * n->nu;
-    const bool few = count < omp_get_max_threads() && in != out;
+    const bool few = count < n->threads && in != out;
 
-    #pragma omp parallel for schedule(dynamic) if (!few)
+    #pragma omp parallel for schedule(dynamic) num_threads(n->threads) if (!few)
     for (int64_t k = 0; k < count; k++)
         normalize_page(n, &(struct page){sinogram_views > 0, first + k, rows, in + k * size, out + k * size}, few, rep);
 }
@@ -469,13 +464,11 @@ static int set_views(struct vp_normalize *n, const struct vp_normalize_params *p
 
 static int set_scratch(struct vp_normalize *n, struct vp_err *err)
 {
-    const int threads = omp_get_max_threads();
-
-    n->scratch = vp_alloc_raw((size_t)(threads * n->nu), 4 * sizeof(float), "the zinger filter", err);
-    n->lock = vp_alloc((size_t)threads, sizeof *n->lock, "the zinger filter", err);
+    n->scratch = vp_alloc_raw((size_t)(n->threads * n->nu), 4 * sizeof(float), "the zinger filter", err);
+    n->lock = vp_alloc((size_t)n->threads, sizeof *n->lock, "the zinger filter", err);
     if (!n->scratch || !n->lock)
         return -1;
-    while (n->n_scratch < threads)
+    while (n->n_scratch < n->threads)
         pthread_mutex_init(&n->lock[n->n_scratch++], NULL);
     return 0;
 }
@@ -495,7 +488,8 @@ int vp_normalize_open(struct vp_normalize **out, const struct vp_normalize_param
         return -1;
     *n = (struct vp_normalize){.nu = nu, .nv = nv, .pixels = nu * nv, .n_flats = n_flats,
                                .i0 = (float)p->i0, .floor = (float)p->floor,
-                               .zinger = (float)p->zinger, .transmission = p->transmission};
+                               .zinger = (float)p->zinger, .transmission = p->transmission,
+                               .threads = omp_get_max_threads()};
     if (dark) {
         if (!(n->dark = vp_alloc_raw(pixels, sizeof(float), "the dark field", err)))
             goto fail;

@@ -42,11 +42,9 @@ struct vp_normalize_report {
     int64_t floored, zingers, dead; /* dead: samples filled in, NaN and infinite ones too */
 };
 
-/* View `view` (the whole detector) in place, by the calling thread. Thread safe. */
-void vp_normalize_view(const struct vp_normalize *n, int64_t view, float *page,
-                       struct vp_normalize_report *rep);
 /* `count` views from view `first`, or, where there are `sinogram_views`, detector rows, each a page of so many rows; in
- * place or into out; all cores (OpenMP). Bits do not depend on the number of threads nor on how pages are grouped. */
+ * place or into out; with as many threads as OpenMP had for who opened it. Bits do not depend on the number of threads
+ * nor on how pages are grouped. Thread safe. */
 void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, int64_t first, int64_t count,
                         const float *in, float *out, struct vp_normalize_report *rep);
 

@@ -73,7 +73,7 @@ static float *read_own(struct vp_sharing *s, int64_t first, int64_t n, int64_t u
     s->load += vp_now() - t;
     t = vp_now();
     if (r->normalize)
-        vp_reconstruct_normalize(r, first, n, u1 - u0, own, s->repaired);
+        vp_normalize_pages(r->normalize, 0, first, n, own, own, s->repaired);
     if (s->filter)
         vp_filter_rows(r->filter, first, n, u0, u1, own, out);
     s->work += vp_now() - t;

@@ -150,12 +150,9 @@ int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan
 int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
                        struct vp_reconstruct_result *result, struct vp_err *err);
 
-/* n views from `first`, rows [v0, v1) of each, from the source; where they end before, that is an error. And whole
- * views of so many rows, normalised by all threads. */
+/* n views from `first`, rows [v0, v1) of each, from the source; where they end before, that is an error. */
 int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t v0, int64_t v1, float *to,
                         int64_t *bad, struct vp_err *err);
-void vp_reconstruct_normalize(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t rows, float *views,
-                              struct vp_normalize_report *repaired);
 
 /* ---- what the plan and those who run it share ---- */
 

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/backproject.h"
+#include "../unit/backproject_ref.h"
 
 struct setup {
     const char *name;
@@ -156,8 +157,8 @@ static struct result measure(const struct vp_view *views, int64_t n, int64_t n_v
             for (int p = 0; p < 2000; p++) {
                 random = random * 1664525u + 1013904223u;
                 const int64_t at = (random >> 8) % slice;
-                const double want = vp_backproject_ref(views, n_views, n, n, grid, proj, at % grid->n[0],
-                                                       at / grid->n[0], z);
+                const double want = backproject_ref(views, n_views, n, n, grid, proj, at % grid->n[0],
+                                                    at / grid->n[0], z);
                 difference += (out[at] - want) * (out[at] - want);
                 norm += want * want;
             }

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/backproject.h"
+#include "../unit/backproject_ref.h"
 
 struct setup {
     const char *name;
@@ -121,8 +122,8 @@ static double error_of(const struct vp_bp_job *job, const float *proj, const str
     double wrong = 0, all = 0;
 #pragma omp parallel for reduction(+ : wrong, all) schedule(dynamic, 16)
     for (int i = 0; i < SAMPLES; i++) {
-        const double right = vp_backproject_ref(job->views, job->n_views, job->nu, job->nv, job->grid, proj,
-                                                sample[i].i, sample[i].j, sample[i].k);
+        const double right = backproject_ref(job->views, job->n_views, job->nu, job->nv, job->grid, proj,
+                                             sample[i].i, sample[i].j, sample[i].k);
         wrong += (sample[i].got - right) * (sample[i].got - right);
         all += right * right;
     }

@@ -2,6 +2,7 @@
 /* Back-projection against its definition in float64, for every instruction set of this processor; and that
  * the bits of a voxel depend on nothing but its geometry and the projections. */
 #include "test.h"
+#include "backproject_ref.h"
 #include "base/err.h"
 #include "ct/backproject.h"
 #include <malloc.h>
@@ -132,9 +133,9 @@ static double slab_error(const struct scan *s, const struct vp_view *views, cons
     double difference = 0, norm = 0;
     for (int64_t t = 0; t < (samples < all ? samples : all); t++) {
         const int64_t at = samples < all ? (int64_t)(uniform() * (double)all) : t;
-        const double want = vp_backproject_ref(views, s->n_views, s->nu, s->nv, &s->grid, proj,
-                                               at % s->grid.n[0],
-                                               at % slice / s->grid.n[0], z0 + at / slice);
+        const double want = backproject_ref(views, s->n_views, s->nu, s->nv, &s->grid, proj,
+                                            at % s->grid.n[0],
+                                            at % slice / s->grid.n[0], z0 + at / slice);
         difference += (got[at] - want) * (got[at] - want);
         norm += want * want;
     }
@@ -425,8 +426,8 @@ static void check_nan(void)
         int64_t bad = 0, want = 0;
         for (int64_t at = 0; at < slice * s->grid.n[2]; at++) {
             bad += isnan(got[at]);
-            want += isnan(vp_backproject_ref(views, 1, s->nu, s->nv, &s->grid, proj, at % s->grid.n[0],
-                                             at % slice / s->grid.n[0], at / slice));
+            want += isnan(backproject_ref(views, 1, s->nu, s->nv, &s->grid, proj, at % s->grid.n[0],
+                                          at % slice / s->grid.n[0], at / slice));
         }
         CHECK(bad >= want && bad <= 3 * want + 8);
         free(got);

@@ -33,6 +33,12 @@ static struct vp_normalize *open_or_fail(const struct vp_normalize_params *p, in
     return n;
 }
 
+/* View `view`, in place. */
+static void one_view(const struct vp_normalize *n, int64_t view, float *page, struct vp_normalize_report *rep)
+{
+    vp_normalize_pages(n, 0, view, 1, page, page, rep);
+}
+
 /* Half the spacing of floats at x: the best that rounding can do. */
 static double half_ulp(double x)
 {
@@ -58,7 +64,7 @@ static void test_logarithm(void)
             x[i] = (float)(range % 2 ? near : range % 4 ? wide : 0.3 + 0.002 * i / N * range);
         }
         memcpy(p, x, sizeof p);
-        vp_normalize_view(n, 0, p, NULL);
+        one_view(n, 0, p, NULL);
         for (int i = 0; i < N; i++) {
             const double want = -log((double)x[i]);
             worst = fmax(worst, fabs(p[i] - want) / half_ulp(want));
@@ -66,7 +72,7 @@ static void test_logarithm(void)
     }
     CHECK(worst < 1.9);   /* half units: below one unit in the last place */
     x[0] = 1;
-    vp_normalize_view(n, 0, x, NULL);
+    one_view(n, 0, x, NULL);
     CHECK(x[0] == 0 && !signbit(x[0]));
     vp_normalize_close(n);
 }
@@ -104,7 +110,7 @@ static void test_flat_dark(void)
     counts[1] = dark[1] = 95;
     struct vp_normalize *n = open_or_fail(&params, NU, NV, -1, flats, 1, dark, NULL);
     memcpy(page, counts, sizeof page);
-    vp_normalize_view(n, 0, page, &rep);
+    one_view(n, 0, page, &rep);
     int wrong = 0;
     for (int i = 2; i < SIZE; i++) {
         const double want = -log(((double)counts[i] - dark[i]) / ((double)flat_a[i] - dark[i]));
@@ -120,7 +126,7 @@ static void test_flat_dark(void)
     params.transmission = true;
     n = open_or_fail(&params, NU, NV, -1, flats, 1, NULL, NULL);
     memcpy(page, counts, sizeof page);
-    vp_normalize_view(n, 0, page, &rep);
+    one_view(n, 0, page, &rep);
     for (int i = 0; i < SIZE; i++)
         wrong += !(fabs(page[i] - (double)counts[i] / flat_a[i]) <= 1e-7 * page[i]);
     CHECK_INT(wrong, 0);
@@ -130,7 +136,7 @@ static void test_flat_dark(void)
     params.i0 = 30000;
     n = open_or_fail(&params, NU, NV, -1, NULL, 0, dark, NULL);
     memcpy(page, counts, sizeof page);
-    vp_normalize_view(n, 0, page, &rep);
+    one_view(n, 0, page, &rep);
     for (int i = 2; i < SIZE; i++) {
         const double want = -log(((double)counts[i] - dark[i]) / 30000);
         wrong += !(fabs(page[i] - want) <= tolerance(want));
@@ -154,7 +160,7 @@ static void test_sets(void)
         for (int view = 0; view < 24; view++) {
             int wrong = 0;
             memcpy(page, counts, sizeof page);
-            vp_normalize_view(n, view, page, NULL);
+            one_view(n, view, page, NULL);
             for (int i = 0; i < SIZE; i++) {
                 const int s = view >= at[1];
                 const double w = fmin(fmax((view - at[s]) / (at[s + 1] - at[s]), 0), 1);
@@ -221,7 +227,7 @@ static void test_zingers(void)
             }
             struct vp_normalize *n = open_or_fail(&params, nu, nv, 1, NULL, 0, NULL, with_dead ? mask : NULL);
             memcpy(page, in, (size_t)size * sizeof *page);
-            vp_normalize_view(n, 0, page, &rep);
+            one_view(n, 0, page, &rep);
             for (int64_t i = 0; i < size; i++) {
                 if (mask[i])
                     continue;
@@ -266,7 +272,7 @@ static void test_dead(void)
     got[2 * W + 5] = 1e30f;
     got[6 * W + 5] = INFINITY;
     struct vp_normalize *n = open_or_fail(&params, W, H, 1, flats, 1, bias, mask);
-    vp_normalize_view(n, 0, got, &rep);
+    one_view(n, 0, got, &rep);
     CHECK_INT(rep.dead, 13);
     const int single[] = {2 * W + 2, 2 * W + 5, 2 * W + 8};
     for (int k = 0; k < 3; k++) {
@@ -320,7 +326,7 @@ static void test_bad_samples(void)
     float p[W * H];
     memcpy(p, in, sizeof p);
     struct vp_normalize *n = open_or_fail(&params, W, H, 1, NULL, 0, NULL, NULL);
-    vp_normalize_view(n, 0, p, &rep);
+    one_view(n, 0, p, &rep);
     CHECK_INT(rep.dead, 6 + W);
     CHECK_NEAR(p[3], 0.5 * (in[2] + in[4]), 1e-6);
     CHECK_NEAR(p[W], in[W + 1], 1e-6);
@@ -364,7 +370,7 @@ static void test_sinograms(void)
         memcpy(rows, views, sizeof rows);
         for (int k = 0; k < VIEWS; k++) {
             memcpy(sinogram + k * NU, views[k] + v * NU, NU * sizeof(float));
-            vp_normalize_view(n, k, rows[k], NULL);
+            one_view(n, k, rows[k], NULL);
         }
         vp_normalize_pages(n, VIEWS, v, 1, sinogram, sinogram, NULL);
         for (int k = 0; k < VIEWS; k++)
@@ -393,10 +399,10 @@ static void test_threads(void)
             one[k][i] = many[k][i] = (float)(80 + 20000 * uniform());
     one[3][77] = many[3][77] = NAN;
     for (int k = 0; k < VIEWS; k++)
-        vp_normalize_view(n, k, one[k], &first);
+        one_view(n, k, one[k], &first);
     #pragma omp parallel for num_threads(5) schedule(dynamic)
     for (int k = 0; k < VIEWS; k++)
-        vp_normalize_view(n, k, many[k], &second);
+        one_view(n, k, many[k], &second);
     CHECK(!memcmp(one, many, sizeof one));
     CHECK(!memcmp(&first, &second, sizeof first));
 
@@ -414,7 +420,7 @@ static void test_threads(void)
     struct vp_normalize_report a = {0}, b = {0};
     omp_set_num_threads(3);
     vp_normalize_pages(big, 0, 0, 1, tall, banded, &a);
-    vp_normalize_view(big, 0, tall, &b);
+    one_view(big, 0, tall, &b);
     CHECK(!memcmp(tall, banded, sizeof tall));
     CHECK(!memcmp(&a, &b, sizeof a));
     CHECK(a.dead == 3 && a.zingers > 100);

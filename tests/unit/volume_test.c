@@ -3,6 +3,7 @@
  * against sums of the definition in float64; on the CPU, and on pretended devices in slabs of random thickness. On real
  * devices, too, where $VOXPIPE_DEVICES names them in the words of --device: "cuda". */
 #include "pretend.h"
+#include "backproject_ref.h"
 
 #include "ct/backproject.h"
 #include "ct/slab_kernels.h"
@@ -157,9 +158,9 @@ static int run_late(void *arg, struct vp_err *err)
             float *to = (float *)s->b->memory.volume + i * page + at, sum = s->fresh ? 0 : *to;
             for (int64_t o = s->first; o < s->first + s->n; o++)
                 for (int h = 0; h < s->b->plan.views_per_orbit; h++)
-                    sum += (float)vp_backproject_ref(&known_views[o + h * s->b->plan.orbits], 1, p->nu, p->nv,
-                                                     known_grid, packed(s->b, o, h), at % p->n[0], at / p->n[0],
-                                                     slice_of(p, i));
+                    sum += (float)backproject_ref(&known_views[o + h * s->b->plan.orbits], 1, p->nu, p->nv,
+                                                  known_grid, packed(s->b, o, h), at % p->n[0], at / p->n[0],
+                                                  slice_of(p, i));
             *to = sum;
         }
     }
@@ -275,9 +276,9 @@ static void make_scene(struct scene *s, const struct scan *scan)
         s->proj[p] = random_floats(s->samples);
         s->seen[p] = malloc((size_t)s->voxels * sizeof *s->seen[p]);
         for (int64_t i = 0; i < s->voxels; i++)
-            s->seen[p][i] = vp_backproject_ref(s->views, scan->views, scan->nu, scan->nv, &s->grid, s->proj[p],
-                                               i % scan->n[0], i / scan->n[0] % scan->n[1],
-                                               i / (scan->n[0] * scan->n[1]));
+            s->seen[p][i] = backproject_ref(s->views, scan->views, scan->nu, scan->nv, &s->grid, s->proj[p],
+                                            i % scan->n[0], i / scan->n[0] % scan->n[1],
+                                            i / (scan->n[0] * scan->n[1]));
     }
     known_views = s->views;
     known_grid = &s->grid;

@@ -1,0 +1,31 @@
+/* Back-projection by its definition, per voxel, in float64: voxel (i, j, k) of the grid. */
+#ifndef BACKPROJECT_REF_H
+#define BACKPROJECT_REF_H
+
+#include "ct/backproject.h"
+#include "ct/orbit.h"
+
+#include <math.h>
+
+static double backproject_ref(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                              const struct vp_grid *grid, const float *proj, int64_t i, int64_t j, int64_t k)
+{
+    const double x = (double)i, y = (double)j, z = (double)k;
+    double sum = 0, P[12];
+    for (int64_t s = 0; s < n_views; s++) {
+        vp_backproject_matrix(&views[s], grid, P);
+        const double w = vp_orbit_dot(P + 8, x, y, z);
+        const double u = vp_orbit_dot(P, x, y, z) / w, v = vp_orbit_dot(P + 4, x, y, z) / w;
+        if (!(w > VP_ORBIT_NEAREST && u > -1 && u < (double)nu && v > -1 && v < (double)nv))
+            continue;
+        for (int c = 0; c < 4; c++) {
+            const int64_t m = (int64_t)floor(u) + (c & 1), n = (int64_t)floor(v) + (c >> 1);
+            const double hat = (1 - fabs(u - (double)m)) * (1 - fabs(v - (double)n));
+            if (m >= 0 && m < nu && n >= 0 && n < nv)
+                sum += hat * (double)proj[(s * nv + n) * nu + m] / (w * w);
+        }
+    }
+    return sum;
+}
+
+#endif
