@@ -83,6 +83,10 @@ noise() {
     # values outside count for the first and the last bin
     ok img-local --2d --stat entropy --range 150,160 --radius 4,0 a.tif -o b.tif
     [ "$(numbers b.tif 'f<')" = "0 0 0 0 1 1 1 1" ]
+    # its tables are for samples that there are
+    ok img-local --2d --stat entropy --range 150,160 --radius 1000 -m 16M a.tif -o b.tif --stats stats.json
+    [ "$(numbers b.tif 'f<')" = "0 0 0 0 1 1 1 1" ]
+    took_at_most 24000000
 }
 
 @test "entropy from a pipe needs the range" {
