@@ -285,11 +285,13 @@ INLINE void real(const struct vp_tile *t, const double *state, int64_t at, int64
                  struct part *p)
 {
     const double *sum = state + at, *dev = sum + t->lane / sizeof *sum;
+    const int64_t *const r = t->w->op->halo;
+    const bool alone = r[0] + r[1] + r[2] == 0; /* nothing was merged: 0, but NaN of what is not finite */
 
     for (int64_t i = 0; mean && i < n; i++)
         p->mean[i] = sum[i];
     for (int64_t i = 0; spread && i < n; i++)
-        p->var[i] = dev[i];
+        p->var[i] = alone ? sum[i] - sum[i] : dev[i];
 }
 
 INLINE void divide(double *v, const double *by, const double *inverse, int64_t n, bool exact)
