@@ -9,7 +9,6 @@
 #include "base/size.h"
 #include "local/gauss.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,7 +20,6 @@
 #include "base/err.h"
 #include "base/size.h"
 
-#include <assert.h>
 #include <math.h>
 #include <omp.h>
 #include <sched.h>

@@ -9,7 +9,6 @@
  * pointers: the row or plane outside the image is that of the edge rule. */
 #include "local/gauss.h"
 
-#include <assert.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
