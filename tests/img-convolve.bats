@@ -193,7 +193,9 @@ kernel() {
     fails 2 "kernel 0 add up to 0" img-convolve -k laplace.tif a.tif
     [[ "$stderr" == *"hint: "*"--edge nearest"* ]]
     ok img-convolve -k laplace.tif --edge nearest a.tif -o out.tif
-    fails 1 "--normalize: the samples of kernel 0 add up to 0" img-convolve -k laplace.tif --normalize --edge zero a.tif
+    fails 1 "kernel 0 cannot be normalized: its samples add up to 0" img-convolve -k laplace.tif --normalize --edge zero a.tif
+    kernel large.tif 3x1x1 'if(x == 2, 0.001, 1e38 * (1 - 2 * x))'
+    fails 1 "sample 0 is 1e+41 when the kernel is normalized" img-convolve -k large.tif --normalize --edge zero a.tif
     img-convert --type u32 f64.tif -o u32.tif
     fails 1 "expected samples of u8, u16, i8, i16, f32 or f64, got u32" img-convolve -k k.tif u32.tif
     [[ "$(ldd "$(command -v img-convolve)")" == *libfftw3* ]] ||

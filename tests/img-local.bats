@@ -70,6 +70,12 @@ noise() {
     [ "$(img-info --value quantity b.tif)" = "local variance" ]
     ok img-local --stat std --type same --sample --radius 2,0 --2d a.tif -o b.tif
     [ "$(numbers b.tif C)" = "3 3 3" ]
+    # of one sample 0, if it is a number
+    pixels 3x1:f32 a.tif '7, "nan", "inf"'
+    for shape in box ball; do
+        ok img-local --stat std --radius 0 --shape $shape --2d a.tif -o b.tif
+        [ "$(numbers b.tif 'f<')" = "0 NaN NaN" ]
+    done
 }
 
 @test "entropy: constants 0, four values 2 bits, one range for the whole stack" {
@@ -83,6 +89,10 @@ noise() {
     # values outside count for the first and the last bin
     ok img-local --2d --stat entropy --range 150,160 --radius 4,0 a.tif -o b.tif
     [ "$(numbers b.tif 'f<')" = "0 0 0 0 1 1 1 1" ]
+    # its tables are for samples that there are
+    ok img-local --2d --stat entropy --range 150,160 --radius 1000 -m 16M a.tif -o b.tif --stats stats.json
+    [ "$(numbers b.tif 'f<')" = "0 0 0 0 1 1 1 1" ]
+    took_at_most 24000000
 }
 
 @test "entropy from a pipe needs the range" {

@@ -129,6 +129,8 @@ count() {
         img-morph --op $op --iterations 3 --radius 2,1,0 noise.tif --raw-out > a.raw
         img-morph --op $op --radius 6,3,0 noise.tif --raw-out | cmp - a.raw
     done
+    img-morph --op open --iterations 100 --radius 1e6 noise.tif --raw-out > a.raw
+    img-morph --op open --radius 50 noise.tif --raw-out | cmp - a.raw
     delta 7 6 5
     ok img-morph --op dilate --iterations 2 --shape ball delta.tif -o a.tif
     [ "$(count a.tif)" -eq 25 ]

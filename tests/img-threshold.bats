@@ -47,6 +47,8 @@ mask() { numbers "$1" C; }
     # means of three, two at the ends: 15 20 83.3 86.7 83.3 25
     ok img-threshold --2d --local mean --window 3 a.tif -o b.tif
     [ "$(mask b.tif)" = "0 0 0 255 0 0" ]
+    ok img-threshold --2d --local mean --window 3,3,1 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 0 255 0 0" ]
     ok img-threshold --2d --local mean --window 3 --below a.tif -o b.tif
     [ "$(mask b.tif)" = "255 255 255 0 255 255" ]
     ok img-threshold --2d --local mean --window 3 --offset 1 a.tif -o b.tif

@@ -9,7 +9,6 @@
 #include "base/size.h"
 #include "local/gauss.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,11 +273,14 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
             if (!isfinite(one))
                 return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)(v - i * n));
         }
-        if (g->normalize && sum == 0)
-            return vp_fail(err, VP_ERUN, "--normalize: the samples of kernel %lld add up to 0", (long long)i);
+        if (g->normalize && (sum == 0 || isinf(sum)))
+            return vp_fail(err, VP_ERUN, "kernel %lld cannot be normalized: its samples add up to %g", (long long)i, sum);
         for (int64_t v = 0; v < n; v++) {
             const int64_t from = i * n + v, to = i * n + (g->correlate ? n - 1 - v : v);
             const double one = given_at(g, exact, from) / (g->normalize ? sum : 1);
+            if (!isfinite(exact ? one : (float)one))
+                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is %g when the kernel is normalized", (long long)i,
+                               (long long)v, one);
             if (exact)
                 ((double *)k)[to] = one;
             else
@@ -517,19 +519,6 @@ static void describe(struct vp_op *op)
                            valid ? "" : vp_edge_name(p->edge), valid ? "" : ", ");
     if (n > 0 && (size_t)n < sizeof op->text)
         snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, c->isa->name);
-}
-
-bool vp_convolve_use(struct vp_op *op, const char *isa)
-{
-    struct vp_convolve_params *p = op->params;
-    const struct vp_convolve_isa *found = VP_ISA_FIND(vp_convolve, isa);
-
-    if (!found)
-        return false;
-    p->cpu->isa = found;
-    p->cpu->fft = vp_line_isa(isa);
-    describe(op);
-    return true;
 }
 
 /* How far from a result samples are looked at: all of a tile, those too that only change how its results are

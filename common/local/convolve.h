@@ -82,8 +82,4 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
 /* Whether there is work from samples of `in` to `out`, for messages called `what`; f64 takes transforms. */
 int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft, struct vp_err *err);
 
-/* For tests and benchmarks: the code for "avx512", "avx2" or "generic" (NULL: the best) from now on for this operation;
- * false if this CPU has not got it. */
-bool vp_convolve_use(struct vp_op *op, const char *isa);
-
 #endif

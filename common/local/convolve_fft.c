@@ -20,7 +20,6 @@
 #include "base/err.h"
 #include "base/size.h"
 
-#include <assert.h>
 #include <math.h>
 #include <omp.h>
 #include <sched.h>
@@ -1032,21 +1031,15 @@ static int run_keeping(struct tasks *t, char *scratch, size_t bytes, struct vp_e
     int rc = 0;
 
     pthread_mutex_lock(&c->lock);
-    const bool make = t->make = !c->spectra || c->made_for != c->fft;
-    if (make) {
-        if (c->made_for) {
-            free(c->spectra);
-            c->spectra = NULL;
-        }
-        if (!c->spectra)
-            c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(t->j->p), "the kernels' transforms", err);
-    }
+    const bool make = t->make = !c->made;
+    if (!c->spectra)
+        c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(t->j->p), "the kernels' transforms", err);
     t->spectra = c->spectra;
     if (!make)
         pthread_mutex_unlock(&c->lock);
     rc = t->spectra ? run_tasks(t, scratch, bytes, err) : -1;
     if (make) {
-        c->made_for = rc ? c->made_for : c->fft;
+        c->made = !rc;
         pthread_mutex_unlock(&c->lock);
     }
     return rc;

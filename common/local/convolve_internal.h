@@ -46,8 +46,8 @@ struct vp_convolve_cpu {
     double *across;            /* sums of the kernels' columns, in the order of samples, for each node */
     double *total;             /* of each kernel */
     pthread_mutex_t lock;
-    float *spectra;            /* [node][piece], made when the first part is run, of the lanes of `made_for`; or NULL */
-    const struct vp_line_isa *made_for;
+    float *spectra;            /* [node][piece], or NULL; `made` when the first part is run */
+    bool made;
     struct vp_convolve_f64 *exact; /* of f64, else NULL: what there is instead of lines and spectra */
 };
 
@@ -97,7 +97,6 @@ void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_
 
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, const struct vp_box *out, int threads);
 int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
-int vp_convolve_fft_make(struct vp_convolve_params *p, const int64_t image[3], struct vp_err *err);
 /* Bytes of all spectra with so many lanes. */
 uint64_t vp_convolve_spectra(const struct vp_convolve_params *p);
 

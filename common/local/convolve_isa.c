@@ -45,13 +45,7 @@ static bool load(void *to, const void *from, enum vp_type type, int64_t n)
         return copy_float(to, from, n);
     if (type == VP_F64)
         return copy_double(to, from, n);
-    float *const f = to;
-    for (int64_t i = 0; type == VP_U8 && i < n; i++)
-        f[i] = ((const uint8_t *)from)[i];
-    for (int64_t i = 0; type == VP_U16 && i < n; i++)
-        f[i] = ((const uint16_t *)from)[i];
-    for (int64_t i = 0; type == VP_I16 && i < n; i++)
-        f[i] = ((const int16_t *)from)[i];
+    PASTE(vp_gauss_, VP_ISA).load(to, from, type, n);
     return false;
 }
 
@@ -59,14 +53,7 @@ static bool load(void *to, const void *from, enum vp_type type, int64_t n)
  * evict one another. */
 static void store(void *to, enum vp_type type, const float *from, int64_t n)
 {
-    if (type == VP_F32)
-        PASTE(vp_gauss_, VP_ISA).store(to, type, from, n, true);
-#define STORE(TYPE, T, least, most) \
-    for (int64_t i = 0; type == TYPE && i < n; i++) /* there is no NaN */ \
-        ((T *)to)[i] = (T)rintf(from[i] < least ? least : from[i] > most ? most : from[i]);
-    STORE(VP_U8, uint8_t, 0, 255)
-    STORE(VP_U16, uint16_t, 0, 65535)
-    STORE(VP_I16, int16_t, -32768, 32767)
+    PASTE(vp_gauss_, VP_ISA).store(to, type, from, n, true);
 }
 
 /* So many vectors of columns are summed in registers. */

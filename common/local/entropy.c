@@ -224,13 +224,14 @@ int vp_entropy_local(struct vp_op *op, const struct vp_footprint *f, int64_t bin
     p->bins = bins;
     p->lo = lo;
     p->hi = hi;
-    p->n = f->count;
+    p->n = (int64_t)vp_footprint_most(f, op);
     p->scale = hi > lo ? (double)bins / (hi - lo) : 0;
     if (make_tables(p, err)) {
         free_params(p);
         return -1;
     }
     op->free = free_params;
+    op->holds += 2 * (uint64_t)(p->n + 1) * sizeof *p->t;
     op->cost = 10 + 4 * (double)vp_footprint_rows(f);
     op->scratch = scratch;
     op->run = run;

@@ -91,12 +91,21 @@ void *vp_footprint_op(struct vp_op *op, const char *kernel, size_t size, const s
     if (f->spans)
         memcpy(span, f->span, (size_t)f->spans * sizeof *span);
     *op = (struct vp_op){.kernel = kernel, .inputs = 1, .from = {~0}, .in = in, .out = out, .params = own,
-                         .free = vp_footprint_op_free};
+                         .free = vp_footprint_op_free, .holds = (uint64_t)f->spans * sizeof *span};
     for (int a = 0; a < 3; a++) {
         op->image[a] = image[a];
         op->halo[a] = vp_min64(f->reach[a], image[a] - 1);
     }
     return own;
+}
+
+double vp_footprint_most(const struct vp_footprint *f, const struct vp_op *op)
+{
+    double n = 1;
+
+    for (int a = 0; a < 3; a++)
+        n *= (double)vp_min64(2 * op->halo[a] + 1, op->image[a]);
+    return fmin(n, (double)f->count);
 }
 
 void vp_footprint_op_free(void *params)

@@ -39,6 +39,8 @@ void vp_footprint_free(struct vp_footprint *f);
 void *vp_footprint_op(struct vp_op *op, const char *kernel, size_t size, const struct vp_footprint *f,
                       const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
 void vp_footprint_op_free(void *params);
+/* The largest number of samples that a neighbourhood can have in the image of such an operation. */
+double vp_footprint_most(const struct vp_footprint *f, const struct vp_op *op);
 
 /* "box 31 x 31 x 1", "ball of radius 5 5 2.5, 203 voxels" */
 const char *vp_footprint_text(const struct vp_footprint *f, char *text, size_t size);

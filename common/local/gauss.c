@@ -9,7 +9,6 @@
  * pointers: the row or plane outside the image is that of the edge rule. */
 #include "local/gauss.h"
 
-#include <assert.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -144,6 +143,12 @@ void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, fl
     }
 }
 
+/* How many numbers the tables of taps at the edges have, which are not small where the radius is large. */
+static size_t edge_taps(const struct vp_taps *t)
+{
+    return 4 * (size_t)t->radius * (size_t)t->radius;
+}
+
 void vp_taps_free(struct vp_taps *t)
 {
     free(t->bell);
@@ -186,7 +191,7 @@ int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, do
             t->scale[e] = (float)(1 / (1 - (double)t->t[e]));
         return 0;
     }
-    t->up = vp_alloc_raw(4 * r * r, sizeof *t->up, "a filter's taps at the edges", err);
+    t->up = vp_alloc_raw(edge_taps(t), sizeof *t->up, "a filter's taps at the edges", err);
     if (!t->up) {
         vp_taps_free(t);
         return -1;
@@ -784,9 +789,13 @@ void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma
 
     op->inputs = 1;
     for (int a = 0; a < 3; a++) {
+        const struct vp_taps *taps[4];
         op->image[a] = size[a];
         op->halo[a] = p->radius[a];
         op->whole[a] = p->edge == VP_EDGE_WRAP && p->radius[a];
+        for (int t = taps_along(p, a, taps) - 1; t >= 0; t--)
+            if (taps[t]->up)
+                op->holds += edge_taps(taps[t]) * sizeof *taps[t]->up;
     }
     for (int c = 0; c < p->channels_x; c++)
         steps += p->radius[0];
@@ -871,6 +880,7 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
         if (derivative)
             snprintf(more, sizeof more, ", derivative %d %d %d", p->order[0], p->order[1], p->order[2]);
         vp_passes_stage(&op, size, p->sigma, p->highpass ? ", high-pass" : more); /* one excludes the other */
+        op.holds = i ? 0 : op.holds;
         g->users++; /* the chain's */
         rc = vp_chain_add(c, &op, err);
     }

@@ -8,20 +8,9 @@
 #include "local/gauss.h"
 #include "local/moments_isa.h"
 
-#include <math.h>
 #include <stdio.h>
 
 static const char *const NAMES[] = {"mean", "var", "std", "wiener", "above"};
-
-/* The largest number of samples that a neighbourhood can have. */
-static double most(const struct vp_op *op, const struct vp_footprint *f, enum vp_edge edge)
-{
-    double n = 1;
-
-    for (int a = 0; a < 3; a++)
-        n *= (double)(edge ? 2 * f->reach[a] + 1 : vp_min64(2 * op->halo[a] + 1, op->image[a]));
-    return f->shape == VP_BOX ? n : fmin(n, (double)f->count);
-}
 
 /* The narrowest sums that cannot overflow: of n numbers not larger than `top`. */
 static enum vp_sums sums_of(const struct vp_moments_params *p, double n)
@@ -40,24 +29,22 @@ static size_t row_bytes(const struct vp_window *w, int64_t n)
     return vp_moments_kept(w, n) + (8 + 4 * (size_t)n) * sizeof(double);
 }
 
-static struct vp_window window_of(const struct vp_op *op, struct vp_moments_ctx *ctx)
+static struct vp_window window_of(const struct vp_op *op)
 {
     const struct vp_moments_params *p = op->params;
     const struct vp_window_rows (*const rows)[VP_SUM_N] = VP_ISA_FIND(vp_moments, NULL);
-    const enum vp_sums s = sums_of(p, most(op, &p->f, p->edge));
+    const bool counted = p->sums == VP_SUM_SPREAD && p->f.shape == VP_BALL;
 
-    *ctx = (struct vp_moments_ctx){p, s};
     return (struct vp_window){
-        .op = op, .f = &p->f, .edge = p->edge, .ctx = ctx, .size = vp_type_size(p->in),
-        .out_size = vp_type_size(p->out), .lane_size = s == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
-        .lanes = !p->spreads ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2, .rows = &rows[p->in][s],
+        .op = op, .f = &p->f, .edge = p->edge, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),
+        .lane_size = p->sums == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
+        .lanes = !p->spreads ? 1 : counted ? 3 : 2, .rows = &rows[p->in][p->sums],
     };
 }
 
 static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    struct vp_moments_ctx ctx;
-    const struct vp_window w = window_of(op, &ctx);
+    const struct vp_window w = window_of(op);
 
     (void)in;
     return vp_window_scratch(&w, out, threads);
@@ -66,8 +53,7 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err)
 {
-    struct vp_moments_ctx ctx;
-    const struct vp_window w = window_of(op, &ctx);
+    const struct vp_window w = window_of(op);
 
     (void)err;
     vp_window_run(&w, in, out, scratch, threads);
@@ -102,11 +88,12 @@ static int make(struct vp_op *op, const struct vp_moments_params *want, const st
     for (int a = 0; a < 3; a++)
         op->whole[a] = p->edge == VP_EDGE_WRAP && f->reach[a] > 0;
     /* sums of squares are kept modulo 2^64 */
-    const double n = most(op, f, p->edge);
+    const double n = p->edge ? (double)f->count : vp_footprint_most(f, op);
     if (in != VP_F32 && n >= 0x1p32) {
         vp_footprint_op_free(p);
         return vp_fail(err, VP_EUSAGE, "%s: a neighbourhood of %.3g voxels is too large", name, n);
     }
+    p->sums = sums_of(p, n);
     if (p->moment == VP_WIENER)
         snprintf(noise, sizeof noise, p->noise >= 0 ? ", noise %g" : ", noise to be estimated", p->noise);
     snprintf(op->text, sizeof op->text, "%s%s, %s%s%s%s, %s", name, p->sample ? " of a sample" : "",

@@ -22,6 +22,11 @@ struct vp_limit {
     uint8_t mark; /* what they become; others become 0 */
 };
 
+/* What the CPU's state is made of. Integers: sum, sum of squares (one lane if only the mean is wanted), modulo 2^32 or
+ * 2^64, where they do not overflow in the end. Floats: sum; or sum, squared deviations (box: times the samples along x)
+ * and, for a ball, samples. */
+enum vp_sums { VP_SUM_U32, VP_SUM_U64, VP_SUM_WIDE, VP_SUM_F64, VP_SUM_SPREAD, VP_SUM_N };
+
 /* params of the kernels "mean", "var", "std", "wiener" and (local thresholds) "above" */
 struct vp_moments_params {
     struct vp_footprint f;
@@ -31,6 +36,7 @@ struct vp_moments_params {
     struct vp_limit limit;  /* VP_ABOVE */
     enum vp_edge edge;      /* VP_ABOVE; others VP_EDGE_RENORMALIZE: the samples that exist */
     bool spreads;           /* the variance is wanted, not only the mean */
+    enum vp_sums sums;
     enum vp_type in, out;
 };
 

@@ -97,10 +97,10 @@ static void begin_spread(const struct vp_tile *t)
 
 static void begin(struct vp_tile *t)
 {
-    const struct vp_moments_ctx *c = t->w->ctx;
+    const struct vp_moments_params *p = t->w->op->params;
 
     *(double *)((char *)t->rows + vp_moments_kept(t->w, t->n)) = 0; /* no row has no samples */
-    if (c->sums == VP_SUM_SPREAD)
+    if (p->sums == VP_SUM_SPREAD)
         begin_spread(t);
 }
 
@@ -245,9 +245,9 @@ struct counts { double times; double *samples, *by, *per_sample, *per; };
 
 static struct counts counts_of(const struct vp_tile *t, int64_t times)
 {
-    const struct vp_moments_ctx *c = t->w->ctx;
+    const struct vp_moments_params *p = t->w->op->params;
     const bool ball = t->w->f->shape == VP_BALL;
-    const double less = c->p->sample;
+    const double less = p->sample;
     double *kept = (double *)((char *)t->rows + vp_moments_kept(t->w, t->n)), *samples = kept + 8;
     const struct counts k = {(double)times, samples, samples + t->n, samples + 2 * t->n, samples + 3 * t->n};
 
@@ -257,7 +257,7 @@ static struct counts counts_of(const struct vp_tile *t, int64_t times)
     for (int64_t i = 0; i < t->n; i++) {
         const double n = (double)t->count[i] * k.times, left = n - less > 0 ? n - less : 1;
         k.samples[i] = n;
-        k.by[i] = c->sums != VP_SUM_SPREAD ? left * n : ball ? left : left * (double)t->count[i];
+        k.by[i] = p->sums != VP_SUM_SPREAD ? left * n : ball ? left : left * (double)t->count[i];
         k.per_sample[i] = 1 / n;
         k.per[i] = 1 / k.by[i];
     }
@@ -285,11 +285,13 @@ INLINE void real(const struct vp_tile *t, const double *state, int64_t at, int64
                  struct part *p)
 {
     const double *sum = state + at, *dev = sum + t->lane / sizeof *sum;
+    const int64_t *const r = t->w->op->halo;
+    const bool alone = r[0] + r[1] + r[2] == 0; /* nothing was merged: 0, but NaN of what is not finite */
 
     for (int64_t i = 0; mean && i < n; i++)
         p->mean[i] = sum[i];
     for (int64_t i = 0; spread && i < n; i++)
-        p->var[i] = dev[i];
+        p->var[i] = alone ? sum[i] - sum[i] : dev[i];
 }
 
 INLINE void divide(double *v, const double *by, const double *inverse, int64_t n, bool exact)
@@ -407,8 +409,7 @@ static void store(enum vp_type type, void *out, int64_t at, int64_t n, const dou
 
 static void finish(const struct vp_tile *t, void *out, const void *state, const void *src, int64_t times)
 {
-    const struct vp_moments_ctx *c = t->w->ctx;
-    const struct vp_moments_params *p = c->p;
+    const struct vp_moments_params *p = t->w->op->params;
     const bool limit = p->moment == VP_ABOVE, spread = p->spreads;
     const bool mean = p->moment == VP_MEAN || p->moment == VP_WIENER || limit;
     const struct counts k = counts_of(t, times);
@@ -416,16 +417,16 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
 
     for (int64_t at = 0; at < t->n; at += PART) {
         const int64_t n = vp_min64(t->n - at, PART);
-        if (c->sums == VP_SUM_U32)
+        if (p->sums == VP_SUM_U32)
             exact_32(t, state, &k, at, n, mean, spread, &part);
-        else if (c->sums == VP_SUM_U64)
+        else if (p->sums == VP_SUM_U64)
             exact_64(t, state, &k, at, n, mean, spread, &part);
-        else if (c->sums == VP_SUM_WIDE)
+        else if (p->sums == VP_SUM_WIDE)
             exact_wide(t, state, &k, at, n, mean, spread, &part);
         else
             real(t, state, at, n, mean, spread, &part);
         if (limit) {
-            if (c->sums == VP_SUM_SPREAD) /* V of them is n^2 dev / by */
+            if (p->sums == VP_SUM_SPREAD) /* V of them is n^2 dev / by */
                 for (int64_t i = 0; i < n; i++)
                     part.var[i] = part.var[i] * (k.samples[at + i] * k.samples[at + i]) / k.by[at + i];
             above(p, &k, src, at, n, &part, out);

@@ -5,14 +5,6 @@
 #include "local/moments.h"
 #include "local/window.h"
 
-/* What the state is made of. Integers: sum, sum of squares (one lane if only the mean is wanted), modulo 2^32 or
- * 2^64, where they do not overflow in the end. Floats: sum; or sum, squared deviations (box: times the samples along x)
- * and, for a ball, samples. */
-enum vp_sums { VP_SUM_U32, VP_SUM_U64, VP_SUM_WIDE, VP_SUM_F64, VP_SUM_SPREAD, VP_SUM_N };
-
-/* window->ctx */
-struct vp_moments_ctx { const struct vp_moments_params *p; enum vp_sums sums; };
-
 /* Merges that make a window of w samples: doublings, and those of the lengths that w is the sum of. */
 static inline int vp_moments_steps(int64_t w)
 {
@@ -26,9 +18,10 @@ static inline int vp_moments_steps(int64_t w)
 /* Where in tile->rows, for rows of n voxels, the counts of a row are kept (8 + 4 n numbers): behind the other rows. */
 static inline size_t vp_moments_kept(const struct vp_window *w, int64_t n)
 {
+    const struct vp_moments_params *p = w->op->params;
     const int64_t r = w->op->halo[0];
-    const bool spread = ((const struct vp_moments_ctx *)w->ctx)->sums == VP_SUM_SPREAD;
-    const int rows = !spread ? w->lanes : w->f->shape == VP_BALL ? 2 : 2 + 3 * vp_moments_steps(2 * r + 1);
+    const int rows = p->sums != VP_SUM_SPREAD ? w->lanes
+                   : w->f->shape == VP_BALL   ? 2 : 2 + 3 * vp_moments_steps(2 * r + 1);
 
     return vp_round64(vp_window_row(w->lane_size, n, r) * w->lane_size * (size_t)rows);
 }

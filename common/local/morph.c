@@ -3,6 +3,7 @@
 #include "local/morph.h"
 
 #include "base/err.h"
+#include "base/size.h"
 
 #include <stdio.h>
 
@@ -79,8 +80,8 @@ int vp_morph_chain(struct vp_chain *chain, enum vp_morph op, int64_t iterations,
 
     if (f->shape == VP_BOX && iterations > 1) {
         double radius[3];
-        for (int a = 0; a < 3; a++)
-            radius[a] = (double)(f->reach[a] * iterations);
+        for (int a = 0; a < 3; a++) /* farther than any image is as far */
+            radius[a] = (double)vp_min64(f->reach[a] * iterations, vp_max64((int64_t)VP_RADIUS_MAX, image[a]));
         if (vp_footprint_init(&large, VP_BOX, radius, err))
             return -1;
         iterations = 1;

@@ -190,16 +190,22 @@ static int make_network(struct vp_rank_cpu *c, const struct vp_rank_params *p, c
     return rc;
 }
 
+static void free_network(struct vp_rank_cpu *c)
+{
+    for (int64_t i = 0; c->code && i < c->codes; i++)
+        free(c->code[i].op);
+    free(c->code);
+    c->code = NULL;
+    c->codes = 0;
+}
+
 static void free_params(void *params)
 {
     struct vp_rank_params *const p = params;
-    struct vp_rank_cpu *const c = p->cpu;
 
-    for (int64_t i = 0; c && c->code && i < c->codes; i++)
-        free(c->code[i].op);
-    if (c)
-        free(c->code);
-    free(c);
+    if (p->cpu)
+        free_network(p->cpu);
+    free(p->cpu);
     vp_footprint_op_free(p);
 }
 
@@ -567,8 +573,10 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
     c->depth = box ? (int)d : 1;
     if (make_network(c, p, image))
         return vp_fail(err, VP_ERESOURCE, "not enough memory for a selection network");
-    if (cost_of(p) > other)
+    if (cost_of(p) > other) {
         c->way = without;
+        free_network(c);
+    }
     return 0;
 }
 
@@ -592,6 +600,8 @@ int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint
         free_params(p);
         return -1;
     }
+    for (int64_t i = 0; i < p->cpu->codes; i++)
+        op->holds += (uint64_t)p->cpu->code[i].n * sizeof *p->cpu->code[i].op;
     op->cost = cost_of(p);
     op->scratch = scratch;
     op->run = run;

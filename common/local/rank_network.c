@@ -13,7 +13,6 @@
 #include "base/size.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A value is an input (below inputs), or the minimum (inputs + 2 c) or maximum (inputs + 2 c + 1) of comparator c. */
 struct ref { int32_t v, dx; };

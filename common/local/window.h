@@ -50,7 +50,6 @@ struct vp_window {
     const struct vp_op *op;  /* image, halo */
     enum vp_edge edge;       /* VP_EDGE_RENORMALIZE: windows are cut */
     const struct vp_footprint *f;
-    const void *ctx;            /* of the functions */
     size_t size;                /* bytes of an input sample */
     size_t out_size;
     size_t lane_size;           /* bytes of a number of the state */

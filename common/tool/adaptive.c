@@ -86,9 +86,12 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
 int vp_adaptive_window(struct vp_footprint *f, const struct vp_adaptive_params *p, const struct vp_images *im,
                        struct vp_err *err)
 {
+    struct vp_reals window = p->window;
     double size[3];
 
-    if (vp_image_lengths(im, "window", &p->window, size, err))
+    if (im->flat && window.n == 3 && window.v[2] == 1 && !im->params.physical)
+        window.n = 2; /* z is left out, as it is anyway */
+    if (vp_image_lengths(im, "window", &window, size, err))
         return -1;
     for (int a = 0; a < 3; a++) {
         if (im->flat && a == 2)

@@ -147,7 +147,7 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
         if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
             const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)p->beside);
             p->beside -= spare;
-            p->memory += spare;
+            p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
             j->spare = 0;
         } else if (err->code == VP_ERESOURCE && p->kind && !strcmp(run->common.device, "auto")) {
             vp_note(run, "on the CPU: %s", err->msg);
@@ -161,6 +161,11 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
     }
     if (!rc || err->code != VP_ERESOURCE)
         return rc;
+    if (p->beside >= run->common.memory) {
+        *err = (struct vp_err)VP_ERR_INIT;
+        vp_fail(err, VP_ERESOURCE, "the smallest portion takes more than %s: expected at most %s",
+                vp_bytes_text(p->beside).text, vp_bytes_text(run->common.memory).text);
+    }
     int64_t halo[3];
     vp_chain_halo(j->chain, halo);
     return vp_hint(err, p->rows || (p->flow && (!halo[2] || p->image[2] == 1))

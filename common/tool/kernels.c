@@ -165,18 +165,6 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
     return 0;
 }
 
-/* A page of kernels into its place, as f64 by way of `own`. 1; 0 at the end; -1. */
-static int read_kernel(struct vp_reader *reader, float *to, double *exact, void *own, struct vp_err *err)
-{
-    const struct vp_stack *s = vp_reader_stack(reader);
-    if (!exact)
-        return vp_reader_next_f32(reader, to, err);
-    const int got = vp_reader_next(reader, own, err);
-    if (got > 0)
-        vp_convert(exact, VP_F64, own, s->type, s->nx * s->ny, 1, 0);
-    return got;
-}
-
 static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, const struct vp_kernel_params *p,
                         bool exact, struct vp_err *err)
 {
@@ -209,8 +197,9 @@ static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, c
         goto out;
     got = 1;
     for (int64_t i = 0; i < pages && got == 1; i++) {
-        got = read_kernel(reader, (float *)samples + node[i] * page, exact ? (double *)samples + node[i] * page : NULL,
-                          own, err);
+        got = vp_reader_next(reader, own, err);
+        if (got == 1)
+            vp_convert((char *)samples + (size_t)(node[i] * page) * size, exact ? VP_F64 : VP_F32, own, s->type, page, 1, 0);
         if (got == 0)
             vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
                     (long long)i);

@@ -77,7 +77,7 @@ static double measure(const struct job *j, int threads, int times, char text[110
             const double t = now(threads);
             if (j->nodes > 1) { /* spectra are part of it */
                 struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)c.stage[0].params)->cpu;
-                cpu->made_for = NULL;
+                cpu->made = false;
                 if (wide) {
                     free(cpu->exact->spectra);
                     cpu->exact->spectra = NULL;
@@ -196,7 +196,7 @@ static double grid_run(struct grid *g, int threads)
     struct vp_err err = VP_ERR_INIT;
     const double t = vp_now();
 
-    ((struct vp_convolve_params *)g->c.stage[0].params)->cpu->made_for = NULL; /* spectra are part of it */
+    ((struct vp_convolve_params *)g->c.stage[0].params)->cpu->made = false; /* spectra are part of it */
     if (vp_chain_run(&g->c, &in, &out, g->scratch, threads, &err))
         exit(1);
     return vp_now() - t;
