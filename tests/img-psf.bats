@@ -88,6 +88,9 @@ stars() {
     fails 2 "--beta goes with --moffat, not with --gaussian" img-psf --gaussian 2 --beta 3
     fails 2 "--size: expected odd numbers, got 8" img-psf --gaussian 2 --size 8
     [[ "$stderr" == *"hint: as 9"* ]]
+    fails 2 "--size: expected at most 1048575, got 8589934591" img-psf --gaussian 2 --size 8589934591
+    fails 2 "it is 0 at the centres of all pixels" img-psf --gaussian 0.01 --shift 0.5,0.5
+    [[ "$stderr" == *"hint: --samples N"* ]]
     fails 2 "the kernel is one of images" img-psf --moffat 2 --size 9x9x3
     fails 2 "expected one to 2 numbers, got 3" img-psf --moffat 2,2,2
     fails 2 "--from: where are the stars?" img-psf --from x.tif

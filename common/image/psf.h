@@ -32,8 +32,8 @@ struct vp_psf {
 
 /* The size that holds all that matters: four sigma, four widths, four dark rings, the motion; with the shift. */
 void vp_psf_size(struct vp_psf *p);
-/* kernel[z][y][x]. */
-void vp_psf_make(const struct vp_psf *p, float *kernel);
+/* kernel[z][y][x]. -1: VP_EUSAGE, it is 0 at all points that are looked at. */
+int vp_psf_make(const struct vp_psf *p, float *kernel, struct vp_err *err);
 
 /* ---- from stars or beads ---- */
 
