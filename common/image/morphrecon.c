@@ -125,6 +125,8 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
     measure(&k, op, out);
     for (int a = 0; a < 3; a++)
         whole = whole && vp_box_size(out, a) == op->image[a];
+    if (!whole && k.n[2] * k.plane + 2 * k.guard >= VP_MAX_BOX)
+        return UINT64_MAX / 16; /* the forest cannot count its places: no plan has such boxes */
     const uint64_t areas = (!whole || !in_result(&k)) + (!whole || !in_mask(&k));
     return vp_round64(2 * (size_t)k.n[2] * sizeof(void *)) + areas * area_bytes(&k, k.size)
            + work_bytes(&k, !whole, threads);

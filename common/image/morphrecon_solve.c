@@ -12,6 +12,8 @@
 #include "base/size.h"
 #include "run/store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,7 +56,10 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
         s->memory -= bytes < s->memory ? bytes : s->memory;
     } else {
         const int fd = vp_unnamed_file(vp_tmpdir());
-        room->at = fd < 0 || ftruncate(fd, (off_t)bytes)
+        if (fd >= 0) /* a page that finds the disk full would be a signal */
+            while ((errno = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
+                ;
+        room->at = fd < 0 || errno
                        ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (room->at == MAP_FAILED) {
             vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(),
