@@ -189,6 +189,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
             return -1;
         if (!j->extent.any)
             return vp_fail(err, VP_ERUN, "%s: --auto: no sample is finite", name);
+        if (!isfinite(j->extent.max - j->extent.min))
+            return vp_fail(err, VP_ERUN, "%s: --auto: the range %g to %g is beyond f64", name, j->extent.min,
+                           j->extent.max);
         set_window(j, j->extent.min, j->extent.max);
         vp_note(run, "window %.9g to %.9g", j->extent.min, j->extent.max);
     } else if (p->window.n) {
