@@ -13,7 +13,6 @@
 #include "stack/outfile.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 

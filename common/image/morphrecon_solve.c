@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "run/chain.h"
 #include "run/store.h"
 
 #include <errno.h>
@@ -91,13 +92,7 @@ static void give_back(struct solve *s)
 
 static struct vp_box box_of(const struct solve *s, int64_t box)
 {
-    const int64_t at[3] = {box % s->n[0], box / s->n[0] % s->n[1], box / s->n[0] / s->n[1]};
-    struct vp_box b;
-    for (int a = 0; a < 3; a++) {
-        b.lo[a] = at[a] * s->part[a];
-        b.hi[a] = vp_min64(b.lo[a] + s->part[a], s->image[a]);
-    }
-    return b;
+    return vp_box_tile(&(struct vp_box){.hi = {s->image[0], s->image[1], s->image[2]}}, s->part, box);
 }
 
 /* The boxes around a box and itself: those before it along an axis, beside it, behind it. */

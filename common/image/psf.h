@@ -4,8 +4,7 @@
 #ifndef VP_PSF_H
 #define VP_PSF_H
 
-#include "base/opt.h"
-
+#include <stdbool.h>
 #include <stdint.h>
 
 struct vp_err;

@@ -8,7 +8,6 @@
 #include "base/size.h"
 #include "image/sat_isa.h"
 
-#include <math.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>

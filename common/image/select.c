@@ -7,7 +7,6 @@
 #include "image/select.h"
 
 #include "base/err.h"
-#include "base/progress.h"
 #include "base/size.h"
 #include "geom/geom.h"
 #include "image/label.h"
