@@ -63,6 +63,11 @@ stars() {
     [[ "$stderr" == *"1 of 4 stars left out"* ]]
     ok img-cmp --atol 5e-4 got.tif want.tif
     echo 2 40 > stars.txt
+    seq 200 | sed 's/.*/30 31/' > many.txt
+    fails 3 "200 stars of 53 x 53 x 1 voxels take more than the memory there is" \
+        img-psf --from sky.tif --positions many.txt --size 41 -m 4500K
+    fails 3 "expected at most" img-psf --from sky.tif --positions many.txt --size 41 -m 4945K
+    ok img-psf --from sky.tif --positions many.txt --size 41 -m 6M -o got.tif
     fails 1 "none of the 1 stars can be used; the first one: too near to the edge" \
         img-psf --from sky.tif --positions stars.txt --size 15
 }

@@ -217,8 +217,10 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
                              .memory = run->common.memory, .stats = run->stats, .progress = run->progress};
     const int64_t image[3] = {in->nx, in->ny, in->pages < 0 ? INT64_MAX / 4 : in->pages};
     if (vp_stars_open(&s.stars, size, image, run->common.memory, err)
-        || !(kernel = vp_alloc((size_t)(size[0] * size[1] * size[2]), sizeof *kernel, "the kernel", err))
-        || vp_pages_run(&pages, err) || vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
+        || !(kernel = vp_alloc((size_t)(size[0] * size[1] * size[2]), sizeof *kernel, "the kernel", err)))
+        goto out;
+    pages.beside = s.stars.bytes;
+    if (vp_pages_run(&pages, err) || vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
         goto out;
     tell(run, &s.stars);
     rc = write_kernel(run, kernel, size, in, err);

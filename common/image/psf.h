@@ -48,6 +48,7 @@ struct vp_stars {
     int64_t n;
     struct vp_star *star;
     int64_t size[3]; /* of the kernel */
+    uint64_t bytes;  /* that all of it takes, until vp_stars_average() is done */
     int64_t used;
 };
 

@@ -105,8 +105,9 @@ int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image
 {
     memcpy(s->size, size, sizeof s->size);
     const uint64_t each = (uint64_t)(side(s, 0) * side(s, 1) * side(s, 2)) * sizeof(float);
+    const uint64_t moved = (uint64_t)(size[0] * size[1] * size[2]) * sizeof(double);
 
-    if (each > memory / (uint64_t)s->n)
+    if (each + moved > memory / (uint64_t)s->n)
         return vp_fail(err, VP_ERESOURCE, "%lld stars of %lld x %lld x %lld voxels take more than the memory there is",
                        (long long)s->n, (long long)side(s, 0), (long long)side(s, 1), (long long)side(s, 2));
     for (int64_t i = 0; i < s->n; i++) {
@@ -119,6 +120,7 @@ int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image
         if (!star->out && !(star->cut = vp_alloc(1, (size_t)each, "stars", err)))
             return -1;
     }
+    s->bytes = (each + moved) * (uint64_t)s->n;
     return 0;
 }
 
