@@ -68,6 +68,7 @@ samples() {
         cmp file.tif pipe.tif
     done
     cat a.tif | img-cat --spool --pages ::-1 -o pipe.tif
+    [ "$(img-cat --raw-out a.tif | img-cat --raw-in 6x4:u16le --pages 1::9223372036854775807 | img-info --value pages)" = 1 ]
     img-cat --reverse a.tif | img-cmp - pipe.tif
 }
 
@@ -229,6 +230,7 @@ samples() {
     fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1,2,3,4 a.tif
     fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1,0 a.tif
     fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1px a.tif
+    fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1e308m a.tif
     fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1mm,2um a.tif
     fails 2 "--set unit: expected mm or pixel" img-cat --set unit=um a.tif
     fails 2 "--set scale: expected GAIN,OFFSET" img-cat --set scale=0,1 a.tif

@@ -76,10 +76,26 @@ load helper
     [ "$(numbers e.tif C)" = "0 85 170 255" ]
 }
 
+@test "the sums of a luminance count as memory" {
+    needs_plain_memory
+    head -c 18000000 /dev/zero > c.raw
+    img-cat --raw-in 3000x2000:u8 --set axes=x,y,channel c.raw -o c.tif
+    fails 3 "expected at most" img-convert --channel luminance -m 50M c.tif -o y.tif
+    ok img-convert --channel luminance -m 80M c.tif -o y.tif --stats stats.json
+    took_at_most 80000000
+    for memory in 90M 150M 300M; do
+        ok img-convert --channel luminance -m $memory c.tif -o z.tif
+        ok img-cmp y.tif z.tif
+    done
+}
+
 @test "contradictions" {
     floats a.tif 1 2
     fails 2 "exclude each other" img-convert --type u8 --auto --window 0,1 a.tif
     fails 2 "to the range of which type" img-convert --auto a.tif
+    perl -e 'print pack("d<*", -1.7e308, 1.7e308, 0, 1)' > far.raw
+    fails 1 "far.raw: --auto: the range -1.7e+308 to 1.7e+308 is beyond f64" img-convert --raw-in 2x2:f64le --type u8 \
+        --auto far.raw -o b.tif
     fails 2 "LO < HI" img-convert --type u8 --window 1,1 a.tif
     fails 2 "GAIN,OFFSET" img-convert --scale 0,1 a.tif
     fails 2 "--type" img-convert --type u12 a.tif

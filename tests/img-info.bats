@@ -48,6 +48,10 @@ ramp() {
     img-cat --pages 2: a.tif -o 2.tif
     [ "$(img-info --value mean,std,median,p1 1.tif 2.tif)" = "$want" ]
     [ "$(cat a.tif | img-info --value pages)" = 5 ]
+    for part in "--pages 1" "--pages 4:" "--region 1:2,:" "--pages 1:3 --region 1:2,2:"; do
+        read -ra words <<<"$part"
+        [ "$(img-cat --raw-out a.tif | img-info --raw-in 6x4:f32le "${words[@]}" --value pages,bytes - | xargs)" = "5 480" ]
+    done
 }
 
 @test "percentiles: 32 at a time" {
@@ -83,6 +87,21 @@ ramp() {
     [ "$(echo $output)" = "3 3 1 2 1 5 3" ]
 }
 
+@test "samples of f64 beyond f32 count in a pipe, too" {
+    perl -e 'print pack("d<*", 1, 2, 3, 1e300, -9**9**9, 1e300)' > d.raw
+    [ "$(img-info --raw-in 6x1:f64le --value median d.raw)" = 3 ]
+    near "$(cat d.raw | img-info --raw-in 6x1:f64le --value median -)" 3 0.0015
+    near "$(cat d.raw | img-info --raw-in 6x1:f64le --value p80 -)" 3.4e38 1e36
+}
+
+@test "a constant image has a histogram, however large its numbers are" {
+    for v in 0 3.5 -1e20 9007199254740992 3e38; do
+        perl -e 'print pack("f<*", (shift) x 6)' -- "$v" > c.raw
+        ok img-info --raw-in 3x2:f32le --histogram 4 c.raw
+        [ "$(awk 'NF == 3 && $3 ~ /^[06]$/ { printf "%s ", $3 }' <<<"$output")" = "0 0 6 0 " ]
+    done
+}
+
 @test "masks, regions and pages" {
     ramp a.tif
     perl -e 'print pack("C*", (0) x 6, 0, 1, 1, (0) x 9, 7, (0) x 5)' > m.raw
@@ -93,6 +112,11 @@ ramp() {
     [ "$(img-info --mask m.tif --pages 1 --region 1:2,: --value samples,sum a.tif | xargs)" = "1 15.5" ]
     [ "$(img-info --region 1:3,2:3 --pages 0,4 --value samples,sum a.tif | xargs)" = "4 123" ]
     [ "$(cat a.tif | img-info --mask m.tif --value samples,sum | xargs)" = "15 442.5" ]
+    # a mask from a pipe that does not say that it is a page for all
+    [ "$(img-info --mask <(cat m.raw | img-cat --raw-in 6x4:u8) --value samples,sum a.tif | xargs)" = "15 442.5" ]
+    [ "$(img-info --mask <(cat m.raw | img-cat --raw-in 6x4:u8) --pages 1 --region 1:2,: --value samples,sum a.tif | xargs)" \
+        = "1 15.5" ]
+    [ "$(img-info --mask <(cat a.tif) --pages 1:3 --value samples,sum a.tif | xargs)" = "48 1140" ]
     img-cat --region 0:5,: m.tif -o narrow.tif
     fails 1 "narrow.tif: expected pages of 6 x 4, got 5 x 4" img-info --mask narrow.tif -s a.tif
 }

@@ -129,6 +129,19 @@ volume() {
     ok img-cmp got.tif want.tif
 }
 
+@test "a full disk is told where the boxes' shells need it" {
+    unshare -rm true 2> /dev/null || skip "no mounts of our own"
+    noise big.tif 160x120x40 u8
+    mkdir small
+    for size in 64k 1m 2m; do
+        run --separate-stderr unshare -rm sh -c "mount -t tmpfs -o size=$size none small && TMPDIR=small exec img-morphrecon \
+            --hmax 30 --connectivity 6 --chunk 9x9x9 -m 2M big.tif -o got.tif"
+        [ "$status" -eq 1 ]
+        [[ "$stderr" == *"img-morphrecon: error: small: "*"No space left on device"* ]]
+        [ ! -e got.tif ]
+    done
+}
+
 @test "two stacks in two visits, one of them a pipe; what is above the mask is counted once" {
     volume
     img-math 'if((x + y + z) % 7 == 0, a + 5, a - 30)' --type i16 volume.tif -o marker.tif

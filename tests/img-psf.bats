@@ -63,6 +63,11 @@ stars() {
     [[ "$stderr" == *"1 of 4 stars left out"* ]]
     ok img-cmp --atol 5e-4 got.tif want.tif
     echo 2 40 > stars.txt
+    seq 200 | sed 's/.*/30 31/' > many.txt
+    fails 3 "200 stars of 53 x 53 x 1 voxels take more than the memory there is" \
+        img-psf --from sky.tif --positions many.txt --size 41 -m 4500K
+    fails 3 "expected at most" img-psf --from sky.tif --positions many.txt --size 41 -m 4945K
+    ok img-psf --from sky.tif --positions many.txt --size 41 -m 6M -o got.tif
     fails 1 "none of the 1 stars can be used; the first one: too near to the edge" \
         img-psf --from sky.tif --positions stars.txt --size 15
 }
@@ -88,6 +93,9 @@ stars() {
     fails 2 "--beta goes with --moffat, not with --gaussian" img-psf --gaussian 2 --beta 3
     fails 2 "--size: expected odd numbers, got 8" img-psf --gaussian 2 --size 8
     [[ "$stderr" == *"hint: as 9"* ]]
+    fails 2 "--size: expected at most 1048575, got 8589934591" img-psf --gaussian 2 --size 8589934591
+    fails 2 "it is 0 at the centres of all pixels" img-psf --gaussian 0.01 --shift 0.5,0.5
+    [[ "$stderr" == *"hint: --samples N"* ]]
     fails 2 "the kernel is one of images" img-psf --moffat 2 --size 9x9x3
     fails 2 "expected one to 2 numbers, got 3" img-psf --moffat 2,2,2
     fails 2 "--from: where are the stars?" img-psf --from x.tif

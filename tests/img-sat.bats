@@ -178,6 +178,11 @@ printed() {
     ok img-sat --boxes <(printf 'name,x0:x1,y0:y1,page\nb,1:2,3:4,0\n') a.tif
     [ "${#lines[@]}" = 2 ]
     fails 1 "box a: image 5: expected 0 to 4" img-sat --boxes <(echo a 1:2 3:4 5) a.tif
+    printf 'a 1:2 3:4 5\n' > boxes
+    img-cat --raw-out a.tif > a.raw
+    run --separate-stderr sh -c 'cat a.raw | img-sat --raw-in 31x22:f32le --boxes boxes -'
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"box a: image 5: the stack has ended before"* ]]
     fails 1 "no box" img-sat --boxes /dev/null a.tif
     fails 1 "standard input: no box" sh -c 'img-sat --boxes - a.tif < /dev/null'
     fails 1 "standard input: line 1: expected" sh -c 'echo 1 | img-sat --boxes - a.tif'

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
  * compression and raw output come with the common options. */
+#include "base/size.h"
 #include "image/channel.h"
 #include "image/label.h"
 #include "image/statistics.h"
@@ -117,18 +118,21 @@ static int range(void *ctx, int64_t page, int n, void *in, void *out, struct vp_
     return n;
 }
 
-/* Of the buffers: sums of colours are as large again. */
-static uint64_t memory_of(const struct vp_run *run, const struct job *j)
-{
-    return j->channel.luminance ? run->common.memory / 2 : run->common.memory;
-}
-
-/* Of pages as they come out; the channels of one for a luminance come one after the other. */
+/* Of pages as they come out; the channels of one for a luminance come one after the other, and their sums take up to
+ * half of the memory, or MUCH. */
 static void go_through(struct job *j, struct vp_pages *pages, const struct vp_stack *out)
 {
+    enum { MUCH = 64 << 20 };
+    const uint64_t sum = (uint64_t)(out->nx * out->ny) * sizeof(double);
+    const int64_t sums = vp_min64((int64_t)(pages->memory / 2), MUCH) / (int64_t)sum;
+
     j->pages = pages;
     pages->height = out->ny;
     pages->whole = j->channel.luminance;
+    if (pages->whole) {
+        pages->batch = vp_max64(1, 3 * sums - 2);
+        pages->beside += (uint64_t)vp_channel_sums(pages->batch) * sum;
+    }
 }
 
 /* lo and hi are stored samples; the window is turned round where the scale was. */
@@ -182,13 +186,16 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (run->common.plan)
         return 0;
     if (p->whole) {
-        struct vp_pages pages = {.reader = reader, .memory = memory_of(run, j), .stats = run->stats,
+        struct vp_pages pages = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
                                .progress = run->progress, .stage = "range", .work = range, .ctx = j};
         go_through(j, &pages, out);
         if (vp_select_run(j->select, &pages, err) || vp_reader_seek(reader, 0, err))
             return -1;
         if (!j->extent.any)
             return vp_fail(err, VP_ERUN, "%s: --auto: no sample is finite", name);
+        if (!isfinite(j->extent.max - j->extent.min))
+            return vp_fail(err, VP_ERUN, "%s: --auto: the range %g to %g is beyond f64", name, j->extent.min,
+                           j->extent.max);
         set_window(j, j->extent.min, j->extent.max);
         vp_note(run, "window %.9g to %.9g", j->extent.min, j->extent.max);
     } else if (p->window.n) {
@@ -243,7 +250,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
     struct vp_pages pages = {.reader = reader, .writer = writer, .out_bytes = vp_page_bytes(&out),
-                           .memory = memory_of(run_, &j), .beside = vp_output_holds(run_, &out, memory_of(run_, &j)),
+                           .memory = run_->common.memory,
+                           .beside = vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
     go_through(&j, &pages, &out);

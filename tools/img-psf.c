@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LARGEST = (1 << 20) - 1 }; /* along an axis: of three, a product fits */
+
 struct params {
     struct vp_reals gaussian, moffat, shift;
     double airy, motion, beta, obstruction, angle;
@@ -77,7 +79,9 @@ static const struct vp_example examples[] = {
 static int odd(int64_t size[3], struct vp_err *err)
 {
     for (int a = 0; a < 3; a++)
-        if (size[a] % 2 == 0) {
+        if (size[a] > LARGEST) {
+            return vp_fail(err, VP_EUSAGE, "--size: expected at most %d, got %lld", LARGEST, (long long)size[a]);
+        } else if (size[a] % 2 == 0) {
             vp_fail(err, VP_EUSAGE, "--size: expected odd numbers, got %lld", (long long)size[a]);
             return vp_hint(err, "as %lld: a voxel has to be in the middle", (long long)size[a] + 1);
         }
@@ -142,7 +146,6 @@ static int formula(const struct params *p, const struct vp_run *run, struct vp_p
 static int by_formula(const struct params *p, struct vp_run *run, struct vp_err *err)
 {
     struct vp_psf psf;
-    size_t count;
 
     if (formula(p, run, &psf, err))
         return -1;
@@ -150,15 +153,14 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
             (long long)psf.size[2]);
     if (vp_plan_done(run))
         return 0;
-    if (!vp_mul_size(&count, (size_t)(psf.size[0] * psf.size[1]), (size_t)psf.size[2])
-        || count > run->common.memory / sizeof(float))
+    const size_t count = (size_t)(psf.size[0] * psf.size[1] * psf.size[2]);
+    if (count > run->common.memory / sizeof(float))
         return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld takes more than the memory there is",
                        (long long)psf.size[0], (long long)psf.size[1], (long long)psf.size[2]);
     float *kernel = vp_alloc_raw(count, sizeof *kernel, "the kernel", err);
     if (!kernel)
         return -1;
-    vp_psf_make(&psf, kernel);
-    const int rc = write_kernel(run, kernel, psf.size, NULL, err);
+    const int rc = vp_psf_make(&psf, kernel, err) || write_kernel(run, kernel, psf.size, NULL, err) ? -1 : 0;
     free(kernel);
     return rc;
 }
@@ -215,8 +217,10 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
                              .memory = run->common.memory, .stats = run->stats, .progress = run->progress};
     const int64_t image[3] = {in->nx, in->ny, in->pages < 0 ? INT64_MAX / 4 : in->pages};
     if (vp_stars_open(&s.stars, size, image, run->common.memory, err)
-        || !(kernel = vp_alloc((size_t)(size[0] * size[1] * size[2]), sizeof *kernel, "the kernel", err))
-        || vp_pages_run(&pages, err) || vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
+        || !(kernel = vp_alloc((size_t)(size[0] * size[1] * size[2]), sizeof *kernel, "the kernel", err)))
+        goto out;
+    pages.beside = s.stars.bytes;
+    if (vp_pages_run(&pages, err) || vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
         goto out;
     tell(run, &s.stars);
     rc = write_kernel(run, kernel, size, in, err);

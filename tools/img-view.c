@@ -100,35 +100,35 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
         return -1;
     const int64_t length_ = length(in, s->pages, axis);
     s->n = p->ortho ? 3 : p->montage ? (int)(p->montage < length_ ? p->montage : length_) : 1;
-    s->axis = vp_alloc((size_t)s->n, sizeof *s->axis, "slices", err);
-    s->at = vp_alloc((size_t)s->n, sizeof *s->at, "slices", err);
-    s->out = vp_alloc((size_t)s->n, sizeof *s->out, "slices", err);
-    if (!s->axis || !s->at || !s->out)
+    s->slice = vp_alloc((size_t)s->n, sizeof *s->slice, "slices", err);
+    if (!s->slice)
         return -1;
     for (int i = 0; i < s->n; i++) {
-        s->axis[i] = p->ortho ? (enum vp_cut)i : axis;
-        const int64_t n = length(in, s->pages, s->axis[i]);
-        s->at[i] = n / 2;
+        struct vp_slice *c = &s->slice[i];
+        c->axis = p->ortho ? (enum vp_cut)i : axis;
+        c->out.w = c->shape[0] = c->axis == VP_CUT_X ? s->pages : in->nx;
+        c->out.h = c->shape[1] = c->axis == VP_CUT_Y ? s->pages : in->ny;
+        const int64_t n = length(in, s->pages, c->axis);
+        c->at = n / 2;
         if (p->at.n)
-            s->at[i] = (int64_t)p->at.v[2 - i];
+            c->at = (int64_t)p->at.v[2 - i];
         else if (p->montage)
-            s->at[i] = (2 * i + 1) * n / (2 * s->n);
+            c->at = (2 * i + 1) * n / (2 * s->n);
         else if (vp_given(run, "slice"))
-            s->at[i] = p->slice < 0 ? n + p->slice : p->slice;
+            c->at = p->slice < 0 ? n + p->slice : p->slice;
     }
     return 0;
 }
 
 /* Sizes, before anything is read. */
 struct layout {
-    int64_t (*shape)[2]; /* of each slice, its pixels made square */
-    int64_t picture[2];  /* of all of them together */
+    int64_t picture[2];  /* of all of the slices together */
     int64_t fitted[2];   /* of that, shrunk */
     int columns;
 };
 
 /* The shape of the slices, with pixels of the finest sampling shown. */
-static void true_shape(const struct vp_run *run, const struct vp_stack *in, const struct vp_slices *s, struct layout *l)
+static void true_shape(const struct vp_run *run, const struct vp_stack *in, struct vp_slices *s)
 {
     double v[3], finest = HUGE_VAL, coarsest = 0;
     bool shown[3] = {false};
@@ -137,7 +137,7 @@ static void true_shape(const struct vp_run *run, const struct vp_stack *in, cons
         return;
     for (int i = 0; i < s->n; i++)
         for (int a = 0; a < 3; a++)
-            shown[a] = shown[a] || a != 2 - (int)s->axis[i];
+            shown[a] = shown[a] || a != 2 - (int)s->slice[i].axis;
     for (int a = 0; a < 3; a++)
         if (shown[a]) {
             finest = fmin(finest, v[a]);
@@ -148,50 +148,49 @@ static void true_shape(const struct vp_run *run, const struct vp_stack *in, cons
         return;
     }
     for (int i = 0; i < s->n; i++) {
-        const double w = v[s->axis[i] == VP_CUT_X ? 2 : 0], h = v[s->axis[i] == VP_CUT_Y ? 2 : 1];
-        l->shape[i][0] = llround((double)l->shape[i][0] * w / finest);
-        l->shape[i][1] = llround((double)l->shape[i][1] * h / finest);
+        struct vp_slice *c = &s->slice[i];
+        c->shape[0] = llround((double)c->shape[0] * v[c->axis == VP_CUT_X ? 2 : 0] / finest);
+        c->shape[1] = llround((double)c->shape[1] * v[c->axis == VP_CUT_Y ? 2 : 1] / finest);
     }
 }
 
-static int lay_out(const struct vp_run *run, const struct params *p, const struct vp_stack *in,
-                   const struct vp_slices *s, struct layout *l, struct vp_err *err)
+static void lay_out(const struct vp_run *run, const struct params *p, const struct vp_stack *in, struct vp_slices *s,
+                    struct layout *l)
 {
-    if (!(l->shape = vp_alloc((size_t)s->n, sizeof *l->shape, "slices", err)))
-        return -1;
-    for (int i = 0; i < s->n; i++) {
-        l->shape[i][0] = s->axis[i] == VP_CUT_X ? s->pages : in->nx;
-        l->shape[i][1] = s->axis[i] == VP_CUT_Y ? s->pages : in->ny;
-    }
     if (!p->square)
-        true_shape(run, in, s, l);
+        true_shape(run, in, s);
     l->columns = p->columns ? (int)p->columns : (int)ceil(sqrt(s->n));
     l->columns = l->columns < s->n ? l->columns : s->n;
-    const int64_t rows = (s->n + l->columns - 1) / l->columns, *one = l->shape[0];
-    l->picture[0] = p->ortho ? one[0] + GAP + l->shape[2][0] : l->columns * (one[0] + GAP) - GAP;
-    l->picture[1] = p->ortho ? one[1] + GAP + l->shape[1][1] : rows * (one[1] + GAP) - GAP;
+    const int64_t rows = (s->n + l->columns - 1) / l->columns, *one = s->slice[0].shape;
+    l->picture[0] = p->ortho ? one[0] + GAP + s->slice[2].shape[0] : l->columns * (one[0] + GAP) - GAP;
+    l->picture[1] = p->ortho ? one[1] + GAP + s->slice[1].shape[1] : rows * (one[1] + GAP) - GAP;
     const double w = (double)l->picture[0], h = (double)l->picture[1];
     const double f = p->fit.n ? fmin(1, fmin((double)p->fit.v[0] / w, (double)p->fit.v[1] / h)) : 1;
     l->fitted[0] = llround(w * f) < 1 ? 1 : llround(w * f);
     l->fitted[1] = llround(h * f) < 1 ? 1 : llround(h * f);
-    return 0;
 }
 
-/* The slices as one picture; they are gone then. */
+/* The slices as one picture; they are gone then. With --ortho: z (x right, y down), below it y (x right, z down), to
+ * its right x (z right, y down). */
 static int compose(const struct params *p, struct vp_slices *s, const struct layout *l, struct vp_picture *out,
                    struct vp_err *err)
 {
+    struct vp_picture *const one = &s->slice[0].out;
+
     for (int i = 0; i < s->n; i++)
-        if (vp_picture_resize(&s->out[i], l->shape[i][0], l->shape[i][1], err))
+        if (vp_picture_resize(&s->slice[i].out, s->slice[i].shape[0], s->slice[i].shape[1], err))
             return -1;
     if (s->n == 1) {
-        *out = s->out[0];
-        s->out[0] = (struct vp_picture){0};
+        *out = *one;
+        *one = (struct vp_picture){0};
         return 0;
     }
-    if (p->ortho ? vp_picture_ortho(out, &s->out[0], &s->out[1], &s->out[2], GAP, err)
-                 : vp_picture_grid(out, s->out, s->n, l->columns, GAP, err))
+    if (vp_picture_new(out, l->picture[0], l->picture[1], err))
         return -1;
+    for (int i = 0; i < s->n; i++) {
+        const int column = p->ortho ? i == 2 : i % l->columns, row = p->ortho ? i == 1 : i / l->columns;
+        vp_picture_put(out, column * (one->w + GAP), row * (one->h + GAP), &s->slice[i].out);
+    }
     vp_slices_free(s);
     return 0;
 }
@@ -229,11 +228,13 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     if (check(run_, p, err)
         || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err)
-        || choose(run_, p, reader, &slices, err) || lay_out(run_, p, vp_reader_stack(reader), &slices, &l, err)
-        || vp_slices_fit(&slices, reader, l.shape, l.picture, l.fitted, !p->window.n, run_->common.memory, err))
+        || choose(run_, p, reader, &slices, err))
+        goto out;
+    lay_out(run_, p, vp_reader_stack(reader), &slices, &l);
+    if (vp_slices_fit(&slices, reader, l.picture, l.fitted, !p->window.n, run_->common.memory, err))
         goto out;
     for (int i = 0; i < slices.n; i++)
-        vp_plan(run_, "slice", "%lld along %c", (long long)slices.at[i], "zyx"[slices.axis[i]]);
+        vp_plan(run_, "slice", "%lld along %c", (long long)slices.slice[i].at, "zyx"[slices.slice[i].axis]);
     if (vp_plan_done(run_)) {
         rc = 0;
         goto out;
@@ -256,7 +257,6 @@ out:
         rc = -1;
     vp_slices_free(&slices);
     vp_picture_free(&picture);
-    free(l.shape);
     return rc;
 }
 

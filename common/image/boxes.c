@@ -13,7 +13,6 @@
 #include "stack/outfile.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -334,11 +333,17 @@ int vp_boxes_rows(struct vp_boxes *b, int64_t row, int64_t n, const void *sample
 
 int vp_boxes_end(struct vp_boxes *b, struct vp_err *err)
 {
-    for (int64_t i = 0; i < b->n && b->size[2] >= VP_UNKNOWN; i++)
-        if (b->box[i].hi[2] > b->planes)
+    const bool endless = b->size[2] >= VP_UNKNOWN;
+    const int64_t images = endless ? b->inner : b->planes / b->size[2] * b->inner;
+    for (int64_t i = 0; i < b->n; i++) {
+        if (endless && b->box[i].hi[2] > b->planes)
             return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack has ended before", b->box[i].name,
                            (long long)b->box[i].lo[2], (long long)b->box[i].hi[2]);
-    for (int64_t c = 0; c < b->inner && b->size[2] >= VP_UNKNOWN; c++)
+        if (b->box[i].image >= images)
+            return vp_fail(err, VP_ERUN, "box %s: image %lld: the stack has ended before", b->box[i].name,
+                           (long long)b->box[i].image);
+    }
+    for (int64_t c = 0; c < b->inner && endless; c++)
         if (vp_boxes_print(b, c, err))
             return -1;
     return vp_boxes_print_end(b, err);

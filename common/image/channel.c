@@ -138,7 +138,7 @@ int vp_channel_mix(struct vp_channel *c, int64_t samples, void **in, int *n, enu
 {
     if (!c->luminance)
         return 0;
-    const size_t page = (size_t)samples * sizeof *c->sum, room = page * (size_t)(*n / COLOURS + 2);
+    const size_t page = (size_t)samples * sizeof *c->sum, room = page * (size_t)vp_channel_sums(*n);
     if (room > c->room) {
         double *more = realloc(c->sum, room);
         if (!more)

@@ -161,13 +161,15 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
                        + (i->h.count ? vp_histogram_bytes(&i->h) : 0);
         if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &pages, err))
             return -1;
-        if (i->pages < 0 && vp_select_is_all(i->select))
-            i->pages = pages.done;
+        if (i->pages < 0) /* a pipe has been read to its end, whatever was selected */
+            i->pages = vp_reader_position(input->reader);
         i->count_moments = false;
         i->count_quantiles = i->count_quantiles && vp_quantiles_again(i->q);
         i->count_histogram = find_range && first;
         if (i->count_histogram) {
-            const double half = i->m.n == 0 || i->m.max > i->m.min ? 0 : 0.5;
+            double half = i->m.n == 0 || i->m.max > i->m.min ? 0 : 0.5;
+            if (i->m.max + half == i->m.max - half && half > 0) /* nothing beside so large a number */
+                half = fabs(i->m.max) * 0x1p-20;
             if (vp_histogram_init(&i->h, i->m.n ? i->m.min - half : 0, i->m.n ? i->m.max + half : 1,
                                   (int)i->p->bins, err))
                 return -1;

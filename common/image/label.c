@@ -87,8 +87,8 @@ static int set_numbers(struct vp_meta *m, int kind, const char *value, struct vp
     double v[3], mm = 1;
     int n = numbers(value, k->most, v, k->lengths, &mm);
     bool good = n >= k->least && (kind != SCALE || v[0] != 0);
-    for (int i = 0; i < n && kind == VOXEL; i++)
-        good = good && v[i] > 0;
+    for (int i = 0; i < n; i++)
+        good = good && (kind != VOXEL || v[i] > 0) && isfinite(v[i] * mm);
     if (!good)
         return wrong(k->key, value, k->expected, err);
     if (n == 1) {

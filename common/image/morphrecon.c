@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "base/size.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +44,13 @@ struct rows {
     void (*raise)(void *key, const void *to);
 };
 
-static struct rows rows_of(enum vp_type type)
-{
-    switch (type) {
-    case VP_U8: return (struct rows){load_u8, store_u8, raise_u8};
-    case VP_U16: return (struct rows){load_u16, store_u16, raise_u16};
-    case VP_I16: return (struct rows){load_i16, store_i16, raise_i16};
-    case VP_F32: return (struct rows){load_f32, store_f32, raise_f32};
-    default: return (struct rows){load_f64, store_f64, raise_f64};
-    }
-}
+static const struct rows rows_of[VP_N_TYPES] = {
+    [VP_U8] = {load_u8, store_u8, raise_u8},
+    [VP_U16] = {load_u16, store_u16, raise_u16},
+    [VP_I16] = {load_i16, store_i16, raise_i16},
+    [VP_F32] = {load_f32, store_f32, raise_f32},
+    [VP_F64] = {load_f64, store_f64, raise_f64},
+};
 
 /* ---- a box of keys ---- */
 
@@ -76,7 +72,7 @@ struct keys {
 static void measure(struct keys *k, const struct vp_op *op, const struct vp_box *box)
 {
     const struct vp_morphrecon_params *p = op->params;
-    *k = (struct keys){.op = op, .p = p, .rows = rows_of(p->type), .flat = vp_morphrecon_flat(op),
+    *k = (struct keys){.op = op, .p = p, .rows = rows_of[p->type], .flat = vp_morphrecon_flat(op),
                        .size = (size_t)vp_key_size(p->key)};
     for (int a = 0; a < 3; a++) {
         const int of = k->flat && a ? 3 - a : a;
@@ -125,6 +121,8 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
     measure(&k, op, out);
     for (int a = 0; a < 3; a++)
         whole = whole && vp_box_size(out, a) == op->image[a];
+    if (!whole && k.n[2] * k.plane + 2 * k.guard >= VP_MAX_BOX)
+        return UINT64_MAX / 16; /* the forest cannot count its places: no plan has such boxes */
     const uint64_t areas = (!whole || !in_result(&k)) + (!whole || !in_mask(&k));
     return vp_round64(2 * (size_t)k.n[2] * sizeof(void *)) + areas * area_bytes(&k, k.size)
            + work_bytes(&k, !whole, threads);

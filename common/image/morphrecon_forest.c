@@ -194,10 +194,7 @@ int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS]
 
 void vp_morphrecon_forest(struct vp_forest *f, struct vp_morphrecon_entry *e, int threads)
 {
-    switch (f->key) {
-    case VP_KEY_U8: forest_u8(f, e, threads); break;
-    case VP_KEY_U16: forest_u16(f, e, threads); break;
-    case VP_KEY_U32: forest_u32(f, e, threads); break;
-    case VP_KEY_U64: forest_u64(f, e, threads); break;
-    }
+    void (*const forest[])(struct vp_forest *, struct vp_morphrecon_entry *, int) = {
+        [VP_KEY_U8] = forest_u8, [VP_KEY_U16] = forest_u16, [VP_KEY_U32] = forest_u32, [VP_KEY_U64] = forest_u64};
+    forest[f->key](f, e, threads);
 }

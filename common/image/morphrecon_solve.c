@@ -10,8 +10,11 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "run/chain.h"
 #include "run/store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,7 +57,10 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
         s->memory -= bytes < s->memory ? bytes : s->memory;
     } else {
         const int fd = vp_unnamed_file(vp_tmpdir());
-        room->at = fd < 0 || ftruncate(fd, (off_t)bytes)
+        if (fd >= 0) /* a page that finds the disk full would be a signal */
+            while ((errno = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
+                ;
+        room->at = fd < 0 || errno
                        ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (room->at == MAP_FAILED) {
             vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(),
@@ -86,13 +92,7 @@ static void give_back(struct solve *s)
 
 static struct vp_box box_of(const struct solve *s, int64_t box)
 {
-    const int64_t at[3] = {box % s->n[0], box / s->n[0] % s->n[1], box / s->n[0] / s->n[1]};
-    struct vp_box b;
-    for (int a = 0; a < 3; a++) {
-        b.lo[a] = at[a] * s->part[a];
-        b.hi[a] = vp_min64(b.lo[a] + s->part[a], s->image[a]);
-    }
-    return b;
+    return vp_box_tile(&(struct vp_box){.hi = {s->image[0], s->image[1], s->image[2]}}, s->part, box);
 }
 
 /* The boxes around a box and itself: those before it along an axis, beside it, behind it. */

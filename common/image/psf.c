@@ -2,7 +2,7 @@
 /* Kernels by formula. */
 #include "image/psf.h"
 
-#include "base/size.h"
+#include "base/err.h"
 
 #include <math.h>
 
@@ -97,12 +97,15 @@ static double voxel(const struct vp_psf *p, const double d[3])
     return sum;
 }
 
-void vp_psf_make(const struct vp_psf *p, float *kernel)
+int vp_psf_make(const struct vp_psf *p, float *kernel, struct vp_err *err)
 {
     const int64_t *n = p->size, count = n[0] * n[1] * n[2];
     double sum = 0;
 
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass && !(sum > 0))
+            return vp_fail_hint(err, VP_EUSAGE, "--samples N looks at N x N points of each pixel",
+                                "the kernel is so narrow that it is 0 at the centres of all pixels");
         for (int64_t i = 0; i < count; i++) {
             const int64_t at[3] = {i % n[0], i / n[0] % n[1], i / n[0] / n[1]};
             double d[3];
@@ -114,4 +117,6 @@ void vp_psf_make(const struct vp_psf *p, float *kernel)
             else
                 sum += v;
         }
+    }
+    return 0;
 }

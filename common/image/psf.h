@@ -4,8 +4,7 @@
 #ifndef VP_PSF_H
 #define VP_PSF_H
 
-#include "base/opt.h"
-
+#include <stdbool.h>
 #include <stdint.h>
 
 struct vp_err;
@@ -32,8 +31,8 @@ struct vp_psf {
 
 /* The size that holds all that matters: four sigma, four widths, four dark rings, the motion; with the shift. */
 void vp_psf_size(struct vp_psf *p);
-/* kernel[z][y][x]. */
-void vp_psf_make(const struct vp_psf *p, float *kernel);
+/* kernel[z][y][x]. -1: VP_EUSAGE, it is 0 at all points that are looked at. */
+int vp_psf_make(const struct vp_psf *p, float *kernel, struct vp_err *err);
 
 /* ---- from stars or beads ---- */
 
@@ -49,6 +48,7 @@ struct vp_stars {
     int64_t n;
     struct vp_star *star;
     int64_t size[3]; /* of the kernel */
+    uint64_t bytes;  /* that all of it takes, until vp_stars_average() is done */
     int64_t used;
 };
 

@@ -105,8 +105,9 @@ int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image
 {
     memcpy(s->size, size, sizeof s->size);
     const uint64_t each = (uint64_t)(side(s, 0) * side(s, 1) * side(s, 2)) * sizeof(float);
+    const uint64_t moved = (uint64_t)(size[0] * size[1] * size[2]) * sizeof(double);
 
-    if (each > memory / (uint64_t)s->n)
+    if (each + moved > memory / (uint64_t)s->n)
         return vp_fail(err, VP_ERESOURCE, "%lld stars of %lld x %lld x %lld voxels take more than the memory there is",
                        (long long)s->n, (long long)side(s, 0), (long long)side(s, 1), (long long)side(s, 2));
     for (int64_t i = 0; i < s->n; i++) {
@@ -119,6 +120,7 @@ int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image
         if (!star->out && !(star->cut = vp_alloc(1, (size_t)each, "stars", err)))
             return -1;
     }
+    s->bytes = (each + moved) * (uint64_t)s->n;
     return 0;
 }
 
@@ -308,18 +310,16 @@ static bool make(const struct vp_stars *s, struct vp_star *star, bool given, dou
 int vp_stars_average(struct vp_stars *s, bool given, bool negative, float *kernel, struct vp_err *err)
 {
     const int64_t voxels = s->size[0] * s->size[1] * s->size[2], cut = side(s, 0) * side(s, 1) * side(s, 2);
-    double *all = vp_alloc((size_t)s->n, (size_t)voxels * sizeof *all, "stars", err);
-    double *flux = all ? vp_alloc((size_t)s->n, sizeof *flux, "stars", err) : NULL;
-    double *v = flux ? vp_alloc((size_t)s->n, sizeof *v, "stars", err) : NULL;
-    double *work = v ? vp_alloc((size_t)(cut > s->n ? cut : s->n), sizeof *work, "stars", err) : NULL, sum = 0;
-    int rc = work ? 0 : -1;
+    double *const all = vp_alloc((size_t)(s->n * (voxels + 2) + vp_max64(cut, s->n)), sizeof *all, "stars", err);
+    if (!all)
+        return -1;
+    double *const flux = all + s->n * voxels, *const v = flux + s->n, *const work = v + s->n, sum = 0;
 
     s->used = 0;
-    for (int64_t i = 0; i < s->n && !rc; i++)
+    for (int64_t i = 0; i < s->n; i++)
         s->used += make(s, &s->star[i], given, all + s->used * voxels, &flux[s->used], work);
-    if (!rc && !s->used)
-        rc = vp_fail(err, VP_ERUN, "none of the %lld stars can be used; the first one: %s", (long long)s->n,
-                     s->star[0].out);
+    const int rc = s->used ? 0 : vp_fail(err, VP_ERUN, "none of the %lld stars can be used; the first one: %s",
+                                         (long long)s->n, s->star[0].out);
     for (int64_t k = 0; k < voxels && !rc; k++) {
         for (int64_t i = 0; i < s->used; i++)
             v[i] = all[i * voxels + k];
@@ -329,9 +329,6 @@ int vp_stars_average(struct vp_stars *s, bool given, bool negative, float *kerne
     }
     for (int64_t k = 0; k < voxels && !rc; k++)
         kernel[k] = (float)(all[k] / sum);
-    free(work);
-    free(v);
-    free(flux);
     free(all);
     return rc;
 }

@@ -38,8 +38,7 @@ void vp_picture_free(struct vp_picture *p)
     *p = (struct vp_picture){0};
 }
 
-/* Copy src into dst with its corner at (x, y); it must fit. */
-static void put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src)
+void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src)
 {
     for (int64_t r = 0; r < src->h; r++)
         memcpy(dst->v + (y + r) * dst->w + x, src->v + r * src->w, (size_t)src->w * sizeof *src->v);
@@ -109,29 +108,6 @@ int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err 
     return 0;
 }
 
-int vp_picture_grid(struct vp_picture *out, const struct vp_picture *tile, int n, int columns, int gap,
-                    struct vp_err *err)
-{
-    const int64_t w = tile->w + gap, h = tile->h + gap;
-
-    if (vp_picture_new(out, columns * w - gap, (n + columns - 1) / columns * h - gap, err) < 0)
-        return -1;
-    for (int i = 0; i < n; i++)
-        put(out, i % columns * w, i / columns * h, &tile[i]);
-    return 0;
-}
-
-int vp_picture_ortho(struct vp_picture *out, const struct vp_picture *z, const struct vp_picture *y,
-                     const struct vp_picture *x, int gap, struct vp_err *err)
-{
-    if (vp_picture_new(out, z->w + gap + x->w, z->h + gap + y->h, err) < 0)
-        return -1;
-    put(out, 0, 0, z);
-    put(out, z->w + gap, 0, x);
-    put(out, 0, z->h + gap, y);
-    return 0;
-}
-
 int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_percent, double *lo,
                       double *hi, struct vp_err *err)
 {
@@ -177,12 +153,13 @@ static int check_slices(const struct vp_slices *s, const struct vp_reader *r, bo
 
     *columns = false;
     for (int i = 0; i < s->n; i++) {
-        const int64_t end = s->axis[i] == VP_CUT_Z ? s->pages : s->axis[i] == VP_CUT_Y ? in->ny : in->nx;
-        *columns = *columns || s->axis[i] == VP_CUT_X;
-        if (s->at[i] < 0 || (end >= 0 && s->at[i] >= end))
+        const struct vp_slice *c = &s->slice[i];
+        const int64_t end = c->axis == VP_CUT_Z ? s->pages : c->axis == VP_CUT_Y ? in->ny : in->nx;
+        *columns = *columns || c->axis == VP_CUT_X;
+        if (c->at < 0 || (end >= 0 && c->at >= end))
             return vp_fail(err, VP_EUSAGE, "%s: slice %lld is asked for, but there are only %lld along %c",
-                           vp_reader_name(r), (long long)s->at[i], (long long)end, "zyx"[s->axis[i]]);
-        if (s->pages < 0 && s->axis[i] != VP_CUT_Z)
+                           vp_reader_name(r), (long long)c->at, (long long)end, "zyx"[c->axis]);
+        if (s->pages < 0 && c->axis != VP_CUT_Z)
             return vp_fail(err, VP_ERUN, "%s: the number of pages is not known", vp_reader_name(r));
     }
     return 0;
@@ -202,14 +179,8 @@ static uint64_t resize_bytes(const int64_t from[2], const int64_t to[2])
     return same ? 0 : picture_bytes((double)to[0], (double)from[1]) + picture_bytes((double)to[0], (double)to[1]);
 }
 
-static void slice_size(const struct vp_slices *s, const struct vp_stack *in, int i, int64_t size[2])
-{
-    size[0] = s->axis[i] == VP_CUT_X ? s->pages : in->nx;
-    size[1] = s->axis[i] == VP_CUT_Y ? s->pages : in->ny;
-}
-
-int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shape)[2], const int64_t picture[2],
-                  const int64_t fitted[2], bool measured, uint64_t memory, struct vp_err *err)
+int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, const int64_t picture[2], const int64_t fitted[2],
+                  bool measured, uint64_t memory, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(r);
     const uint64_t page = picture_bytes((double)in->nx, (double)in->ny);
@@ -218,12 +189,11 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
     uint64_t cut = 0, shaped = 0, stretch = 0, need;
 
     for (int i = 0; i < s->n; i++) {
-        int64_t size[2];
-        slice_size(s, in, i, size);
-        columns = columns || s->axis[i] == VP_CUT_X;
-        const uint64_t more = resize_bytes(size, shape[i]);
-        cut += picture_bytes((double)size[0], (double)size[1]);
-        shaped += picture_bytes((double)shape[i][0], (double)shape[i][1]);
+        const struct vp_slice *c = &s->slice[i];
+        columns = columns || c->axis == VP_CUT_X;
+        const uint64_t more = resize_bytes((const int64_t[]){c->out.w, c->out.h}, c->shape);
+        cut += picture_bytes((double)c->out.w, (double)c->out.h);
+        shaped += picture_bytes((double)c->shape[0], (double)c->shape[1]);
         stretch = more > stretch ? more : stretch;
     }
     const uint64_t whole = s->n > 1 ? picture_bytes((double)picture[0], (double)picture[1]) : shaped;
@@ -262,11 +232,9 @@ int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, s
 
 void vp_slices_free(struct vp_slices *s)
 {
-    for (int i = 0; s->out && i < s->n; i++)
-        vp_picture_free(&s->out[i]);
-    free(s->out);
-    free(s->at);
-    free(s->axis);
+    for (int i = 0; s->slice && i < s->n; i++)
+        vp_picture_free(&s->slice[i].out);
+    free(s->slice);
     *s = (struct vp_slices){0};
 }
 
@@ -276,13 +244,14 @@ static int64_t place_page(const struct vp_slices *s, int64_t k, const float *pag
     int64_t whole = 0;
 
     for (int i = 0; i < s->n; i++) {
-        const struct vp_picture *out = &s->out[i];
-        if (s->axis[i] == VP_CUT_Y) {
-            memcpy(out->v + k * nx, page + s->at[i] * nx, (size_t)nx * sizeof *page);
-        } else if (s->axis[i] == VP_CUT_X) {
+        const struct vp_slice *c = &s->slice[i];
+        const struct vp_picture *out = &c->out;
+        if (c->axis == VP_CUT_Y) {
+            memcpy(out->v + k * nx, page + c->at * nx, (size_t)nx * sizeof *page);
+        } else if (c->axis == VP_CUT_X) {
             for (int64_t y = 0; y < ny; y++)
-                out->v[y * out->w + k] = page[y * nx + s->at[i]];
-        } else if (s->at[i] == k) {
+                out->v[y * out->w + k] = page[y * nx + c->at];
+        } else if (c->at == k) {
             memcpy(out->v, page, (size_t)(nx * ny) * sizeof *page);
             whole++;
         }
@@ -300,7 +269,7 @@ static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct v
     if (!page)
         return -1;
     for (int i = 0; i < s->n; i++)
-        wanted += s->axis[i] == VP_CUT_Z;
+        wanted += s->slice[i].axis == VP_CUT_Z;
     while ((got = vp_reader_next_f32(r, page, err)) > 0)
         wanted -= place_page(s, k++, page, in->nx, in->ny);
     free(page);
@@ -317,11 +286,12 @@ static int read_parts(const struct vp_slices *s, struct vp_reader *r, struct vp_
     const struct vp_stack *in = vp_reader_stack(r);
 
     for (int i = 0; i < s->n; i++) {
-        const bool page = s->axis[i] == VP_CUT_Z; /* else a row of every one */
-        struct vp_wanted w = {.n = 1, .y0 = page ? 0 : s->at[i], .y1 = page ? 0 : s->at[i] + 1, .f32 = true};
+        const struct vp_slice *c = &s->slice[i];
+        const bool page = c->axis == VP_CUT_Z; /* else a row of every one */
+        struct vp_wanted w = {.n = 1, .y0 = page ? 0 : c->at, .y1 = page ? 0 : c->at + 1, .f32 = true};
         for (int64_t k = 0; k < (page ? 1 : s->pages); k++) {
-            void *to = s->out[i].v + k * in->nx;
-            w.page = page ? s->at[i] : k;
+            void *to = c->out.v + k * in->nx;
+            w.page = page ? c->at : k;
             if (vp_reader_read(r, &w, &to, err) < 0)
                 return -1;
         }
@@ -331,23 +301,21 @@ static int read_parts(const struct vp_slices *s, struct vp_reader *r, struct vp_
 
 int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struct vp_err *err)
 {
-    const struct vp_stack *in = vp_reader_stack(r);
     const bool seekable = vp_reader_seekable(r);
     bool columns;
 
     if (check_slices(s, r, &columns, err) < 0)
         return -1;
     for (int i = 0; i < s->n; i++) {
-        int64_t size[2];
-        slice_size(s, in, i, size);
-        if (vp_picture_new(&s->out[i], size[0], size[1], err) < 0)
+        struct vp_picture *out = &s->slice[i].out;
+        if (vp_picture_new(out, out->w, out->h, err) < 0)
             return -1;
     }
     if ((seekable && !columns ? read_parts(s, r, err) : read_forward(s, r, err)) < 0)
         return -1;
     for (int i = 0; i < s->n; i++)
-        for (int64_t k = 0; k < s->out[i].w * s->out[i].h; k++)
-            *bad += !isfinite(s->out[i].v[k]);
+        for (int64_t k = 0; k < s->slice[i].out.w * s->slice[i].out.h; k++)
+            *bad += !isfinite(s->slice[i].out.v[k]);
     return 0;
 }
 

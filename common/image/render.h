@@ -16,13 +16,8 @@ void vp_picture_free(struct vp_picture *p);
 /* In place to w x h: mean over the area of each new pixel where it shrinks, linear where it grows; both
  * are exact for constants and do not shift the picture. NaN spreads to the pixels it touches. */
 int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
-/* n pictures of the same size in rows of `columns`, `gap` pixels of background between them. */
-int vp_picture_grid(struct vp_picture *out, const struct vp_picture *tile, int n, int columns, int gap,
-                    struct vp_err *err);
-/* Three orthogonal cuts: z (x right, y down) with x (z right, y down) to its right and y (x right, z down)
- * below it. */
-int vp_picture_ortho(struct vp_picture *out, const struct vp_picture *z, const struct vp_picture *y,
-                     const struct vp_picture *x, int gap, struct vp_err *err);
+/* Copy src into dst with its corner at (x, y); it must fit. */
+void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src);
 /* Percentiles lo_percent and hi_percent of what is not NaN; hi > lo always. */
 int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_percent, double *lo,
                       double *hi, struct vp_err *err);
@@ -32,11 +27,15 @@ void vp_picture_gray(const struct vp_picture *p, double lo, double hi, bool inve
 
 /* Cuts through a stack; where pictures come from. */
 enum vp_cut { VP_CUT_Z, VP_CUT_Y, VP_CUT_X };
+struct vp_slice {
+    enum vp_cut axis;
+    int64_t at;              /* its number along the axis */
+    struct vp_picture out;   /* z: nx x ny; y: nx x pages; x: pages x ny; samples made by vp_slices_read */
+    int64_t shape[2];        /* width and height that it is resized to then */
+};
 struct vp_slices {
     int n;                   /* cuts wanted */
-    enum vp_cut *axis;       /* of each */
-    int64_t *at;             /* slice number along the axis */
-    struct vp_picture *out;  /* z: nx x ny; y: nx x pages; x: pages x ny; made by vp_slices_read */
+    struct vp_slice *slice;  /* malloc'd */
     int64_t pages;           /* of the stack; -1: unknown, then only cuts across z can be made */
     uint64_t held;           /* bytes of the stack that the reader keeps, see vp_slices_count */
 };
@@ -46,12 +45,12 @@ int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, s
 /* Before anything is read: do the cuts fit `memory` (0: no limit; else VP_ERESOURCE), and what becomes of them? Each
  * cut is resized to its shape, all together are one picture, its window is `measured` or given, and it is resized to
  * `fitted`; width and height each. */
-int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shape)[2], const int64_t picture[2],
-                  const int64_t fitted[2], bool measured, uint64_t memory, struct vp_err *err);
+int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, const int64_t picture[2], const int64_t fitted[2],
+                  bool measured, uint64_t memory, struct vp_err *err);
 /* Make all cuts in one go through the stack, touching no more of a seekable file than needed; a pipe is
  * read (and checked) to its end. *bad counts NaN and infinities shown. */
 int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struct vp_err *err);
-/* Frees what the functions above allocated (and axis, at, out). */
+/* Frees what the functions above allocated, and `slice`. */
 void vp_slices_free(struct vp_slices *s);
 
 /* 8-bit gray PNG, the same bytes for the same pixels; each pixel becomes zoom x zoom. */

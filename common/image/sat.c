@@ -8,7 +8,6 @@
 #include "base/size.h"
 #include "image/sat_isa.h"
 
-#include <math.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -178,8 +177,9 @@ static void make_strip(const struct job *j, int i, int n)
 static size_t lay_out(struct job *j, const struct vp_op *op, void *scratch, char *kept, int strips)
 {
     const struct vp_sat *p = op->params;
-    const struct vp_sat_isa *isa = p->isa;
+    const struct vp_sat_isa *isa = VP_ISA_FIND(vp_sat, NULL);
     size_t used = 0;
+    j->line = isa->line;
     j->strip = vp_place(scratch, &used, (size_t)strips * sizeof *j->strip);
     j->spare = vp_place(scratch, &used, (size_t)strips * sizeof *j->spare);
     for (int k = 0; k < p->tables; k++) {
@@ -217,7 +217,6 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
     const struct vp_sat *p = op->params;
     const int64_t deep = vp_box_size(&out->box, 2);
     struct job j = {.p = p, .in = in, .out = out, .in_size = vp_type_size(op->in), .nx = op->image[0],
-                    .line = ((const struct vp_sat_isa *)p->isa)->line,
                     .first = p->volume ? 0 : out->box.lo[2], .rows = p->volume ? op->image[1] : deep,
                     .planes = p->volume ? deep : 1, .tiles = tiles_of(op->image[0])};
     (void)err;
@@ -304,7 +303,7 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
                          .high = in == VP_F32 && !r->volume ? VP_SAT_TALL : VP_SAT_HIGH,
-                         .width = tiles_of(size[0]) * VP_SAT_WIDE, .isa = VP_ISA_FIND(vp_sat, NULL)};
+                         .width = tiles_of(size[0]) * VP_SAT_WIDE};
     /* integers may begin anywhere */
     const int64_t step = p->volume ? 1 : p->sum[0] == VP_SAT_F64 ? p->high : 2 * VP_SAT_ROWS;
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
@@ -316,14 +315,6 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
                          .join = r->out == VP_F32 ? NULL : join}; /* what is rounded cannot be added to */
     snprintf(op->text, sizeof op->text, "table of sums, %s%s%s%s, %s", r->volume ? "3-D" : "2-D",
              r->exclusive ? ", exclusive" : "", r->squares ? ", and of squares, " : "",
-             r->squares ? vp_type_name(squares) : "", ((const struct vp_sat_isa *)p->isa)->name);
+             r->squares ? vp_type_name(squares) : "", vp_isa_name());
     return 0;
-}
-
-bool vp_sat_use(struct vp_op *op, const char *isa)
-{
-    const struct vp_sat_isa *found = VP_ISA_FIND(vp_sat, isa);
-    if (found)
-        ((struct vp_sat *)op->params)->isa = found;
-    return found;
 }

@@ -39,7 +39,6 @@ struct vp_sat {
     enum vp_sat_sum sum[2];
     int64_t high;             /* rows of a tile of floats */
     int64_t width;            /* of rows that are carried: the image's, rounded up to VP_SAT_WIDE */
-    const void *isa;          /* struct vp_sat_isa */
 };
 
 struct vp_sat_request {
@@ -58,8 +57,6 @@ enum vp_type vp_sat_squares(enum vp_type out);
 /* The operation on images of size[] (2-D: width, 1, height). */
 int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t size[3], enum vp_type in,
               struct vp_err *err);
-/* For tests: the code of one instruction set. False: there is none, or this processor cannot run it. */
-bool vp_sat_use(struct vp_op *op, const char *isa);
 
 /* Bytes of a sum. */
 static inline size_t vp_sat_size(enum vp_sat_sum s)

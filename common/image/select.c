@@ -7,7 +7,6 @@
 #include "image/select.h"
 
 #include "base/err.h"
-#include "base/progress.h"
 #include "base/size.h"
 #include "geom/geom.h"
 #include "image/label.h"
@@ -89,8 +88,12 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
     if (!s->has[B])
         b = back ? -1 : n;
     *span = (struct vp_span){.first = a, .step = s->part[STEP], .count = s->range ? -1 : 1};
-    if (!s->range || (!s->has[B] && !back && n < 0))
+    if (!s->range)
         return 0;
+    if (!s->has[B] && !back && n < 0) {
+        span->step = vp_min64(span->step, INT64_MAX / 2); /* no stack has so many, and the next page has a number */
+        return 0;
+    }
     if (back ? b >= a : b <= a)
         return vp_fail(err, VP_EUSAGE, "%s '%s': selects no %s", option, text, what);
     /* unsigned, so that no step overflows */
@@ -267,7 +270,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
                                 "--pages '%s': %s does not say how many pages it has", p->pages, name);
         increasing = increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
-        after = span->first + (span->count - 1) * span->step;
+        after = span->count < 0 ? INT64_MAX : span->first + (span->count - 1) * span->step;
     }
     return increasing || seekable ? 0 : out_of_order(name, err);
 }
@@ -640,7 +643,12 @@ int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, in
     *rows = b->rows;
     if (b->at == want && n == height)
         return 0;
-    const int got = get_rows(&k, want, y0, y0 + n, b->rows, 1, err);
+    int got = 1;
+    if (b->repeat && b->at < 0 && want > 0 && vp_reader_stack(b->reader)->pages < 0) { /* it may be the only one */
+        got = get_rows(&k, 0, y0, y0 + n, b->rows, 1, err);
+        b->at = got - 1;
+    }
+    got = got > 0 ? get_rows(&k, want, y0, y0 + n, b->rows, 1, err) : got;
     if (got < 0)
         return -1;
     b->single = b->single || (!got && b->repeat && b->at == 0 && vp_reader_position(b->reader) == 1);

@@ -550,6 +550,9 @@ static void quantile_index(const void *ctx, const void *block, int n, int32_t *b
 
     if (q->of != q->type)
         vp_convert(x, q->of, block, q->type, n, 1, 0);
+    for (int i = 0; i < n && q->of != q->type && q->type == VP_F64; i++)
+        if (isinf(x[i]) && isfinite(((const double *)block)[i])) /* it counts as the largest there is */
+            x[i] = copysignf(FLT_MAX, x[i]);
     block_keys(q->of != q->type ? x : block, q->of, n, key);
     if (q->pass == 0) {
         const int digit = q->coarse ? COARSE : DIGIT, shift = q->bits > digit ? q->bits - digit : 0;

