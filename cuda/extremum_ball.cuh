@@ -151,7 +151,7 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
     }
 }
 
-/* Too large for that: a voxel a thread, everything from global memory. */
+/* Balls too large for that, or images too high: a voxel a thread, everything from global memory. */
 template <int SIZE>
 using sample_of =
     std::conditional_t<SIZE == 1, uint8_t, std::conditional_t<SIZE == 2, uint16_t, uint32_t>>;
@@ -202,7 +202,7 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
     ball_job j = {};
 
     j.slots = ball_slots(f, SIZE);
-    if (j.slots == 0)
+    if (j.slots == 0 || !vp_grid_holds(out.box, BALL_ROWS))
         return vp_start_voxels(s.err, args, out.box, ball_kernel<SIZE>, in, out,
                                vp_lines_of(f, op->image, args->table), s.flip);
     const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);

@@ -115,10 +115,26 @@ static inline int64_t vp_box_voxels(const struct vp_box &b)
     return vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
 }
 
-/* A grid is at most so deep. */
+/* A grid is at most so high, and so deep. */
+enum { VP_GRID_MOST = 65535 };
+
 static inline unsigned vp_grid_depth(int64_t n)
 {
-    return (unsigned)vp_min64(n, 65535);
+    return (unsigned)vp_min64(n, VP_GRID_MOST);
+}
+
+/* Whether thread blocks of so many rows each make a grid that is not too high. */
+static inline bool vp_grid_holds(const struct vp_box &b, int64_t rows)
+{
+    return vp_box_size(&b, 1) <= VP_GRID_MOST * rows;
+}
+
+/* 256 threads for the voxels of a plane, `wide` of them along x, or fewer where the grid would be too high. */
+static inline dim3 vp_threads(const struct vp_box &b, int wide)
+{
+    while (wide > 1 && !vp_grid_holds(b, 256 / wide))
+        wide /= 2;
+    return dim3(wide, 256 / wide);
 }
 
 /* Thread blocks that make so many voxels each. */
@@ -143,8 +159,8 @@ template <class... P, class... A>
 int vp_start_voxels(struct vp_err *err, const struct vp_work *work, const vp_box &b, void (*kernel)(P...),
                     const A &...args)
 {
-    const int wide = vp_box_size(&b, 0) >= 32 ? 32 : 4, high = 256 / wide;
-    return vp_start(err, work->queue->stream, kernel, vp_grid(b, wide, high, 1), dim3(wide, high), 0, args...);
+    const dim3 threads = vp_threads(b, vp_box_size(&b, 0) >= 32 ? 32 : 4);
+    return vp_start(err, work->queue->stream, kernel, vp_grid(b, threads.x, threads.y, 1), threads, 0, args...);
 }
 
 #endif

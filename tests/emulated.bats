@@ -57,6 +57,15 @@ same() {
     done
 }
 
+@test "images that are higher than a grid of thread blocks: the CPU's bits" {
+    noise image.tif 1x1060000x1 u8
+    same img-morph --op dilate --shape ball --radius 1 --compress deflate --chunk 1x1060000x1
+    same img-threshold --at 100 --compress deflate --chunk 1x1060000x1
+    noise image.tif 1x530000x2 u8
+    same img-local --stat median --radius 1,2,1 --chunk 1x530000x2
+    same img-nlmeans --patch 1 --search 1 --sigma 1 --h 1 --chunk 1x530000x2
+}
+
 @test "tables of volumes, with squares: the CPU's bits" {
     for type in u8 i16 f32; do
         noise image.tif 133x71x20 $type
