@@ -149,6 +149,21 @@ static inline bool vp_has_types(bool yes, const struct vp_op *op, char *why, siz
     return yes;
 }
 
+/* And of one whose positions are ints: an axis may be as long, and twice as much is an int. Where planes end nobody may
+ * know yet. */
+constexpr int VP_FAR = (1 << 30) - 1;
+
+static inline bool vp_has_sizes(const struct vp_op *op, char *why, size_t size)
+{
+    for (int a = 0; a < 3; a++)
+        if (op->image[a] >= VP_FAR && !(a == 2 && op->image[a] == VP_UNKNOWN)) {
+            snprintf(why, size, "an image of %lld voxels along one axis is too large for the CUDA kernel",
+                     (long long)op->image[a]);
+            return false;
+        }
+    return true;
+}
+
 template <class Params> const Params *vp_params(const struct vp_op *op)
 {
     return (const Params *)op->params;

@@ -170,6 +170,16 @@ launched() {
     done
 }
 
+@test "axes whose positions kernels cannot count are refused" {
+    truncate -s 1100000000 long.raw
+    noise kernel.tif 3x3x1 f32
+    for command in 'img-gauss --sigma 1' 'img-convolve -k kernel.tif'; do
+        # shellcheck disable=SC2086
+        run -3 $command --device cuda --raw-in 1100000000x1:u8 long.raw --plan
+        [[ "$output" == *'1100000000 voxels along one axis is too large'* ]]
+    done
+}
+
 @test "a capability that is not emulated is refused" {
     noise image.tif 8x8x1 u8
     EMULATED_CAPABILITY=7 run -134 img-gauss --sigma 1 --device cuda image.tif -o gpu.tif
