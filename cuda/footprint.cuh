@@ -20,16 +20,17 @@ template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t
     return (S *)p.data + vp_place(p, x, y, z);
 }
 
-/* The spans of a ball in a table, as (dz, dy, x0, x1). */
-static inline uint64_t vp_spans_bytes(const struct vp_footprint *f)
+/* The spans of a ball in a table, as (dz, dy, x0, x1), for operations whose params begin with the footprint: table and
+ * fill of a vp_kernel that needs nothing else. */
+static inline uint64_t vp_spans_bytes(const struct vp_op *op)
 {
-    return (uint64_t)f->spans * sizeof(int4); /* of a box none */
+    return (uint64_t)vp_params<vp_footprint>(op)->spans * sizeof(int4); /* of a box none */
 }
 
-static inline void vp_spans_fill(const struct vp_footprint *f, void *table)
+static inline void vp_spans_fill(const struct vp_op *op, void *table)
 {
     static_assert(sizeof(struct vp_span) == sizeof(int4), "a span is four numbers");
-    memcpy(table, f->span, vp_spans_bytes(f));
+    memcpy(table, vp_params<vp_footprint>(op)->span, vp_spans_bytes(op));
 }
 
 /* The lines along x that a window is made of: the spans of a ball, all rows of a box. */
@@ -58,17 +59,6 @@ struct vp_lines {
         }
     }
 };
-
-/* The table and the fill of a vp_kernel that needs nothing else: its params begin with the footprint. */
-static inline uint64_t vp_spans_table(const struct vp_op *op)
-{
-    return vp_spans_bytes(vp_params<vp_footprint>(op));
-}
-
-static inline void vp_spans_table_fill(const struct vp_op *op, void *table)
-{
-    vp_spans_fill(vp_params<vp_footprint>(op), table);
-}
 
 /* A window longer than the image sees no more than the image. */
 static inline int3 vp_reach(const struct vp_footprint *f, const int64_t image[3])

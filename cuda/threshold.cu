@@ -175,9 +175,8 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     return vp_by_type(op->in, [=](auto s) { return run<decltype(s)>(op, args, err); });
 }
 
-uint64_t state(const struct vp_op *op, const int64_t out[3])
+uint64_t state(const struct vp_op *op, const int64_t[3])
 {
-    (void)out;
     return params(op)->method == VP_AT ? 0 : offsetof(vp_threshold_entry, count)
                                                  + (uint64_t)params(op)->bins * sizeof(uint32_t);
 }
