@@ -87,15 +87,21 @@ int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3
     return vp_gpu_check(err, e, "cannot start a CUDA kernel");
 }
 
-/* The same, but where the device can (compute capability 9.0), the kernel may begin while the one before it in the
- * stream, which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait)
- * before it needs what that one writes. vp_allow_shared() comes before both launches, for it takes as long as a small
+/* Whether the code of a kernel is for compute capability 9.0 or newer: on newer devices it may be that of 8.0, too. */
+template <class Kernel> bool vp_can_start_early(Kernel *kernel)
+{
+    cudaFuncAttributes a;
+    return cudaFuncGetAttributes(&a, kernel) == cudaSuccess && a.ptxVersion >= 90;
+}
+
+/* As vp_start(), but where it `can`, the kernel may begin while the one before it in the stream, which has said so
+ * (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait) before it needs what that one
+ * writes. vp_allow_shared() and the question whether it can come before both launches, for they take as long as a small
  * kernel. */
 template <class... P, class... A>
-int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
+int vp_start_early(struct vp_err *err, bool can, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
                    size_t shared, const A &...args)
 {
-    const bool can = vp_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
