@@ -40,6 +40,18 @@ static inline size_t vp_shared_most(void)
     return (size_t)vp_max64(vp_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), 48 << 10);
 }
 
+/* The least of that among the devices of this machine: what does not depend on the one in use asks for it. */
+static inline size_t vp_shared_least(void)
+{
+    int n = 0, least = 227 << 10, bytes;
+    if (cudaGetDeviceCount(&n) != cudaSuccess)
+        n = 0;
+    for (int d = 0; d < n; d++)
+        if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, d) == cudaSuccess && bytes < least)
+            least = bytes;
+    return (size_t)least;
+}
+
 /* Let thread blocks of `kernel` have so many bytes of shared memory. The limit is the kernel's, not a launch's: were
  * it set to what this launch needs, another thread could lower it before the launch, which then fails. So it is only
  * ever raised, and at once to the most that there is. (Back-projection has one thread a device and sets its own.) */

@@ -133,18 +133,6 @@ int taps_of(const vp_op *op, const separable &s, int a, const filter_memory m[2]
     return 0;
 }
 
-/* Shared memory that a block may have, on the devices of this machine. */
-size_t shared_limit()
-{
-    int n = 0, least = 227 << 10, bytes;
-    if (cudaGetDeviceCount(&n) != cudaSuccess)
-        n = 0;
-    for (int d = 0; d < n; d++)
-        if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, d) == cudaSuccess && bytes < least)
-            least = bytes;
-    return (size_t)least;
-}
-
 bool has(const vp_op *op, char *why, size_t size)
 {
     const separable s = filters_of(op);
@@ -167,7 +155,7 @@ bool has(const vp_op *op, char *why, size_t size)
     const size_t need_x = by_line(0) && (y_alone(s) || !ry) ? line_least(ROWS, rx)
                                                             : xy_least(s.filters, rx, y_alone(s) ? 0 : ry);
     const size_t need = std::max(need_x, std::max(need_y, need_z));
-    if (need > shared_limit()) {
+    if (need > vp_shared_least()) {
         snprintf(why, size, "a radius of %d voxels is more than the CUDA kernel has shared memory for",
                  std::max(rx, std::max(ry, rz)));
         return false;
