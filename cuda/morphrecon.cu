@@ -192,7 +192,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
     const enum vp_type t = params(op)->type;
     const int c = params(op)->connectivity;
     if (t == VP_F64 && c != 4 && c != 8
-        && contract_shared<uint64_t, 26>() > vp_shared_most()) {
+        && contract_shared<uint64_t, 26>() > vp_shared_least()) {
         snprintf(why, size, "volumes of f64 take more shared memory than this device has");
         return false;
     }
