@@ -306,7 +306,8 @@ void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *
     }
     plan->z_step = c.column.K;
     plan->good_batch = vp_min64(c.column.batch, plan->orbits);
-    plan->bytes_volume = (uint64_t)p->n[0] * (uint64_t)p->n[1] * (uint64_t)(c.blocks[0].n + c.blocks[1].n) * sizeof(float);
+    plan->bytes_volume =
+        (uint64_t)p->n[0] * (uint64_t)p->n[1] * (uint64_t)(c.blocks[0].n + c.blocks[1].n) * sizeof(float);
     plan->bytes_orbit = (uint64_t)c.slot_floats * sizeof(float);
     plan->bytes_fixed = 1 << 20;
 }

@@ -214,7 +214,8 @@ __global__ void __launch_bounds__(288, 3)
         for (int o = 0; o < a.n; o++) {
             const int2 at = matrix_texel(a.view[o], corner, -TILE_MARGIN);
             const int u0 = __reduce_min_sync(~0u, at.x) & -2, v0 = __reduce_min_sync(~0u, at.y);
-            bring(c, stage, MATRIX_STAGES, shared, box_bytes, map, u0, v0, u0 + MATRIX_PAD, v0 + MATRIX_PAD, a.slot + o);
+            bring(c, stage, MATRIX_STAGES, shared, box_bytes, map, u0, v0, u0 + MATRIX_PAD, v0 + MATRIX_PAD,
+                  a.slot + o);
         }
         return;
     }

@@ -38,7 +38,7 @@ enum {
 
 int clamped(int64_t n)
 {
-    return (int)std::min<int64_t>(n, 1 << 30);
+    return (int)std::min<int64_t>(n, VP_FAR);
 }
 
 /* The length for `size` outputs; of rows, two tiles are transformed at once. */
@@ -645,7 +645,7 @@ bool has(const vp_op *op, char *why, size_t size)
         snprintf(why, size, "no kernel for kernels of %lld x %lld x %lld", (long long)p->n[0], (long long)p->n[1],
                  (long long)p->n[2]);
     else
-        return true;
+        return vp_has_sizes(op, why, size);
     return false;
 }
 

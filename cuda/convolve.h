@@ -92,39 +92,23 @@ extern const convolve_way convolve_grid, convolve_source;
 
 /* How a grid is cut is asked for thousands of times while a plan is made: each thread keeps the last answer, with all
  * that it depends on. */
-template <class Cut> class cut_kept {
-    int64_t n[2], centre[2], image[2];
-    std::vector<double> node[2];
-    Cut cut;
-
-    bool is_of(const vp_op *op) const
-    {
-        const vp_convolve_params *const p = params_of(op);
-        for (int a = 0; a < 2; a++)
-            if (n[a] != p->n[a] || centre[a] != p->centre[a] || image[a] != op->image[a]
-                || (int64_t)node[a].size() != p->nodes[a] || !std::equal(node[a].begin(), node[a].end(), p->node[a]))
-                return false;
-        return true;
+template <class Cut> const Cut &cut_kept(const vp_op *op, Cut (*make)(const vp_op *op))
+{
+    static thread_local std::vector<double> kept;
+    static thread_local Cut cut;
+    const vp_convolve_params *const p = params_of(op);
+    std::vector<double> all;
+    for (int a = 0; a < 2; a++) {
+        for (const int64_t n : {p->n[a], p->centre[a], op->image[a], p->nodes[a]})
+            all.push_back((double)n);
+        all.insert(all.end(), p->node[a], p->node[a] + p->nodes[a]);
     }
-
-  public:
-    cut_kept() : n(), centre(), image(), cut() {}
-
-    const Cut &of(const vp_op *op, Cut (*make)(const vp_op *op))
-    {
-        const vp_convolve_params *const p = params_of(op);
-        if (is_of(op))
-            return cut;
+    if (all != kept) {
         cut = make(op);
-        for (int a = 0; a < 2; a++) {
-            n[a] = p->n[a];
-            centre[a] = p->centre[a];
-            image[a] = op->image[a];
-            node[a].assign(p->node[a], p->node[a] + p->nodes[a]);
-        }
-        return cut;
+        kept = all;
     }
-};
+    return cut;
+}
 
 }
 

@@ -451,6 +451,13 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
 
 /* ---- one length ---- */
 
+struct grid_length {
+    int T, R1, R2, row, spectrum; /* complex values of a row; float4 of a tile's node */
+    int (*spectra)(vp_err *err, cudaStream_t stream, const grid_args &a);
+    int (*taps)(vp_err *err, cudaStream_t stream, const grid_args &a);
+    int (*image)(vp_err *err, cudaStream_t stream, const grid_args &a, int planes);
+};
+
 template <class L, int BLOCKS> struct grid_length_of {
     using half = half_of<L>;
     static constexpr size_t row_shared = sizeof(cx) * ROWS * L::row_size;
@@ -483,23 +490,11 @@ template <class L, int BLOCKS> struct grid_length_of {
                    ? -1
                    : 0;
     }
+    static constexpr grid_length table = {L::T,    L::R1, L::R2, half::row, half::groups * half::spectrum,
+                                          spectra, taps,  image};
 };
 
-struct grid_length {
-    int T, R1, R2, row, spectrum; /* complex values of a row; float4 of a tile's node */
-    int (*spectra)(vp_err *err, cudaStream_t stream, const grid_args &a);
-    int (*taps)(vp_err *err, cudaStream_t stream, const grid_args &a);
-    int (*image)(vp_err *err, cudaStream_t stream, const grid_args &a, int planes);
-};
-
-template <class L, int BLOCKS> constexpr grid_length length_table()
-{
-    using l = grid_length_of<L, BLOCKS>;
-    return {L::T,       L::R1,   L::R2,   half_of<L>::row, half_of<L>::groups * half_of<L>::spectrum,
-            l::spectra, l::taps, l::image};
-}
-
-const grid_length lengths[] = {length_table<line<16, 8>, 6>(), length_table<line<16, 16>, 3>()};
+const grid_length lengths[] = {grid_length_of<line<16, 8>, 6>::table, grid_length_of<line<16, 16>, 3>::table};
 
 /* ---- tiles ---- */
 
@@ -567,8 +562,7 @@ grid_cut make_cut(const vp_op *op)
 
 const grid_cut &grid_cut_of(const vp_op *op)
 {
-    static thread_local cut_kept<grid_cut> kept;
-    return kept.of(op, make_cut);
+    return cut_kept(op, make_cut);
 }
 
 /* Blocks of kernel rows that are not 0, of R1 / 2. */

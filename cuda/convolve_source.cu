@@ -331,8 +331,7 @@ source_cut make_cut(const vp_op *op)
 
 const source_cut &source_cut_of(const vp_op *op)
 {
-    static thread_local cut_kept<source_cut> kept;
-    return kept.of(op, make_cut);
+    return cut_kept(op, make_cut);
 }
 
 struct source_table {

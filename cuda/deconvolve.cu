@@ -581,5 +581,4 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
 }
 }
 
-extern "C" const vp_kernel vp_gpu_deconvolve = {"deconvolve", vp::has, vp::scratch, vp::table, vp::fill, vp::launch,
-                                                  nullptr, nullptr, nullptr, nullptr};
+extern "C" const vp_kernel vp_gpu_deconvolve = {"deconvolve", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};

@@ -119,7 +119,7 @@ uint64_t table_numbers(const struct vp_entropy_params *p)
 uint64_t table(const struct vp_op *op)
 {
     const struct vp_entropy_params *p = params(op);
-    return table_numbers(p) * sizeof(int64_t) + vp_spans_bytes(&p->f);
+    return table_numbers(p) * sizeof(int64_t) + vp_spans_bytes(op);
 }
 
 void fill(const struct vp_op *op, void *to)
@@ -128,7 +128,7 @@ void fill(const struct vp_op *op, void *to)
     int64_t *const t = (int64_t *)to;
     std::copy(p->t, p->t + p->n + 1, t);
     std::copy(p->step, p->step + p->n + 1, t + p->n + 1);
-    vp_spans_fill(&p->f, t + table_numbers(p));
+    vp_spans_fill(op, t + table_numbers(p));
 }
 
 size_t count_bytes(const struct vp_entropy_params *p)

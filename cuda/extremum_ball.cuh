@@ -151,7 +151,7 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
     }
 }
 
-/* Too large for that: a voxel a thread, everything from global memory. */
+/* Balls too large for that, or images too high: a voxel a thread, everything from global memory. */
 template <int SIZE>
 using sample_of =
     std::conditional_t<SIZE == 1, uint8_t, std::conditional_t<SIZE == 2, uint16_t, uint32_t>>;
@@ -202,7 +202,7 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
     ball_job j = {};
 
     j.slots = ball_slots(f, SIZE);
-    if (j.slots == 0)
+    if (j.slots == 0 || !vp_grid_holds(out.box, BALL_ROWS))
         return vp_start_voxels(s.err, args, out.box, ball_kernel<SIZE>, in, out,
                                vp_lines_of(f, op->image, args->table), s.flip);
     const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);
@@ -218,7 +218,7 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
     j.z_shift = (int)(out.box.lo[2] - in.box.lo[2]);
     j.ny = (int)vp_box_size(&out.box, 1);
     j.batches = (int)vp_div_up(f->reach[0] + 1, j.slots);
-    j.chord = (const int4 *)((const char *)args->table + vp_spans_bytes(f));
+    j.chord = (const int4 *)((const char *)args->table + vp_spans_bytes(op));
     const int64_t strips = vp_div_up(l.words, LANES), tiles = vp_div_up(j.ny, BALL_ROWS);
     l.segment = choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
     const dim3 grid((unsigned)strips, (unsigned)tiles, (unsigned)vp_div_up(l.n, l.segment));
@@ -231,15 +231,15 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
 uint64_t table(const struct vp_op *op)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
-    return f->shape == VP_BOX ? 0 : 2 * vp_spans_bytes(f) + (uint64_t)(f->reach[0] + 1) * sizeof(int4);
+    return f->shape == VP_BOX ? 0 : 2 * vp_spans_bytes(op) + (uint64_t)(f->reach[0] + 1) * sizeof(int4);
 }
 
 void fill(const struct vp_op *op, void *to)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
-    int4 *const chord = (int4 *)((char *)to + vp_spans_bytes(f));
+    int4 *const chord = (int4 *)((char *)to + vp_spans_bytes(op));
 
-    vp_spans_fill(f, to);
+    vp_spans_fill(op, to);
     const int slots = f->shape == VP_BOX ? 0 : ball_slots(f, (int)vp_type_size(op->in));
     if (slots == 0)
         return;

@@ -47,7 +47,8 @@ struct layout {
     size_t bytes;
 };
 
-int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l, struct vp_devfilter_plan *plan, struct vp_err *err)
+int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l, struct vp_devfilter_plan *plan,
+           struct vp_err *err)
 {
     int most = 0, processors = 0, khz = 0;
     if (vp_gpu_check(err, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "device")

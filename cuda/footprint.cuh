@@ -20,16 +20,17 @@ template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t
     return (S *)p.data + vp_place(p, x, y, z);
 }
 
-/* The spans of a ball in a table, as (dz, dy, x0, x1). */
-static inline uint64_t vp_spans_bytes(const struct vp_footprint *f)
+/* The spans of a ball in a table, as (dz, dy, x0, x1), for operations whose params begin with the footprint: table and
+ * fill of a vp_kernel that needs nothing else. */
+static inline uint64_t vp_spans_bytes(const struct vp_op *op)
 {
-    return (uint64_t)f->spans * sizeof(int4); /* of a box none */
+    return (uint64_t)vp_params<vp_footprint>(op)->spans * sizeof(int4); /* of a box none */
 }
 
-static inline void vp_spans_fill(const struct vp_footprint *f, void *table)
+static inline void vp_spans_fill(const struct vp_op *op, void *table)
 {
     static_assert(sizeof(struct vp_span) == sizeof(int4), "a span is four numbers");
-    memcpy(table, f->span, vp_spans_bytes(f));
+    memcpy(table, vp_params<vp_footprint>(op)->span, vp_spans_bytes(op));
 }
 
 /* The lines along x that a window is made of: the spans of a ball, all rows of a box. */
@@ -58,17 +59,6 @@ struct vp_lines {
         }
     }
 };
-
-/* The table and the fill of a vp_kernel that needs nothing else: its params begin with the footprint. */
-static inline uint64_t vp_spans_table(const struct vp_op *op)
-{
-    return vp_spans_bytes(vp_params<vp_footprint>(op));
-}
-
-static inline void vp_spans_table_fill(const struct vp_op *op, void *table)
-{
-    vp_spans_fill(vp_params<vp_footprint>(op), table);
-}
 
 /* A window longer than the image sees no more than the image. */
 static inline int3 vp_reach(const struct vp_footprint *f, const int64_t image[3])
@@ -115,10 +105,26 @@ static inline int64_t vp_box_voxels(const struct vp_box &b)
     return vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
 }
 
-/* A grid is at most so deep. */
+/* A grid is at most so high, and so deep. */
+enum { VP_GRID_MOST = 65535 };
+
 static inline unsigned vp_grid_depth(int64_t n)
 {
-    return (unsigned)vp_min64(n, 65535);
+    return (unsigned)vp_min64(n, VP_GRID_MOST);
+}
+
+/* Whether thread blocks of so many rows each make a grid that is not too high. */
+static inline bool vp_grid_holds(const struct vp_box &b, int64_t rows)
+{
+    return vp_box_size(&b, 1) <= VP_GRID_MOST * rows;
+}
+
+/* 256 threads for the voxels of a plane, `wide` of them along x, or fewer where the grid would be too high. */
+static inline dim3 vp_threads(const struct vp_box &b, int wide)
+{
+    while (wide > 1 && !vp_grid_holds(b, 256 / wide))
+        wide /= 2;
+    return dim3(wide, 256 / wide);
 }
 
 /* Thread blocks that make so many voxels each. */
@@ -143,8 +149,8 @@ template <class... P, class... A>
 int vp_start_voxels(struct vp_err *err, const struct vp_work *work, const vp_box &b, void (*kernel)(P...),
                     const A &...args)
 {
-    const int wide = vp_box_size(&b, 0) >= 32 ? 32 : 4, high = 256 / wide;
-    return vp_start(err, work->queue->stream, kernel, vp_grid(b, wide, high, 1), dim3(wide, high), 0, args...);
+    const dim3 threads = vp_threads(b, vp_box_size(&b, 0) >= 32 ? 32 : 4);
+    return vp_start(err, work->queue->stream, kernel, vp_grid(b, threads.x, threads.y, 1), threads, 0, args...);
 }
 
 #endif

@@ -40,6 +40,18 @@ static inline size_t vp_shared_most(void)
     return (size_t)vp_max64(vp_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), 48 << 10);
 }
 
+/* The least of that among the devices of this machine: what does not depend on the one in use asks for it. */
+static inline size_t vp_shared_least(void)
+{
+    int n = 0, least = 227 << 10, bytes;
+    if (cudaGetDeviceCount(&n) != cudaSuccess)
+        n = 0;
+    for (int d = 0; d < n; d++)
+        if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, d) == cudaSuccess && bytes < least)
+            least = bytes;
+    return (size_t)least;
+}
+
 /* Let thread blocks of `kernel` have so many bytes of shared memory. The limit is the kernel's, not a launch's: were
  * it set to what this launch needs, another thread could lower it before the launch, which then fails. So it is only
  * ever raised, and at once to the most that there is. (Back-projection has one thread a device and sets its own.) */
@@ -87,15 +99,21 @@ int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3
     return vp_gpu_check(err, e, "cannot start a CUDA kernel");
 }
 
-/* The same, but where the device can (compute capability 9.0), the kernel may begin while the one before it in the
- * stream, which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait)
- * before it needs what that one writes. vp_allow_shared() comes before both launches, for it takes as long as a small
+/* Whether the code of a kernel is for compute capability 9.0 or newer: on newer devices it may be that of 8.0, too. */
+template <class Kernel> bool vp_can_start_early(Kernel *kernel)
+{
+    cudaFuncAttributes a;
+    return cudaFuncGetAttributes(&a, kernel) == cudaSuccess && a.ptxVersion >= 90;
+}
+
+/* As vp_start(), but where it `can`, the kernel may begin while the one before it in the stream, which has said so
+ * (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait) before it needs what that one
+ * writes. vp_allow_shared() and the question whether it can come before both launches, for they take as long as a small
  * kernel. */
 template <class... P, class... A>
-int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
+int vp_start_early(struct vp_err *err, bool can, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
                    size_t shared, const A &...args)
 {
-    const bool can = vp_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -147,6 +165,21 @@ static inline bool vp_has_types(bool yes, const struct vp_op *op, char *why, siz
     if (!yes)
         snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
     return yes;
+}
+
+/* And of one whose positions are ints: an axis may be as long, and twice as much is an int. Where planes end nobody may
+ * know yet. */
+constexpr int VP_FAR = (1 << 30) - 1;
+
+static inline bool vp_has_sizes(const struct vp_op *op, char *why, size_t size)
+{
+    for (int a = 0; a < 3; a++)
+        if (op->image[a] >= VP_FAR && !(a == 2 && op->image[a] == VP_UNKNOWN)) {
+            snprintf(why, size, "an image of %lld voxels along one axis is too large for the CUDA kernel",
+                     (long long)op->image[a]);
+            return false;
+        }
+    return true;
 }
 
 template <class Params> const Params *vp_params(const struct vp_op *op)

@@ -226,8 +226,8 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
-const struct vp_kernel vp_gpu_var = {"var", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
-const struct vp_kernel vp_gpu_std = {"std", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
-const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
-const struct vp_kernel vp_gpu_above = {"above", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
+const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
+const struct vp_kernel vp_gpu_var = {"var", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
+const struct vp_kernel vp_gpu_std = {"std", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
+const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
+const struct vp_kernel vp_gpu_above = {"above", has, scratch, vp_spans_bytes, vp_spans_fill, launch};

@@ -197,7 +197,7 @@ bool slides(const struct vp_op *op)
 {
     const int3 reach = vp_reach(&vp_params<vp_moments_params>(op)->f, op->image);
     return op->in != VP_F32 && vp_params<vp_moments_params>(op)->f.shape == VP_BOX && reach.z == 0 &&
-           reach.x <= REACH_MOST;
+           reach.x <= REACH_MOST && op->image[1] <= VP_FAR;
 }
 
 template <class S, class O, int N>

@@ -69,7 +69,7 @@ template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue 
     }
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, shared) != cudaSuccess || n < 1)
         n = 1;
-    return (unsigned)n * (unsigned)(q->sms > 0 ? q->sms : 1);
+    return (unsigned)n * (unsigned)q->sms;
 }
 
 /* Start a kernel whose thread blocks wait for each other: no more than are on the device together. */
@@ -100,7 +100,7 @@ int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
 {
     auto *const kernel = flat_kernel<U, DIAGONAL>;
     const size_t shared = sizeof(tile_memory<U>);
-    const uint64_t sms = q->sms > 0 ? (uint64_t)q->sms : 1;
+    const uint64_t sms = (uint64_t)q->sms;
     flat_job<U> job = {b, s.t[0], s.t[1], 0, 0, 0, 1};
     /* A visit takes 5 to 20 us and as many are under way as there are blocks, but one at a time on a winding path. The
      * contraction takes about 0.25 us a tile. */
@@ -134,7 +134,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     typedef tile_of<U, CONN> TILE;
     constexpr bool FLAT = TILE::FLAT;
     const recon_buffers<U> &b = shell.b;
-    const int64_t most = (int64_t)(q->sms > 0 ? q->sms : 1) * 32, faces = shell_faces(shell);
+    const int64_t most = (int64_t)q->sms * 32, faces = shell_faces(shell);
     const size_t staged = FLAT ? 2 * sizeof(staged_tile<U>) : 0;
     const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_div_up(faces, 256), most)),
         threads(256);
@@ -192,7 +192,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
     const enum vp_type t = params(op)->type;
     const int c = params(op)->connectivity;
     if (t == VP_F64 && c != 4 && c != 8
-        && contract_shared<uint64_t, 26>() > vp_shared_most()) {
+        && contract_shared<uint64_t, 26>() > vp_shared_least()) {
         snprintf(why, size, "volumes of f64 take more shared memory than this device has");
         return false;
     }
@@ -223,10 +223,9 @@ void lay_down(vp_area *a)
     std::swap(a->pitch, a->plane);
 }
 
-uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
+uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
 {
     int64_t n[3] = {out[0], out[1], out[2]};
-    (void)in;
     if (lies(op))
         lay_down(n);
     return by_kind(params(op), [&](auto s, auto conn) -> uint64_t {
@@ -290,5 +289,4 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state, NULL, NULL,
-                                           NULL};
+const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state};

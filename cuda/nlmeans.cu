@@ -249,7 +249,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return false;
 }
 
-/* 1: done; 0: too large for shared memory. */
+/* 1: done; 0: too large for shared memory, or for a grid. */
 template <int PY, int PZ, int R, int D> int in_tiles(const job &j, const struct vp_work *args, struct vp_err *err)
 {
     const dim3 threads(LANES, D > 1 ? 2 : WARPS, D > 1 ? WARPS / 2 : 1);
@@ -257,7 +257,7 @@ template <int PY, int PZ, int R, int D> int in_tiles(const job &j, const struct 
                           (size_t)((int)threads.y * R + 2 * (PY + j.search[1])) *
                           (size_t)((int)threads.z * D + 2 * (PZ + j.search[2]));
     const int wide = LANES - 2 * j.patch[0];
-    if (shared > vp_shared_most() || wide < LANES / 2)
+    if (shared > vp_shared_most() || wide < LANES / 2 || !vp_grid_holds(j.out.box, (int64_t)threads.y * R))
         return 0;
     const dim3 grid = vp_grid(j.out.box, wide, (int64_t)threads.y * R, (int64_t)threads.z * D);
     return vp_start(err, args->queue->stream, tile_kernel<PY, PZ, R, D>, grid, threads, shared, j) ? -1 : 1;

@@ -197,8 +197,8 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
     }
 }
 
-/* Windows that do not fit there: bit by bit, from the input itself, a voxel a thread. Cost: a look at every sample of
- * the window for each bit of a key. */
+/* Windows that do not fit there, and images too high for it: bit by bit, from the input itself, a voxel a thread. Cost:
+ * a look at every sample of the window for each bit of a key. */
 template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(any_job j)
 {
     const vp_lines lines = {j.span, j.reach, BALL ? j.spans : (2 * j.reach.y + 1) * (2 * j.reach.z + 1)};
@@ -206,7 +206,7 @@ template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(
         const int64_t place = vp_rank_index(j.millionths, samples_at(j, BALL, x, y, z));
         int lo = keys<S>::LEAST, hi = keys<S>::MOST;
         while (lo < hi) {
-            const int middle = lo + (int)((unsigned)(hi - lo) >> 1);
+            const int middle = lo + (int)(((unsigned)hi - (unsigned)lo) >> 1);
             int64_t below = 0;
             lines.each<S, BALL>(j.in, x, y, z, [&](const S *row, int n) {
                 int here = 0;
@@ -233,9 +233,14 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return vp_has_types(op->in == op->out && (VP_RANK_TYPES & 1u << op->in), op, why, size);
 }
 
+int64_t tile_rows(const any_job &j)
+{
+    return TILE_Y * (j.flat ? j.walk : 1);
+}
+
 template <class S, int W> int tiles(const any_job &j, size_t shared, const struct vp_work *args, struct vp_err *err)
 {
-    const dim3 grid = vp_grid(j.box, TILE_X, TILE_Y * (j.flat ? j.walk : 1), j.flat ? 1 : j.walk);
+    const dim3 grid = vp_grid(j.box, TILE_X, tile_rows(j), j.flat ? 1 : j.walk);
     return vp_start(err, args->queue->stream, tile_kernel<S, W>, grid, dim3(TILE_X, TILE_Y), shared, j);
 }
 
@@ -269,7 +274,7 @@ template <class S> int any(const struct vp_op *op, const struct vp_work *args, s
     while (j.walk > 1 && tile_bytes(j, j.walk) > most / 5)
         j.walk /= 2;
     const size_t shared = tile_bytes(j, j.walk);
-    if (shared > most)
+    if (shared > most || !vp_grid_holds(j.box, tile_rows(j)))
         return vp_start_voxels(err, args, j.box, j.span ? any_kernel<S, true> : any_kernel<S, false>, j);
     return j.span           ? tiles<S, -1>(j, shared, args, err)
            : j.reach.x == 1 ? tiles<S, 3>(j, shared, args, err)
@@ -301,7 +306,8 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     faces edge;
     int64_t n = 0;
 
-    if (f->shape != VP_BOX || millionths != 50000000 || f->reach[0] != 1 || f->reach[1] != 1 || f->reach[2] > 1)
+    if (f->shape != VP_BOX || millionths != 50000000 || f->reach[0] != 1 || f->reach[1] != 1 || f->reach[2] > 1
+        || !vp_grid_holds(args->out->box, plane ? MEDIAN_ROWS * MEDIAN_PLANES : (int)MEDIAN_ROWS))
         return any<S>(op, args, err);
     struct vp_box inner = split(op->image, f->reach, args->out->box, edge.box);
     for (int i = 0; i < 6; i++)
@@ -332,4 +338,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_rank = {"rank", has, NULL, vp_spans_table, vp_spans_table_fill, launch};
+const struct vp_kernel vp_gpu_rank = {"rank", has, NULL, vp_spans_bytes, vp_spans_fill, launch};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Summed area tables of volumes of f32, in the order of image/sat.h: the samples are read twice, the table is written
  * once. What is left of a tile and above it is made before (edges_kernel, left_kernel, above_kernel), for all planes
- * side by side; then a block has a tile, and goes with it through all planes (march_kernel). Volumes whose planes have
- * too few tiles to keep a device busy in that way are made by sat.cuh. */
+ * side by side; then a block has a tile, and goes with it through all planes (march_kernel), with STAGES of them and
+ * what warps exchange in shared memory. Volumes whose planes have too few tiles to keep a device busy in that way, and
+ * all where a device has not as much shared memory, are made by sat.cuh. */
 #include "sat_volume.cuh"
 
 namespace vp::sat
@@ -146,12 +147,13 @@ template <bool ABOVE> __global__ void __launch_bounds__(128) sides_kernel(const 
     }
 }
 
-enum { RAW = HIGH * WIDE * 4, STAGE = RAW + (WIDE + HIGH) * 8 }; /* bytes */
+enum { RAW = HIGH * WIDE * 4, STAGE = RAW + (WIDE + HIGH) * 8, EXCHANGE = 2 * STRIPS * WIDE * 8 }; /* bytes */
 
 template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 1) march_kernel(const float_job j)
 {
     extern __shared__ __align__(16) char stages[];
     __shared__ __align__(16) double exchange[2][STRIPS][WIDE];
+    static_assert(sizeof exchange == EXCHANGE, "");
     const int tid = (int)threadIdx.x, warp = tid >> 5, lane = tid & 31;
     const int64_t tx = blockIdx.x % j.across, ty = blockIdx.x / j.across, x0 = tx * WIDE, x = x0 + lane * 4,
                   y0 = ty * HIGH + warp * STRIPS;
@@ -250,7 +252,8 @@ template <bool SQUARE> int run_march(const float_job &j, cudaStream_t stream, st
 bool marches(const struct vp_op *op)
 {
     const int64_t tiles = vp_div_up(op->image[0], WIDE) * vp_div_up(op->image[1], HIGH);
-    return vp_params<vp_sat>(op)->volume && op->in == VP_F32 && tiles >= ENOUGH;
+    return vp_params<vp_sat>(op)->volume && op->in == VP_F32 && tiles >= ENOUGH
+           && STAGES * STAGE + EXCHANGE <= vp_shared_least();
 }
 
 uint64_t march_bytes(const int64_t out[3])

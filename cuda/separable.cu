@@ -133,18 +133,6 @@ int taps_of(const vp_op *op, const separable &s, int a, const filter_memory m[2]
     return 0;
 }
 
-/* Shared memory that a block may have, on the devices of this machine. */
-size_t shared_limit()
-{
-    int n = 0, least = 227 << 10, bytes;
-    if (cudaGetDeviceCount(&n) != cudaSuccess)
-        n = 0;
-    for (int d = 0; d < n; d++)
-        if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, d) == cudaSuccess && bytes < least)
-            least = bytes;
-    return (size_t)least;
-}
-
 bool has(const vp_op *op, char *why, size_t size)
 {
     const separable s = filters_of(op);
@@ -153,25 +141,21 @@ bool has(const vp_op *op, char *why, size_t size)
         snprintf(why, size, "no CUDA kernel for %s to %s", vp_type_name(op->in), vp_type_name(op->out));
         return false;
     }
-    for (int a = 0; a < 3; a++)
-        if (op->image[a] >= FAR && !(a == 2 && op->image[a] == VP_UNKNOWN)) {
-            snprintf(why, size, "an image of %lld voxels along one axis is too large for the CUDA kernel",
-                     (long long)op->image[a]);
-            return false;
-        }
+    if (!vp_has_sizes(op, why, size))
+        return false;
     const int rx = s.filter[0][0]->radius, ry = s.filter[1][0]->radius, rz = s.filter[2][0]->radius;
     /* as if nothing were for k_line, but what is sure to be */
     const auto by_line = [&](int a) {
         const vp_taps *t = s.filter[a][0];
         return s.filters == 1 && t->order == 0 && t->radius > UNIT &&
-               (t->edge != VP_EDGE_RENORMALIZE || (op->image[a] >= 2 * t->radius && op->image[a] < FAR));
+               (t->edge != VP_EDGE_RENORMALIZE || (op->image[a] >= 2 * t->radius && op->image[a] < VP_FAR));
     };
     const size_t need_y = !y_alone(s) ? 0 : by_line(1) ? line_least(COLUMNS, ry) : z_least(1, ry);
     const size_t need_z = by_line(2) ? line_least(COLUMNS, rz) : z_least(s.filters, rz);
     const size_t need_x = by_line(0) && (y_alone(s) || !ry) ? line_least(ROWS, rx)
                                                             : xy_least(s.filters, rx, y_alone(s) ? 0 : ry);
     const size_t need = std::max(need_x, std::max(need_y, need_z));
-    if (need > shared_limit()) {
+    if (need > vp_shared_least()) {
         snprintf(why, size, "a radius of %d voxels is more than the CUDA kernel has shared memory for",
                  std::max(rx, std::max(ry, rz)));
         return false;
@@ -217,7 +201,7 @@ uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
     const int64_t rows = y_alone(s) ? in[1] : out[1];
     int64_t planes = in[2];
     if (fused_does(op, s)) /* unless the image turns out to be thin */
-        planes = op->image[2] < FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
+        planes = op->image[2] < VP_FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
     const int64_t mid[3] = {out[0], rows, planes};
     filter_memory m[3][2];
     return lay_out(s, true, NULL, m) + (uint64_t)mids(op, s) * mid_bytes(s, mid);

@@ -359,7 +359,8 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     const bool edge_y = a.axis[1].clip && (y < R || y + OWN > a.axis[1].n - R);
     const int rows = column ? min(OWN, a.out.hi[1] - y) : 0; /* that are stored */
     /* from clip_lo, before clip_hi planes have nothing to do with the ends along z */
-    const int z_end = a.axis[2].n - 1, clip_lo = a.axis[2].clip ? R : -FAR, clip_hi = a.axis[2].clip ? z_end - R : FAR;
+    const int z_end = a.axis[2].n - 1;
+    const int clip_lo = a.axis[2].clip ? R : -VP_FAR, clip_hi = a.axis[2].clip ? z_end - R : VP_FAR;
     long long to = place_of(a.out, x, y, z0);
     int y_from = row * MADE_PITCH + warp % (TX / 32) * 32 + lane;
     keep(y_from);
@@ -454,7 +455,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     };
     /* planes t from quick_from, before quick_end, have nothing to do with the ends along z */
     const int quick_from = (max(max(clip_lo - z0 + 2 * R, R + 1 - z0), -1) + PERIOD) / PERIOD * PERIOD - 1;
-    const int quick_end = z0 - R + planes - 1 > z_end ? z_end - z0 + R - AHEAD + 1 : FAR;
+    const int quick_end = z0 - R + planes - 1 > z_end ? z_end - z0 + R - AHEAD + 1 : VP_FAR;
     int until = inside ? min(quick_from, planes) : planes;
 #pragma unroll 1
     for (;;) {

@@ -65,11 +65,9 @@ struct volume {
     int lo[3], hi[3];
 };
 
-constexpr int FAR = (1 << 30) - 1; /* an axis whose end is not known; twice as much is an int */
-
 inline axis axis_of(const vp_op *op, const vp_taps *t, int a)
 {
-    const int n = op->image[a] < FAR ? (int)op->image[a] : FAR;
+    const int n = op->image[a] < VP_FAR ? (int)op->image[a] : VP_FAR;
     return {n, (int)t->edge, t->edge == VP_EDGE_RENORMALIZE && n < 2 * t->radius};
 }
 

@@ -155,19 +155,17 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
 
     const bool grouped = in_groups(args->in[0], box, sizeof(S)) &&
                          (args->visit == VP_SUMMARY || in_groups(*args->out, box, 1));
-    const int64_t groups = vp_div_up(vp_box_size(&box, 0), GROUP), ny = vp_box_size(&box, 1), nz = vp_box_size(&box, 2);
-
     if (args->visit == VP_SUMMARY) {
+        const int64_t groups = vp_div_up(vp_box_size(&box, 0), GROUP) * vp_box_size(&box, 1) * vp_box_size(&box, 2);
         const bool first = !box.lo[0] && !box.lo[1] && !box.lo[2];
-        const unsigned blocks = (unsigned)vp_min64(vp_div_up(groups * ny * nz, THREADS), BLOCKS);
+        const unsigned blocks = (unsigned)vp_min64(vp_div_up(groups, THREADS), BLOCKS);
         const int tables = p->bins > SHARED ? 0 : (int)vp_min64(SHARED / p->bins, THREADS / 32);
         if (vp_start(err, stream, begin_kernel, dim3(64), dim3(THREADS), 0, e, (int)p->bins, first))
             return -1;
         return vp_start(err, stream, histogram_kernel<S>, dim3(blocks), dim3(THREADS), 0, args->in[0], box, *p, e,
                         tables, grouped);
     }
-    const dim3 threads(32, THREADS / 32);
-    const dim3 grid((unsigned)vp_div_up(groups, 32), (unsigned)vp_div_up(ny, threads.y), vp_grid_depth(nz));
+    const dim3 threads = vp_threads(box, 32), grid = vp_grid(box, threads.x * GROUP, threads.y, 1);
     return vp_start(err, stream, mask_kernel<S>, grid, threads, 0, args->in[0], *args->out, *p,
                     (const vp_threshold_entry *)(args->visit == VP_FINISH ? e : nullptr), grouped);
 }
@@ -177,9 +175,8 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     return vp_by_type(op->in, [=](auto s) { return run<decltype(s)>(op, args, err); });
 }
 
-uint64_t state(const struct vp_op *op, const int64_t out[3])
+uint64_t state(const struct vp_op *op, const int64_t[3])
 {
-    (void)out;
     return params(op)->method == VP_AT ? 0 : offsetof(vp_threshold_entry, count)
                                                  + (uint64_t)params(op)->bins * sizeof(uint32_t);
 }

@@ -69,6 +69,15 @@ same() {
     done
 }
 
+@test "images that are higher than a grid of thread blocks: the CPU's bits" {
+    noise image.tif 1x1060000x1 u8
+    same img-morph --op dilate --shape ball --radius 1 --compress deflate --chunk 1x1060000x1
+    same img-threshold --at 100 --compress deflate --chunk 1x1060000x1
+    noise image.tif 1x530000x2 u8
+    same img-local --stat median --radius 1,2,1 --chunk 1x530000x2
+    same img-nlmeans --patch 1 --search 1 --sigma 1 --h 1 --chunk 1x530000x2
+}
+
 @test "tables of volumes, with squares: the CPU's bits" {
     for type in u8 i16 f32; do
         noise image.tif 133x71x20 $type
@@ -78,6 +87,11 @@ same() {
         done
         ok img-cmp cpu.tif cuda.tif
         ok img-cmp cpu.squares.tif cuda.squares.tif
+    done
+    noise image.tif 1300x600x2 f32 # enough for a way that takes more shared memory than devices of capability 8 may have
+    for EMULATED_CAPABILITY in 8 9; do
+        export EMULATED_CAPABILITY
+        same img-sat --3d
     done
 }
 
@@ -170,6 +184,16 @@ launched() {
     for EMULATED_CAPABILITY in 8 9; do
         export EMULATED_CAPABILITY
         VOXPIPE_DEVICES=cuda ok "$BUILD/unit/volume_test"
+    done
+}
+
+@test "axes whose positions kernels cannot count are refused" {
+    truncate -s 1100000000 long.raw
+    noise kernel.tif 3x3x1 f32
+    for command in 'img-gauss --sigma 1' 'img-convolve -k kernel.tif'; do
+        # shellcheck disable=SC2086
+        run -3 $command --device cuda --raw-in 1100000000x1:u8 long.raw --plan
+        [[ "$output" == *'1100000000 voxels along one axis is too large'* ]]
     done
 }
 
