@@ -494,53 +494,35 @@ static int drain(struct vp_reader *r, struct vp_err *err)
 struct picker {
     const struct vp_select *s;
     struct vp_reader *reader;
-    size_t sample;              /* bytes */
-    void *strip;                /* what a region is cut out of; NULL: whole rows are wanted */
-    int64_t rows;               /* of it */
 };
-
-static struct picker picker_of(const struct vp_select *s, struct vp_reader *r, bool by_rows)
-{
-    const struct vp_stack *in = vp_reader_stack(r);
-    const int64_t some = by_rows ? ((int64_t)1 << 20) * in->ny / (int64_t)vp_page_bytes(in) + 1 : in->ny;
-
-    return (struct picker){.s = s, .reader = r, .sample = vp_type_size(in->type), .rows = vp_min64(in->ny, some)};
-}
-
-static size_t strip_bytes(const struct picker *k)
-{
-    return (size_t)(k->s->nx * k->rows) * k->sample;
-}
 
 /* Rows [y0, y1) of the region of page `at`. A pipe gives the others, too: those above the region with its first rows,
  * those below with the last. 1, 0: they are not there, -1. */
-static int get_rows(const struct picker *k, int64_t at, int64_t y0, int64_t y1, char *to, int threads,
+static int get_rows(const struct picker *k, int64_t at, int64_t y0, int64_t y1, void *to, int threads,
                     struct vp_err *err)
 {
     const struct vp_select *const s = k->s;
     struct vp_reader *const r = k->reader;
-    const bool pipe = !vp_reader_seekable(r);
-    const int64_t first = s->y0 + y0, end = s->y0 + y1, most = k->strip ? k->rows : end - first;
-    const int64_t from = pipe && y0 == 0 ? 0 : first, last = pipe && end == s->y1 ? s->ny : end;
-    const size_t row = (size_t)(s->x1 - s->x0) * k->sample, stride = (size_t)s->nx * k->sample;
-    int rc = 1;
+    const int64_t n = y1 - y0, above = y0 == 0 ? s->y0 : 0, below = s->y0 + y1 == s->y1 ? s->ny - s->y1 : 0;
 
-    if (pipe && y0 == 0 && at < vp_reader_position(r))
-        return out_of_order(vp_reader_name(r), err);
-    if (pipe && y0 == 0)
-        rc = vp_reader_skip(r, at - vp_reader_position(r), err);
-    for (int64_t y = from, n; rc == 1 && y < last; y += n) {
-        void *const buf = k->strip ? k->strip : to;
-        n = vp_min64(most, last - y);
-        const int64_t got = pipe ? vp_reader_lines(r, n, buf, threads, err)
-                                 : n * vp_reader_read(r, &(struct vp_wanted){at, 1, y, y + n, .threads = threads},
-                                                      (void *const[]){buf}, err);
-        rc = got < 0 ? -1 : got == n;
-        for (int64_t z = vp_max64(y, first); rc == 1 && k->strip && z < vp_min64(y + n, end); z++)
-            memcpy(to + (size_t)(z - first) * row,
-                   (const char *)k->strip + (size_t)(z - y) * stride + (size_t)s->x0 * k->sample, row);
+    if (vp_reader_seekable(r)) {
+        const struct vp_wanted w = {at, 1, s->y0 + y0, s->y0 + y1, .threads = threads, .x0 = s->x0, .x1 = s->x1};
+        return (int)vp_reader_read(r, &w, &to, err);
     }
-    return rc;
+    if (y0 == 0 && at < vp_reader_position(r))
+        return out_of_order(vp_reader_name(r), err);
+    if (y0 == 0) {
+        const int rc = vp_reader_skip(r, at - vp_reader_position(r), err);
+        if (rc <= 0)
+            return rc;
+    }
+    for (int part = 0; part < 3; part++) {
+        const int64_t rows = part == 0 ? above : part == 1 ? n : below;
+        const int64_t got = vp_reader_lines(r, rows, s->x0, s->x1, part == 1 ? to : NULL, threads, err);
+        if (got < rows)
+            return got < 0 ? -1 : 0;
+    }
+    return 1;
 }
 
 /* Rows of the region of selected page i. */
@@ -557,17 +539,18 @@ static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, 
 static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to, int threads, struct vp_err *err)
 {
     const struct picker *const k = source;
+    const struct vp_select *const s = k->s;
 
     for (int64_t done = 0, m = 1; done < n; done += m, m = 1) {
-        struct vp_wanted w = {.page = vp_select_page(k->s, i + done), .threads = threads};
+        struct vp_wanted w = {vp_select_page(s, i + done), 1, s->y0, s->y1, .threads = threads, .x0 = s->x0, .x1 = s->x1};
         int64_t got;
-        if (vp_reader_concurrent(k->reader) && all_columns(k->s)) {
-            while (done + m < n && vp_select_page(k->s, i + done + m) == w.page + m)
+        if (vp_reader_concurrent(k->reader)) {
+            while (done + m < n && vp_select_page(s, i + done + m) == w.page + m)
                 m++; /* that follow each other */
             w.n = m;
             got = vp_reader_read(k->reader, &w, to + done, err);
         } else {
-            got = read_rows(source, i + done, 0, k->s->y1 - k->s->y0, to[done], threads, err);
+            got = read_rows(source, i + done, 0, s->y1 - s->y0, to[done], threads, err);
         }
         if (got <= 0)
             return got < 0 ? -1 : done;
@@ -577,30 +560,22 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
 
 int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
 {
-    int rc = -1;
+    struct picker k = {s, p->reader};
 
     p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * vp_type_size(vp_reader_stack(p->reader)->type);
     if (!p->work) {
         p->out_bytes = p->in_bytes;
         p->in_place = true;
     }
-    struct picker k = picker_of(s, p->reader, vp_pages_by_rows(p));
     if (!vp_select_is_all(s)) {
         p->read = read_selected;
         p->read_rows = read_rows;
         p->source = &k;
         p->count = s->pages < 0 ? 0 : s->pages;
-        p->beside += all_columns(s) ? 0 : strip_bytes(&k);
     }
-    if (vp_pages_fit(p, err) || (!all_columns(s) && !(k.strip = vp_alloc_raw(1, strip_bytes(&k), "page", err))))
-        goto out;
-    rc = vp_pages_run(p, err);
-    /* all of a pipe is checked */
-    if (!rc && !all_pages(s))
-        rc = drain(p->reader, err);
-out:
-    free(k.strip);
-    return rc;
+    if (vp_pages_run(p, err))
+        return -1;
+    return all_pages(s) ? 0 : drain(p->reader, err); /* all of a pipe is checked */
 }
 
 /* ---- a second stack ---- */
@@ -624,22 +599,19 @@ int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct v
 
 uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s)
 {
-    const uint64_t page = vp_page_bytes(vp_reader_stack(b->reader));
-    return vp_reader_holds(b->reader, true) + page + (all_columns(s) ? 0 : page);
+    return vp_reader_holds(b->reader, all_columns(s)) + vp_page_bytes(vp_reader_stack(b->reader));
 }
 
 int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, int64_t y0, int64_t n, const void **rows,
                    struct vp_err *err)
 {
     const int64_t want = b->single ? 0 : vp_select_page(s, i), height = s->y1 - s->y0;
-    struct picker k = picker_of(s, b->reader, n < height);
+    const struct picker k = {s, b->reader};
+    const size_t row = (size_t)(s->x1 - s->x0) * vp_type_size(vp_reader_stack(b->reader)->type);
 
     /* there is room for them when the first are asked for */
-    if (!b->strip && !all_columns(s) && !(b->strip = vp_alloc_raw(1, strip_bytes(&k), "rows", err)))
+    if (!b->rows && !(b->rows = vp_alloc_raw((size_t)n, row, "rows", err)))
         return -1;
-    if (!b->rows && !(b->rows = vp_alloc_raw((size_t)n, (size_t)(s->x1 - s->x0) * k.sample, "rows", err)))
-        return -1;
-    k.strip = b->strip;
     *rows = b->rows;
     if (b->at == want && n == height)
         return 0;
@@ -672,7 +644,6 @@ int vp_beside_finish(struct vp_beside *b, int64_t pages, struct vp_err *err)
 
 void vp_beside_close(struct vp_beside *b)
 {
-    free(b->strip);
     free(b->rows);
     *b = (struct vp_beside){0};
 }

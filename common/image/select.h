@@ -51,14 +51,14 @@ struct vp_beside {
     struct vp_reader *reader;   /* not owned */
     bool repeat;
     bool single;                /* its only page goes with every page */
-    void *strip, *rows;         /* what is read of its pages; the rows of the region */
+    void *rows;                 /* of the region */
     int64_t at;                 /* the page that they are of; -1: none */
 };
 /* repeat: a stack of one page goes with every page of the other. Its pages must be of the size and number
  * of `in`. */
 int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct vp_stack *in, bool repeat,
                    struct vp_err *err);
-/* Bytes that it takes. */
+/* Bytes that it takes at most. */
 uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s);
 /* Rows y0 to y0 + n of the region of page s->page(i), in the stack's own type, valid until the next call: of all
  * pages in increasing order, where they are not whole; the first call asks for the most. */

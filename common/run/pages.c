@@ -59,7 +59,8 @@ static int count_pages(const struct vp_pages *p, uint64_t *pages, int64_t *rows,
         out = out / (size_t)p->height * (size_t)*rows + other / (size_t)p->height * (size_t)*rows;
         other = 0;
     }
-    const uint64_t beside = p->beside + other + (p->reader ? vp_reader_holds(p->reader, !p->as_f32 && !*rows) : 0);
+    const bool whole = p->reader && !p->as_f32 && !*rows && in >= vp_page_bytes(vp_reader_stack(p->reader));
+    const uint64_t beside = p->beside + other + (p->reader ? vp_reader_holds(p->reader, whole) : 0);
     if ((p->reader && !in) || !vp_add_size(&both, in, out) || !both)
         return vp_fail(err, VP_ERESOURCE, "%s: pages of this size cannot be held", name_of(p));
     if (p->memory)

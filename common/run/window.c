@@ -59,7 +59,7 @@ static int64_t read_rows(struct run *r, int k, int64_t n, char *to, struct vp_er
     struct vp_reader *reader = r->e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
     const size_t shift = (size_t)(n * r->input_n[0]) * (r->in_size - vp_type_size(stored));
-    const int64_t got = vp_reader_lines(reader, n, to + shift, r->io_threads, err);
+    const int64_t got = vp_reader_lines(reader, n, 0, 0, to + shift, r->io_threads, err);
     if (got > 0 && stored != r->e->held)
         spread(to, r->e->held, stored, n * r->input_n[0]); /* fewer than n: nobody looks at the rest */
     return got;

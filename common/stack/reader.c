@@ -437,30 +437,38 @@ int64_t vp_count_bad(const float *v, size_t n)
     return bad;
 }
 
+static int64_t columns_of(const struct vp_reader *r, const struct vp_wanted *w)
+{
+    return w->x1 ? w->x1 - w->x0 : r->stack.nx;
+}
+
 static size_t stride_of(const struct vp_reader *r, const struct vp_wanted *w)
 {
-    return w->stride ? w->stride : (size_t)r->stack.nx * vp_type_size(w->f32 ? VP_F32 : r->stack.type);
+    return w->stride ? w->stride : (size_t)columns_of(r, w) * vp_type_size(w->f32 ? VP_F32 : r->stack.type);
 }
 
 /* Rows of a page of one of the inputs, as what is wanted: in pieces that stay in the cache between being read and being
- * converted or counted. */
+ * cut, converted or counted. Nowhere if buf is NULL. */
 static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page, int64_t y0,
                    int64_t y1, void *buf, int64_t *bad, struct vp_err *err)
 {
     const enum vp_type stored = s->stack.type, type = w->f32 ? VP_F32 : r->stack.type;
-    const size_t nx = (size_t)r->stack.nx, row = nx * vp_type_size(stored), out = stride_of(r, w);
-    const bool direct = type == stored && !s->scaled && !w->stride;
+    const int64_t columns = columns_of(r, w);
+    const size_t row = (size_t)r->stack.nx * vp_type_size(stored), out = stride_of(r, w);
+    const bool rows = !w->stride && columns == r->stack.nx, direct = type == stored && !s->scaled && rows && buf;
     const bool count = w->f32 && bad && vp_type_is_float(r->stack.type);
     const int64_t piece = (int64_t)((direct ? COUNT_BYTES : CONVERT_BYTES) / row);
     const int64_t step = !direct || (count && s->by_rows) ? vp_min64(vp_max64(piece, 1), y1 - y0) : y1 - y0;
-    char *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
-    int rc = direct || scratch ? 0 : -1;
+    char own[CONVERT_BYTES]; /* on the stack: the heaps of many threads that come and go hold megabytes */
+    const bool fits = direct || (size_t)step * row <= sizeof own;
+    char *const scratch = fits ? own : vp_alloc_raw((size_t)step, row, "rows to convert", err);
+    int rc = scratch ? 0 : -1;
     for (int64_t y = y0; !rc && y < y1; y += step) {
-        const int64_t n = vp_min64(step, y1 - y), together = w->stride ? 1 : n, samples = together * (int64_t)nx;
-        char *to = (char *)buf + (size_t)(y - y0) * out;
+        const int64_t n = vp_min64(step, y1 - y), together = rows ? n : 1, samples = together * columns;
+        char *to = buf ? (char *)buf + (size_t)(y - y0) * out : NULL;
         rc = vp_source_rows(s, page, y, y + n, direct ? to : scratch, err);
-        for (int64_t k = 0; !rc && k < n; k += together, to += out) {
-            const char *from = direct ? to : scratch + (size_t)k * row;
+        for (int64_t k = 0; !rc && buf && k < n; k += together, to += out) {
+            const char *from = direct ? to : scratch + (size_t)k * row + (size_t)w->x0 * vp_type_size(stored);
             if (s->scaled)
                 vp_unscale(to, type, from, stored, samples, s->scale);
             else if (!direct)
@@ -469,7 +477,8 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct 
                 *bad += vp_count_bad((const float *)(const void *)to, (size_t)samples);
         }
     }
-    free(scratch);
+    if (!fits)
+        free(scratch);
     return rc;
 }
 
@@ -581,14 +590,15 @@ int64_t vp_reader_read(struct vp_reader *r, const struct vp_wanted *w, void *con
     return w->n;
 }
 
-int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err)
+int64_t vp_reader_lines(struct vp_reader *r, int64_t n, int64_t x0, int64_t x1, void *buf, int threads,
+                        struct vp_err *err)
 {
     const int64_t ny = r->stack.ny;
-    const size_t row = (size_t)r->stack.nx * vp_type_size(r->stack.type);
+    const struct vp_wanted w = {.x0 = x0, .x1 = x1, .threads = threads};
     for (int64_t done = 0, m; done < n; done += m) {
         m = vp_min64(n - done, ny - r->line);
-        const int rc = next_rows(r, &(struct vp_wanted){.threads = threads}, r->line, r->line + m,
-                                 (char *)buf + (size_t)done * row, err);
+        const int rc = next_rows(r, &w, r->line, r->line + m, buf ? (char *)buf + (size_t)done * stride_of(r, &w) : NULL,
+                                 err);
         if (rc < 1)
             return rc < 0 ? -1 : done;
         r->line = (r->line + m) % ny;

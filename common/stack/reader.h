@@ -72,6 +72,7 @@ struct vp_wanted {
     int64_t *bad;    /* of f32: increased by the number of NaN and infinite samples; NULL: they are not counted */
     int threads;     /* that read seekable uncompressed files; 0: one */
     size_t stride;   /* bytes from a row to the next where they are put; 0: one follows the other */
+    int64_t x0, x1;  /* columns of each row; x1 = 0: all */
 };
 
 /* Rows of page i into to[i]. How many pages there were: of those that come next all n or, at the end of the stack,
@@ -91,10 +92,11 @@ static inline int vp_reader_next_f32(struct vp_reader *r, float *buf, struct vp_
     return (int)vp_reader_read(r, &(struct vp_wanted){VP_NEXT, 1, .f32 = true}, (void *const *)&buf, err);
 }
 
-/* The next n rows, of this page and of those that follow it, one after the other into buf: for who looks at a page in
- * pieces, and then reads nothing but rows to the page's end. Returns how many came before the end of the stack, or
- * -1. */
-int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err);
+/* The next n rows, of this page and of those that follow it, columns x0 to x1 of them (x1 = 0: all), one after the other
+ * into buf (NULL: nowhere): for who looks at a page in pieces, and then reads nothing but rows to the page's end. Returns
+ * how many came before the end of the stack, or -1. */
+int64_t vp_reader_lines(struct vp_reader *r, int64_t n, int64_t x0, int64_t x1, void *buf, int threads,
+                        struct vp_err *err);
 
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1. */
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
