@@ -6,6 +6,7 @@
  * through one pass. All results are compared. Minima of several rounds that take the contenders in turn.
  * tests/bench/peers.py has OpenCV's. usage: sat_bench [SIZE [ROUNDS]] */
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "base/stats.h"
 #include "image/sat.h"
@@ -127,7 +128,9 @@ static int bench(const struct kind *k, int64_t n, int rounds)
     for (int r = 0; r < rounds; r++)
         for (int c = 0; c < ALL; c++) {
             const int threads = contenders[c].threads;
-            const bool three = threads < 0, here = vp_sat_use(&op, contenders[c].isa);
+            const char *const isa = contenders[c].isa;
+            vp_isa_limit(isa ? isa : "avx512");
+            const bool three = threads < 0, here = !isa || !strcmp(vp_isa_name(), isa);
             if (!here || (three && !(k->out == VP_U32 && !k->squares) && !(k->out == VP_F64 && !k->volume)))
                 continue;
             const double t = vp_now();
