@@ -99,6 +99,12 @@ stars() {
     fails 1 "none.txt" img-psf --from sky.tif --positions none.txt
     fails 1 "standard input: line 1: expected x y, or x y z" sh -c 'img-psf --from sky.tif --positions - < bad.txt'
     fails 2 "only one of" sh -c 'img-psf --from - --positions - < bad.txt'
+    fails 2 "--size: expected at most 1000001 voxels" img-psf --gaussian 2 --size 9223372036854775807
+    for zero in "--gaussian 0 --shift 0.5,0" "--gaussian 0 --samples 2" "--motion 5 --shift 100,0 --size 3"; do
+        # shellcheck disable=SC2086
+        fails 2 "the formula is 0 at every point of the kernel" img-psf $zero -o zero.tif
+        [ ! -e zero.tif ]
+    done
     fails 3 "takes more than the memory there is" img-psf --gaussian 900 -m 20M
     ok img-psf --gaussian 2 --plan
     [[ "$output" == *"17 x 17 x 1"* ]]

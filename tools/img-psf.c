@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LONGEST = 1000001 }; /* voxels along an axis */
+
 struct params {
     struct vp_reals gaussian, moffat, shift;
     double airy, motion, beta, obstruction, angle;
@@ -74,10 +76,12 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int odd(int64_t size[3], struct vp_err *err)
+static int check_size(const int64_t size[3], struct vp_err *err)
 {
     for (int a = 0; a < 3; a++)
-        if (size[a] % 2 == 0) {
+        if (size[a] > LONGEST) {
+            return vp_fail(err, VP_EUSAGE, "--size: expected at most %d voxels, got %lld", LONGEST, (long long)size[a]);
+        } else if (size[a] % 2 == 0) {
             vp_fail(err, VP_EUSAGE, "--size: expected odd numbers, got %lld", (long long)size[a]);
             return vp_hint(err, "as %lld: a voxel has to be in the middle", (long long)size[a] + 1);
         }
@@ -136,13 +140,12 @@ static int formula(const struct params *p, const struct vp_run *run, struct vp_p
     for (int a = 0; a < 3 && p->size.n; a++)
         psf->size[a] = p->size.n == 1 ? (a < 2 || w->n == 3 ? p->size.v[0] : 1) : a < p->size.n ? p->size.v[a]
                                                                                               : psf->size[a];
-    return odd(psf->size, err);
+    return check_size(psf->size, err);
 }
 
 static int by_formula(const struct params *p, struct vp_run *run, struct vp_err *err)
 {
     struct vp_psf psf;
-    size_t count;
 
     if (formula(p, run, &psf, err))
         return -1;
@@ -150,15 +153,18 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
             (long long)psf.size[2]);
     if (vp_plan_done(run))
         return 0;
-    if (!vp_mul_size(&count, (size_t)(psf.size[0] * psf.size[1]), (size_t)psf.size[2])
-        || count > run->common.memory / sizeof(float))
+    const size_t count = (size_t)(psf.size[0] * psf.size[1] * psf.size[2]);
+    if (count > run->common.memory / sizeof(float))
         return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld takes more than the memory there is",
                        (long long)psf.size[0], (long long)psf.size[1], (long long)psf.size[2]);
     float *kernel = vp_alloc_raw(count, sizeof *kernel, "the kernel", err);
     if (!kernel)
         return -1;
     vp_psf_make(&psf, kernel);
-    const int rc = write_kernel(run, kernel, psf.size, NULL, err);
+    const int rc = isfinite(kernel[0])
+                       ? write_kernel(run, kernel, psf.size, NULL, err)
+                       : vp_fail_hint(err, VP_EUSAGE, "make it wider, give a larger --size, or change --shift",
+                                      "the formula is 0 at every point of the kernel");
     free(kernel);
     return rc;
 }
@@ -200,7 +206,7 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
 
     for (int a = 0; a < p->size.n || (p->size.n == 1 && a < 2); a++)
         size[a] = p->size.v[p->size.n == 1 ? 0 : a];
-    if (odd(size, err) || vp_stars_read(&s.stars, p->positions, err) || vp_open_values(run, &p->from, 1, &reader, err))
+    if (check_size(size, err) || vp_stars_read(&s.stars, p->positions, err) || vp_open_values(run, &p->from, 1, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     s.nx = in->nx;
