@@ -118,6 +118,17 @@ bytes() {
     fails 2 "--squares -: the table of squares needs a file of its own" img-sat --squares - bytes.tif -o table.tif
     fails 2 "--squares t.tif: the table of squares needs a file of its own" img-sat --squares t.tif bytes.tif -o t.tif
     [ ! -e t.tif ]
+    # whatever it is called
+    ln -s t.tif link.tif
+    for name in ./t.tif link.tif; do
+        fails 2 "the table of squares needs a file of its own" img-sat --squares $name bytes.tif -o t.tif
+        [ ! -e t.tif ]
+    done
+    run -2 img-sat --squares /dev/stdout bytes.tif >out
+    # neither of them is there if the input is wrong at its end
+    (cat bytes.tif && echo more) >long.tif
+    fails 1 "trailing data" sh -c 'cat long.tif | img-sat --squares squares.tif -o t.tif'
+    [ ! -e t.tif ] && [ ! -e squares.tif ]
     fails 1 "no/squares.tif" img-sat --squares no/squares.tif bytes.tif -o t.tif
     [ ! -e t.tif ]
 }

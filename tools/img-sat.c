@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-sat: summed area tables of images and volumes. */
+#include "base/places.h"
 #include "image/boxes.h"
 #include "image/sat.h"
 #include "run/pages.h"
@@ -140,7 +141,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_op op;
     int rc = -1;
 
-    if (p->squares && (!strcmp(p->squares, "-") || (output && !strcmp(p->squares, output))))
+    if (p->squares && (!strcmp(p->squares, "-")
+                       || vp_same_file(p->squares, output && strcmp(output, "-") ? output : "/dev/fd/1")))
         return vp_fail(err, VP_EUSAGE, "--squares %s: the table of squares needs a file of its own", p->squares);
     if (p->boxes && (p->squares || p->exclusive || p->type != AUTO || run_->common.raw_out || run_->common.compress))
         return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
@@ -194,7 +196,7 @@ static const struct vp_tool tool = {
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
-    .see_also = "img-local(1), img-reduce(1), voxpipe-stack(5)",
+    .see_also = "img-local(1), img-info(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = run,
 };
