@@ -158,6 +158,23 @@ printed() {
         printf "%s %d %d %d %.9g %.6g\n", @f[0, 1, -4, -3, -2, -1]'
 }
 
+@test "boxes are text: on a terminal, in files of any name, and only of an input that ends well" {
+    bytes
+    echo '0:4 0:5 0' >boxes.txt
+    img-sat --boxes boxes.txt bytes.tif >want
+    for name in out.txt out.csv out; do
+        ok img-sat --boxes boxes.txt bytes.tif -o $name
+        cmp want $name
+        rm $name
+    done
+    (cat bytes.tif && echo more) >long.tif
+    fails 1 "trailing data" sh -c 'cat long.tif | img-sat --boxes boxes.txt -o out.txt'
+    [ ! -e out.txt ]
+    command -v script >/dev/null || skip "no script(1)"
+    script -qec "img-sat --boxes boxes.txt bytes.tif; echo status=\$?" /dev/null </dev/null | tr -d '\r' >out
+    cmp out <(cat want && echo status=0)
+}
+
 @test "boxes of every page, and of a volume, in one pass of a file or a pipe" {
     noise a.tif 31x22x5 u16
     perl -e 'srand 8; sub r { ($n) = @_; $a = int rand $n; $b = $a + 1 + int rand($n - $a); "$a:$b" }

@@ -120,13 +120,14 @@ static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct
         vp_plan(run_, "boxes", "%lld in one pass, on %lld thread%s", (long long)boxes.n,
                 (long long)run_->common.threads, run_->common.threads > 1 ? "s" : "");
     }
-    if (!rc && !vp_plan_done(run_))
+    const bool planned = rc || vp_plan_done(run_);
+    if (!planned)
         rc = vp_outfile_open(&boxes.out, run_->common.output, err)
              || vp_boxes_begin(&boxes, type, im->inner, images, (int)run_->common.threads, err)
-             || vp_pages_run(&pages, err) || vp_boxes_end(&boxes, err) ? -1 : 0;
-    vp_boxes_free(&boxes);
-    if (vp_close(run_, im->reader[0], NULL, rc != 0, err))
+             || vp_pages_run(&pages, err) ? -1 : 0;
+    if (vp_close(run_, im->reader[0], NULL, rc != 0, err) || (!planned && vp_boxes_end(&boxes, err)))
         rc = -1;
+    vp_boxes_free(&boxes);
     im->reader[0] = NULL;
     im->n = 0;
     return rc;
@@ -198,6 +199,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-local(1), img-info(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
+    .text_with = "boxes",
     .run = run,
 };
 

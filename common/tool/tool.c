@@ -364,6 +364,12 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
+static bool writes_text(const struct vp_run *run)
+{
+    const struct vp_tool *tool = run->tool;
+    return tool->flags & VP_TOOL_TEXT || (tool->text_with && vp_given(run, tool->text_with));
+}
+
 /* A name that promises another kind of file than what is written. Endings that are not listed promise nothing. */
 static int check_ending(const struct vp_run *run, struct vp_err *err)
 {
@@ -376,7 +382,7 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
     const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
     const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
     char word[12];
-    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
+    if (writes_text(run) || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
         return 0;
     snprintf(word, sizeof word, " %s ", dot + 1);
     if (strcasestr(good, word) || !strcasestr(others, word))
@@ -395,7 +401,6 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
 static int check_common(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
-    const unsigned flags = run->tool->flags;
     if (run->parsed.n_operands && !takes_operands(run->tool))
         return vp_fail(err, VP_EUSAGE, "'%s': no operand is expected", run->parsed.operands[0]);
     for (int i = 0; i < run->parsed.n_operands; i++)
@@ -409,7 +414,7 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
     if (c->compress && to_stdout(c->output))
         return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
-    const bool binary = !(flags & VP_TOOL_TEXT) && to_stdout(c->output) && !c->plan;
+    const bool binary = !writes_text(run) && to_stdout(c->output) && !c->plan;
     if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO)
         return vp_fail_hint(err, VP_EUSAGE, "use --stats FILE or --stats /dev/stderr",
                             "--stats: standard output already holds the result");
@@ -466,7 +471,7 @@ static bool want_progress(const struct vp_run *run)
     if (c->progress)
         return c->progress == 1;
     /* a report is the end of its pipeline, wherever it goes */
-    return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || (run->tool->flags & VP_TOOL_TEXT));
+    return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || writes_text(run));
 }
 
 int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *err)
@@ -497,7 +502,7 @@ static int check_stats_target(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
     /* text may go where the statistics go if both go through one descriptor */
-    const bool text = (run->tool->flags & VP_TOOL_TEXT || c->plan) && descriptor_of(c->stats) >= 0;
+    const bool text = (writes_text(run) || c->plan) && descriptor_of(c->stats) >= 0;
     if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
         return -1;
     return vp_stats_apart(run, STDIN_NAME, err)
