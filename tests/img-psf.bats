@@ -98,6 +98,9 @@ stars() {
     fails 1 "bad.txt: line 1: expected x y, or x y z" img-psf --from sky.tif --positions bad.txt
     fails 1 "none.txt" img-psf --from sky.tif --positions none.txt
     fails 1 "standard input: line 1: expected x y, or x y z" sh -c 'img-psf --from sky.tif --positions - < bad.txt'
+    (cat sky.tif && echo more) >long.tif
+    fails 1 "trailing data" sh -c 'cat long.tif | img-psf --from - --positions stars.txt -o out.tif'
+    [ ! -e out.tif ]
     fails 2 "only one of" sh -c 'img-psf --from - --positions - < bad.txt'
     fails 2 "--size: expected at most 1000001 voxels" img-psf --gaussian 2 --size 9223372036854775807
     for zero in "--gaussian 0 --shift 0.5,0" "--gaussian 0 --samples 2" "--motion 5 --shift 100,0 --size 3"; do

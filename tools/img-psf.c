@@ -88,9 +88,11 @@ static int check_size(const int64_t size[3], struct vp_err *err)
     return 0;
 }
 
-static int write_kernel(struct vp_run *run, const float *kernel, const int64_t size[3], const struct vp_stack *like,
+/* `reader`: of the image that it was measured in, or NULL; it is closed. */
+static int write_kernel(struct vp_run *run, const float *kernel, const int64_t size[3], struct vp_reader *reader,
                         struct vp_err *err)
 {
+    const struct vp_stack *like = reader ? vp_reader_stack(reader) : NULL;
     struct vp_stack out = {.nx = size[0], .ny = size[1], .pages = size[2], .type = VP_F32};
     const char *const keys[] = {"voxel", "unit"};
     struct vp_writer *writer = NULL;
@@ -103,7 +105,7 @@ static int write_kernel(struct vp_run *run, const float *kernel, const int64_t s
     if (rc)
         vp_fail(err, VP_ERESOURCE, "out of memory");
     rc = rc || vp_open_output(run, &out, &writer, err) || vp_writer_pages(writer, size[2], kernel, 1, err) ? -1 : 0;
-    if (vp_close(run, NULL, writer, rc != 0, err))
+    if (vp_close(run, reader, writer, rc != 0, err))
         rc = -1;
     vp_stack_free(&out);
     return rc;
@@ -225,7 +227,8 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
         || vp_pages_run(&pages, err) || vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
         goto out;
     tell(run, &s.stars);
-    rc = write_kernel(run, kernel, size, in, err);
+    rc = write_kernel(run, kernel, size, reader, err);
+    reader = NULL;
 out:
     if (vp_close(run, reader, NULL, rc != 0, err))
         rc = -1;
