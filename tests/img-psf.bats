@@ -109,6 +109,7 @@ stars() {
         [ ! -e zero.tif ]
     done
     fails 3 "takes more than the memory there is" img-psf --gaussian 900 -m 20M
+    fails 3 "takes more than the memory there is" img-psf --gaussian 900 -m 20M --plan
     ok img-psf --gaussian 2 --plan
     [[ "$output" == *"17 x 17 x 1"* ]]
 }

@@ -153,12 +153,12 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
         return -1;
     vp_plan(run, "kernel", "%lld x %lld x %lld", (long long)psf.size[0], (long long)psf.size[1],
             (long long)psf.size[2]);
-    if (vp_plan_done(run))
-        return 0;
     const size_t count = (size_t)(psf.size[0] * psf.size[1] * psf.size[2]);
     if (count > run->common.memory / sizeof(float))
         return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld takes more than the memory there is",
                        (long long)psf.size[0], (long long)psf.size[1], (long long)psf.size[2]);
+    if (vp_plan_done(run))
+        return 0;
     float *kernel = vp_alloc_raw(count, sizeof *kernel, "the kernel", err);
     if (!kernel)
         return -1;
