@@ -77,7 +77,7 @@ with_file() {
         name=$(basename "$program")
         [[ "$("$program" --help)" = *" --chunk "* ]] || continue
         chunked=$((chunked + 1))
-        for where in chunks.bats unit/plans_test.c cuda-local.bats bits.sh; do
+        for where in chunks.bats unit/plans_test.c cuda-local.bats bits.sh fault/run.pl; do
             grep -qw -e "$name" "$ROOT/tests/$where" || { echo "$name is not in tests/$where"; return 1; }
         done
     done
@@ -223,6 +223,25 @@ with_file() {
         [[ "$out" == *"standard output is a terminal"* && "$out" == *"status=2"* ]] || { echo "$out"; return 1; }
     }
     each f
+}
+
+@test "binary output behind something in a file is refused before work starts: 2" {
+    appended() { with_file "$@" >>out; }
+    f() {
+        writes_binary "$1" || return 0
+        echo before >out
+        fails 2 "standard output is a file that holds something already" appended "$@"
+        [ "$(cat out)" = before ]
+    }
+    each f
+    noise a.tif 4x3x2 u8
+    fails 2 "standard output is a file that holds something already" sh -c '(echo before; exec img-cat a.tif) >out'
+    # samples without a header, text, and new files
+    img-cat --raw-out a.tif >>out
+    img-info --value nx a.tif >>out
+    [ "$(wc -c <out)" -eq 33 ]
+    img-cat a.tif >>new
+    cmp new <(img-cat a.tif)
 }
 
 @test "image input from a terminal is refused: 2" {

@@ -398,9 +398,18 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
                : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
 }
 
+/* Whether standard output goes on in a file that holds something: no reader finds a TIFF or a PNG there. */
+static bool follows_something(void)
+{
+    struct stat st;
+    return !fstat(STDOUT_FILENO, &st) && S_ISREG(st.st_mode)
+           && (fcntl(STDOUT_FILENO, F_GETFL) & O_APPEND ? st.st_size : lseek(STDOUT_FILENO, 0, SEEK_CUR)) > 0;
+}
+
 static int check_common(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
+    const unsigned flags = run->tool->flags;
     if (run->parsed.n_operands && !takes_operands(run->tool))
         return vp_fail(err, VP_EUSAGE, "'%s': no operand is expected", run->parsed.operands[0]);
     for (int i = 0; i < run->parsed.n_operands; i++)
@@ -421,6 +430,10 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
     if (binary && !c->force && isatty(STDOUT_FILENO))
         return vp_fail(err, VP_EUSAGE, "standard output is a terminal; redirect, pipe, or use -o FILE "
                        "(--force to override)");
+    if (binary && !c->raw_out && follows_something())
+        return vp_fail_hint(err, VP_EUSAGE, flags & VP_TOOL_NO_STACK ? "give each picture a file of its own"
+                                                                     : "img-cat joins stacks; --raw-out has no header",
+                            "standard output is a file that holds something already");
     return 0;
 }
 
