@@ -208,7 +208,8 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
 
     for (int a = 0; a < p->size.n || (p->size.n == 1 && a < 2); a++)
         size[a] = p->size.v[p->size.n == 1 ? 0 : a];
-    if (check_size(size, err) || vp_stars_read(&s.stars, p->positions, err) || vp_open_values(run, &p->from, 1, &reader, err))
+    if (check_size(size, err) || vp_stars_read(&s.stars, p->positions, err)
+        || vp_open_values(run, &p->from, 1, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     s.nx = in->nx;
