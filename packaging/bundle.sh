@@ -7,6 +7,10 @@ out=$1 programs=$2 plugin=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 lib=$out/lib/voxpipe notices=$out/licenses
+if [ -e "$out" ] && [ ! -e "$notices/README" ]; then
+    echo "bundle: $out is there already, and is no bundle: name a new folder, as make bundle BUNDLE=..." >&2
+    exit 1
+fi
 rm -rf "$out"
 mkdir -p "$out/bin" "$lib" "$notices" "$out/share/man/man1" "$out/share/man/man5" "$out/share/man/man7"
 cp "$programs"/* "$out/bin"

@@ -69,6 +69,11 @@ value() { make -C "$1" -s -p -n CUDA=0 2>/dev/null | sed -n "s/^$2 :\\{0,2\\}= /
     [ -z "$(find b/lib/voxpipe -name 'libc.so*')" ]
     [ -s b/LICENSE ]
     [ -s b/share/man/man1/img-cat.1 ]
+    # what is not a bundle is not taken away for one
+    mkdir mine
+    touch mine/thesis
+    fails 1 "mine is there already, and is no bundle" sh "$ROOT/packaging/bundle.sh" mine programs
+    [ -e mine/thesis ]
     # a library without a notice is said to be one
     [ "$(grep -c ': no notice' b/licenses/README || true)" = "$(grep -c 'no notice' err || true)" ]
     if command -v dpkg >/dev/null; then

@@ -198,6 +198,25 @@ with_file() {
     each f
 }
 
+@test "binary output behind something in a file is refused before work starts: 2" {
+    appended() { with_file "$@" >>out; }
+    f() {
+        writes_binary "$1" || return 0
+        echo before >out
+        fails 2 "standard output is a file that holds something already" appended "$@"
+        [ "$(cat out)" = before ]
+    }
+    each f
+    noise a.tif 4x3x2 u8
+    fails 2 "standard output is a file that holds something already" sh -c '(echo before; exec img-cat a.tif) >out'
+    # samples without a header, text, and new files
+    img-cat --raw-out a.tif >>out
+    img-info --value nx a.tif >>out
+    [ "$(wc -c <out)" -eq 33 ]
+    img-cat a.tif >>new
+    cmp new <(img-cat a.tif)
+}
+
 @test "image input from a terminal is refused: 2" {
     command -v script >/dev/null || skip "no script(1)"
     f() {

@@ -132,6 +132,7 @@ statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }';
     ct-geom --beam parallel --detector 40x40 --pitch 1 --views 3 -o scan.geom
     ok ct-phantom -g scan.geom --plan -o never.tif
     [[ "$output" == *"radius: "*"18 mm"* ]]
+    fails 3 "the smallest portion, a page, takes 6.2 KiB" ct-phantom -g scan.geom --plan -m 1000
     [ ! -e never.tif ]
 }
 

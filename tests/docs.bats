@@ -33,6 +33,30 @@ load helper
     done
 }
 
+@test "every program in the lists of voxpipe(7) and voxpipe-stack(5), and what pages refer to exists" {
+    sed -n '/^\.SS Programs/,/^\.SH/s/^\.BR \(.*\) (1)/\1/p' "$ROOT/man/voxpipe.7" | tr -d '\\' >listed
+    sed -n '/^\.SH SCALES/,/^\.SH/p' "$ROOT/man/voxpipe-stack.5" | tr -d '\\' >scales
+    for program in "$BUILD"/bin/*; do
+        name=$(basename "$program")
+        grep -qx "$name" listed || { echo "not in voxpipe(7): $name"; return 1; }
+        grep -qw -e "$name" scales || { echo "not in SCALES of voxpipe-stack(5): $name"; return 1; }
+    done
+    [ "$(wc -l <listed)" -eq "$(find "$BUILD/bin" -type f | wc -l)" ]
+    sed -n 's/^\.BR \([^ ]*\) (\([157]\)).*/\1.\2/p' "$ROOT"/man/*.[157] | tr -d '\\' | sort -u | while read -r page; do
+        [ "$page" = diff.1 ] || [ "$page" = cat.1 ] || [ -e "$ROOT/man/$page" ] || { echo "no such page: $page"; return 1; }
+    done
+}
+
+@test "what ARCHITECTURE.md names is there" {
+    cd "$ROOT"
+    grep -oE '\bvp_[a-z0-9_]+' ARCHITECTURE.md | sort -u | while read -r name; do
+        grep -rqw -e "$name" common cuda || { echo "no such name: $name"; return 1; }
+    done
+    grep -oE '\b[a-z]+(/[a-z0-9_]+)+\.(c|h|cu|cuh|pl|sh)\b' ARCHITECTURE.md | sort -u | while read -r file; do
+        [ -e "$file" ] || [ -e "common/$file" ] || { echo "no such file: $file"; return 1; }
+    done
+}
+
 @test "--help tells the operators and the phantoms" {
     for word in 'Operators, those that bind most first' 'clip(value, low, high)' 'pi, inf and nan'; do
         grep -qF "$word" <(img-math --help | tr '\n' ' ' | tr -s ' ')

@@ -13,6 +13,17 @@ load helper
     done
 }
 
+@test "the examples of the other man pages run" {
+    for page in voxpipe.7 ct-geometry.5; do
+        # what is set off in EXAMPLES, on a smaller detector
+        sed -n '/^\.SH EXAMPLES/,/^\.SH/p' "$ROOT/man/$page" | sed -n '/^\.nf/,/^\.fi/{/^\./d;s/^ *//;s/\\e/\\/g;s/\\-/-/g;p}' >commands
+        sed -i 's/256x256/64x64/; s/512x384/64x48/; s/--pitch 1 /--pitch 4 /; s/--pitch 0.2/--pitch 1.6/' commands
+        grep -q '^ct-phantom' commands
+        bash -euo pipefail commands
+    done
+    [ -s vol16.tif ]
+}
+
 @test "the README's commands on simulated data run" {
     # indented blocks that start from ct-geom and need no scanner
     awk '/^    ct-geom .*256x256/,/^$/' "$ROOT/README.md" | sed 's/^    //' >readme.sh

@@ -102,6 +102,15 @@ ramp() {
     done
 }
 
+@test "nothing is said of a pipe that does not end well" {
+    noise a.tif 4x3x2 u8
+    cp a.tif long.tif
+    echo more >>long.tif
+    fails 1 "trailing data" sh -c 'cat long.tif | img-info --statistics'
+    fails 1 "trailing data" sh -c 'cat long.tif | img-info --statistics -o report.txt'
+    [ ! -e report.txt ]
+}
+
 @test "masks, regions and pages" {
     ramp a.tif
     perl -e 'print pack("C*", (0) x 6, 0, 1, 1, (0) x 9, 7, (0) x 5)' > m.raw

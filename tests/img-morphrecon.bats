@@ -206,6 +206,7 @@ volume() {
     refused "--connectivity 8: a voxel of a volume has 6, 18 or 26 neighbours" 2 --hmax 3 --connectivity 8 volume.tif
     refused "pages that stand alone have 4 or 8" 2 --2d --hmax 3 --connectivity 6 volume.tif
     refused "expected a height of whole steps, got 2.5" 2 --hmax 2.5 volume.tif
+    refused "error: a ball of 2000001 x 2000001 x 2000001 voxels is too large" 2 --open 1e6 volume.tif
     refused "--seed: 40 along x: expected 0 to 39" 2 --seed 40,0,0 volume.tif
     refused "--seed: expected x, y and z, got 2 numbers" 2 --seed 4,0 volume.tif
     img-convert --type f64 volume.tif -o f64.tif

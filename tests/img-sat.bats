@@ -118,6 +118,19 @@ bytes() {
     fails 2 "--squares -: the table of squares needs a file of its own" img-sat --squares - bytes.tif -o table.tif
     fails 2 "--squares t.tif: the table of squares needs a file of its own" img-sat --squares t.tif bytes.tif -o t.tif
     [ ! -e t.tif ]
+    # whatever it is called
+    ln -s t.tif link.tif
+    for name in ./t.tif link.tif; do
+        fails 2 "the table of squares needs a file of its own" img-sat --squares $name bytes.tif -o t.tif
+        [ ! -e t.tif ]
+    done
+    run -2 img-sat --squares /dev/stdout bytes.tif >out
+    # neither of them is there if the input is wrong at its end
+    cp bytes.tif long.tif
+    echo more >>long.tif
+    fails 1 "trailing data" sh -c 'cat long.tif | img-sat --squares squares.tif -o t.tif'
+    [ ! -e t.tif ]
+    [ ! -e squares.tif ]
     fails 1 "no/squares.tif" img-sat --squares no/squares.tif bytes.tif -o t.tif
     [ ! -e t.tif ]
 }
@@ -145,6 +158,24 @@ measured() {
 printed() {
     img-sat --boxes "$@" | perl -ne 'next if $. == 1; chomp; @f = split /\t/;
         printf "%s %d %d %d %.9g %.6g\n", @f[0, 1, -4, -3, -2, -1]'
+}
+
+@test "boxes are text: on a terminal, in files of any name, and only of an input that ends well" {
+    bytes
+    echo '0:4 0:5 0' >boxes.txt
+    img-sat --boxes boxes.txt bytes.tif >want
+    for name in out.txt out.csv out; do
+        ok img-sat --boxes boxes.txt bytes.tif -o $name
+        cmp want $name
+        rm $name
+    done
+    cp bytes.tif long.tif
+    echo more >>long.tif
+    fails 1 "trailing data" sh -c 'cat long.tif | img-sat --boxes boxes.txt -o out.txt'
+    [ ! -e out.txt ]
+    command -v script >/dev/null || skip "no script(1)"
+    script -qec "img-sat --boxes boxes.txt bytes.tif; echo status=\$?" /dev/null </dev/null | tr -d '\r' >out
+    cmp out <(cat want; echo status=0)
 }
 
 @test "boxes of every page, and of a volume, in one pass of a file or a pipe" {

@@ -104,6 +104,9 @@ cut() {
 @test "what cannot be shown" {
     volume v.tif
     fails 2 "slice 5 is asked for, but there are only 5 along z" img-view --slice 5 v.tif
+    fails 2 "slice -6 is asked for, but there are only 5 along z" img-view --slice -6 v.tif
+    fails 2 "--at: expected whole numbers, got 1.5" img-view --ortho --at 1.5,0,0 v.tif
+    fails 2 "--columns: needs --montage" img-view --columns 2 v.tif
     fails 2 "only 8 along x" img-view --ortho --at 8,0,0 v.tif
     fails 2 "exclude each other" img-view --ortho --slice 2 v.tif
     fails 2 "LO < HI" img-view --window 3,3 v.tif

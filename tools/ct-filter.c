@@ -114,18 +114,18 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (output_header(in, &geom, w.pages, &out, err))
         goto out;
     show(run_, &scan, w.filter, in, &out);
-    if (vp_plan_done(run_)) {
-        rc = 0;
-        goto out;
-    }
-    if (vp_filter_tables(w.filter)->warning[0])
-        vp_warn(run_, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
     const uint64_t held = vp_filter_tables(w.filter)->bytes, limit = run_->common.memory;
     if (held >= limit) {
         vp_fail(err, VP_ERESOURCE, "the filter's tables need %s, the memory limit is %s",
                 vp_bytes_text(held).text, vp_bytes_text(limit).text);
         goto out;
     }
+    if (vp_plan_done(run_)) {
+        rc = 0;
+        goto out;
+    }
+    if (vp_filter_tables(w.filter)->warning[0])
+        vp_warn(run_, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
     struct vp_pages pages = {.reader = reader, .writer = writer, .as_f32 = true,

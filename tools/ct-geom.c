@@ -2,7 +2,7 @@
 /* ct-geom: makes a scan geometry from options, or reads one in any form it knows and puts the options over
  * it; writes it as a geometry file, or explains it. Text only: no pixels are touched. */
 #include "geom/geom.h"
-#include "stack/outfile.h"
+#include "tool/open.h"
 #include "tool/tool.h"
 #include <stdlib.h>
 #include <string.h>
@@ -43,18 +43,6 @@ static void warn(void *run, const char *text)
     vp_warn(run, "%s", text);
 }
 
-static int write_text(struct vp_run *run, const char *text, struct vp_err *err)
-{
-    struct vp_outfile *out = NULL;
-    if (vp_outfile_open(&out, run->common.output, err))
-        return -1;
-    if (vp_outfile_write(out, text, strlen(text), err)) {
-        vp_outfile_abort(out);
-        return -1;
-    }
-    return vp_outfile_close(out, err);
-}
-
 static int run(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
@@ -91,7 +79,7 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
         vp_fail(err, VP_ERESOURCE, "out of memory");
         goto out;
     }
-    status = write_text(run, text, err);
+    status = vp_output_text(run, text, strlen(text), err);
 out:
     free(text);
     free(views);

@@ -224,14 +224,16 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     vp_plan(run_, "output", "%lld x %lld, %lld pages of %s", (long long)s.out.nx, (long long)s.out.ny,
             (long long)s.out.pages, vp_meta_get(&s.out.meta, "quantity"));
     vp_plan(run_, "threads", "%lld", (long long)run_->common.threads);
+    struct vp_pages pages = {.count = s.out.pages, .out_bytes = vp_page_bytes(&s.out), .work = make, .ctx = &s,
+                             .memory = run_->common.memory, .stats = run_->stats, .progress = run_->progress,
+                             .stage = "simulate"};
+    if (vp_pages_fit(&pages, err))
+        goto out;
     if (vp_plan_done(run_)) {
         rc = 0;
         goto out;
     }
-    struct vp_pages pages = {.count = s.out.pages, .out_bytes = vp_page_bytes(&s.out), .work = make, .ctx = &s,
-                             .memory = run_->common.memory, .stats = run_->stats, .progress = run_->progress,
-                             .stage = "simulate"};
-    if (vp_pages_fit(&pages, err) || vp_open_output(run_, &s.out, &writer, err))
+    if (vp_open_output(run_, &s.out, &writer, err))
         goto out;
     pages.writer = writer;
     rc = vp_pages_run(&pages, err);

@@ -44,7 +44,7 @@ static const struct vp_opt options[] = {
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for f64, and else f32. To integers results are rounded to the nearest (halves to "
                       "even) and clamped to the range of the type."),
-    VP_OPTIONS(struct params, image, vp_image_options),
+    VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
 

@@ -48,7 +48,7 @@ static const struct vp_opt options[] = {
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for f64, and else f32."),
-    VP_OPTIONS(struct params, image, vp_image_options),
+    VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
 
@@ -82,6 +82,19 @@ static void tell(void *ctx, int64_t page, int64_t iteration, double residual, bo
     pthread_mutex_unlock(&t->lock);
 }
 
+/* Options of the other method. */
+static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    static const struct { const char *option, *method; int of; } all[] = {
+        {"tv", "richardson-lucy", VP_RICHARDSON_LUCY}, {"accelerate", "richardson-lucy", VP_RICHARDSON_LUCY},
+        {"noise", "wiener", VP_LEAST_SQUARES}};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (vp_given(run, all[i].option) && p->method != all[i].of)
+            return vp_fail(err, VP_EUSAGE, "--%s goes with --method %s only", all[i].option, all[i].method);
+    return 0;
+}
+
 static enum vp_type type_of(const struct params *p, enum vp_type in)
 {
     return p->type == SAME || (p->type == AUTO && in == VP_F64) ? in : VP_F32;
@@ -100,6 +113,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_op op;
     int rc = -1;
 
+    if (check(run_, p, err))
+        return -1;
     image.values = true;
     pthread_mutex_init(&told.lock, NULL);
     if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)

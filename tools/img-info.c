@@ -3,7 +3,6 @@
  * percentiles), as text, JSON or bare values for scripts. */
 #include "base/text.h"
 #include "image/info.h"
-#include "stack/outfile.h"
 #include "tool/open.h"
 #include "tool/tool.h"
 
@@ -19,27 +18,16 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int print(const struct vp_run *run, const struct vp_info *i, struct vp_err *err)
+/* Malloc'd. */
+static int report(const struct vp_run *run, const struct vp_info *i, char **text, size_t *size, struct vp_err *err)
 {
-    struct vp_outfile *file = NULL;
-    size_t size = 0;
     FILE *out = vp_text_open();
 
     if (!out)
         return vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
-    int rc = vp_info_print(i, run->common.verbose, out, err);
-    char *text = vp_text_close(out, &size);
-    if (!text && !rc)
-        rc = vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
-    if (!rc && !(rc = vp_outfile_open(&file, run->common.output, err))) {
-        rc = vp_outfile_write(file, text, size, err);
-        if (rc)
-            vp_outfile_abort(file);
-        else
-            rc = vp_outfile_close(file, err);
-    }
-    free(text);
-    return rc;
+    const int rc = vp_info_print(i, run->common.verbose, out, err);
+    *text = vp_text_close(out, size);
+    return rc || *text ? rc : vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
@@ -49,6 +37,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_reader *reader = NULL, *mask_reader = NULL;
     struct vp_select select = {0};
     struct vp_beside mask = {0};
+    char *text = NULL;
+    size_t size = 0;
     int rc = -1;
 
     if (vp_info_ask(&i, p, err)
@@ -80,11 +70,14 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                                  .stage = "statistics",
                                  .progress = run_->progress};
     rc = (read && vp_info_measure(&i, &pages, err)) || (i.mask && vp_beside_finish(&mask, -1, err))
-        || print(run_, &i, err)
+        || report(run_, &i, &text, &size, err)
          ? -1 : 0;
 out:
     if (vp_reader_close(mask_reader, err) || vp_close(run_, reader, NULL, rc != 0, err))
         rc = -1;
+    if (!rc && text) /* nothing is said of an input that does not end well */
+        rc = vp_output_text(run_, text, size, err);
+    free(text);
     vp_beside_close(&mask);
     vp_select_free(&select);
     vp_info_free(&i);

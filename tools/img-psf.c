@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST = (1 << 20) - 1 }; /* along an axis: of three, a product fits */
+enum { LONGEST = 1000001 }; /* voxels along an axis */
 
 struct params {
     struct vp_reals gaussian, moffat, shift;
@@ -76,11 +76,11 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int odd(int64_t size[3], struct vp_err *err)
+static int check_size(const int64_t size[3], struct vp_err *err)
 {
     for (int a = 0; a < 3; a++)
-        if (size[a] > LARGEST) {
-            return vp_fail(err, VP_EUSAGE, "--size: expected at most %d, got %lld", LARGEST, (long long)size[a]);
+        if (size[a] > LONGEST) {
+            return vp_fail(err, VP_EUSAGE, "--size: expected at most %d voxels, got %lld", LONGEST, (long long)size[a]);
         } else if (size[a] % 2 == 0) {
             vp_fail(err, VP_EUSAGE, "--size: expected odd numbers, got %lld", (long long)size[a]);
             return vp_hint(err, "as %lld: a voxel has to be in the middle", (long long)size[a] + 1);
@@ -88,9 +88,11 @@ static int odd(int64_t size[3], struct vp_err *err)
     return 0;
 }
 
-static int write_kernel(struct vp_run *run, const float *kernel, const int64_t size[3], const struct vp_stack *like,
+/* `reader`: of the image that it was measured in, or NULL; it is closed. */
+static int write_kernel(struct vp_run *run, const float *kernel, const int64_t size[3], struct vp_reader *reader,
                         struct vp_err *err)
 {
+    const struct vp_stack *like = reader ? vp_reader_stack(reader) : NULL;
     struct vp_stack out = {.nx = size[0], .ny = size[1], .pages = size[2], .type = VP_F32};
     const char *const keys[] = {"voxel", "unit"};
     struct vp_writer *writer = NULL;
@@ -103,7 +105,7 @@ static int write_kernel(struct vp_run *run, const float *kernel, const int64_t s
     if (rc)
         vp_fail(err, VP_ERESOURCE, "out of memory");
     rc = rc || vp_open_output(run, &out, &writer, err) || vp_writer_pages(writer, size[2], kernel, 1, err) ? -1 : 0;
-    if (vp_close(run, NULL, writer, rc != 0, err))
+    if (vp_close(run, reader, writer, rc != 0, err))
         rc = -1;
     vp_stack_free(&out);
     return rc;
@@ -140,7 +142,7 @@ static int formula(const struct params *p, const struct vp_run *run, struct vp_p
     for (int a = 0; a < 3 && p->size.n; a++)
         psf->size[a] = p->size.n == 1 ? (a < 2 || w->n == 3 ? p->size.v[0] : 1) : a < p->size.n ? p->size.v[a]
                                                                                               : psf->size[a];
-    return odd(psf->size, err);
+    return check_size(psf->size, err);
 }
 
 static int by_formula(const struct params *p, struct vp_run *run, struct vp_err *err)
@@ -151,12 +153,12 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
         return -1;
     vp_plan(run, "kernel", "%lld x %lld x %lld", (long long)psf.size[0], (long long)psf.size[1],
             (long long)psf.size[2]);
-    if (vp_plan_done(run))
-        return 0;
     const size_t count = (size_t)(psf.size[0] * psf.size[1] * psf.size[2]);
     if (count > run->common.memory / sizeof(float))
         return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld takes more than the memory there is",
                        (long long)psf.size[0], (long long)psf.size[1], (long long)psf.size[2]);
+    if (vp_plan_done(run))
+        return 0;
     float *kernel = vp_alloc_raw(count, sizeof *kernel, "the kernel", err);
     if (!kernel)
         return -1;
@@ -202,7 +204,8 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
 
     for (int a = 0; a < p->size.n || (p->size.n == 1 && a < 2); a++)
         size[a] = p->size.v[p->size.n == 1 ? 0 : a];
-    if (odd(size, err) || vp_stars_read(&s.stars, p->positions, err) || vp_open_values(run, &p->from, 1, &reader, err))
+    if (check_size(size, err) || vp_stars_read(&s.stars, p->positions, err)
+        || vp_open_values(run, &p->from, 1, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     s.nx = in->nx;
@@ -223,7 +226,8 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     if (vp_pages_run(&pages, err) || vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
         goto out;
     tell(run, &s.stars);
-    rc = write_kernel(run, kernel, size, in, err);
+    rc = write_kernel(run, kernel, size, reader, err);
+    reader = NULL;
 out:
     if (vp_close(run, reader, NULL, rc != 0, err))
         rc = -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-sat: summed area tables of images and volumes. */
+#include "base/places.h"
 #include "image/boxes.h"
 #include "image/sat.h"
 #include "run/pages.h"
@@ -119,13 +120,14 @@ static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct
         vp_plan(run_, "boxes", "%lld in one pass, on %lld thread%s", (long long)boxes.n,
                 (long long)run_->common.threads, run_->common.threads > 1 ? "s" : "");
     }
-    if (!rc && !vp_plan_done(run_))
+    const bool planned = rc || vp_plan_done(run_);
+    if (!planned)
         rc = vp_outfile_open(&boxes.out, run_->common.output, err)
              || vp_boxes_begin(&boxes, type, im->inner, images, (int)run_->common.threads, err)
-             || vp_pages_run(&pages, err) || vp_boxes_end(&boxes, err) ? -1 : 0;
-    vp_boxes_free(&boxes);
-    if (vp_close(run_, im->reader[0], NULL, rc != 0, err))
+             || vp_pages_run(&pages, err) ? -1 : 0;
+    if (vp_close(run_, im->reader[0], NULL, rc != 0, err) || (!planned && vp_boxes_end(&boxes, err)))
         rc = -1;
+    vp_boxes_free(&boxes);
     im->reader[0] = NULL;
     im->n = 0;
     return rc;
@@ -140,7 +142,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_op op;
     int rc = -1;
 
-    if (p->squares && (!strcmp(p->squares, "-") || (output && !strcmp(p->squares, output))))
+    if (p->squares && (!strcmp(p->squares, "-")
+                       || vp_same_file(p->squares, output && strcmp(output, "-") ? output : "/dev/fd/1")))
         return vp_fail(err, VP_EUSAGE, "--squares %s: the table of squares needs a file of its own", p->squares);
     if (p->boxes && (p->squares || p->exclusive || p->type != AUTO || run_->common.raw_out || run_->common.compress))
         return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
@@ -194,8 +197,9 @@ static const struct vp_tool tool = {
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
-    .see_also = "img-local(1), img-reduce(1), voxpipe-stack(5)",
+    .see_also = "img-local(1), img-info(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
+    .text_with = "boxes",
     .run = run,
 };
 

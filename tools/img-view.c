@@ -75,6 +75,11 @@ static int check(const struct vp_run *run, const struct params *p, struct vp_err
         return vp_fail(err, VP_EUSAGE, "--window: expected LO,HI with LO < HI");
     if (p->percentile.n != 2 || p->percentile.v[0] > p->percentile.v[1])
         return vp_fail(err, VP_EUSAGE, "--percentile: expected LO,HI with LO <= HI");
+    for (int i = 0; i < p->at.n; i++)
+        if (p->at.v[i] != floor(p->at.v[i]))
+            return vp_fail(err, VP_EUSAGE, "--at: expected whole numbers, got %g", p->at.v[i]);
+    if (p->columns && !p->montage)
+        return vp_fail(err, VP_EUSAGE, "--columns: needs --montage");
     if (p->fit.n && p->fit.n != 2)
         return vp_fail(err, VP_EUSAGE, "--fit: expected WxH");
     return 0;
@@ -115,7 +120,7 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
         else if (p->montage)
             c->at = (2 * i + 1) * n / (2 * s->n);
         else if (vp_given(run, "slice"))
-            c->at = p->slice < 0 ? n + p->slice : p->slice;
+            c->at = p->slice + (p->slice < 0 && p->slice >= -n ? n : 0);
     }
     return 0;
 }

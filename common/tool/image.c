@@ -14,11 +14,22 @@ const struct vp_opt vp_image_chunk[] = {
     VP_OPT_END,
 };
 
-const struct vp_opt vp_image_options[] = {
+static const struct vp_opt flat[] = {
     VP_FLAG(struct vp_image_params, flat, "2d", 0, .group = "Images",
             .help = "every page is an image of its own",
             .more = "Otherwise pages along z make a volume, and each channel at each time is one; pages along other "
                     "axes (view, channel, time) are never mixed."),
+    VP_OPT_END,
+};
+
+const struct vp_opt vp_image_without_lengths[] = {
+    {.type = VP_T_TABLE, .table = flat},
+    VP_OPTIONS(struct vp_image_params, chunk, vp_image_chunk),
+    VP_OPT_END,
+};
+
+const struct vp_opt vp_image_options[] = {
+    {.type = VP_T_TABLE, .table = flat},
     VP_FLAG(struct vp_image_params, physical, "physical", 0,
             .help = "lengths are in the unit of the voxel size, not in voxels",
             .more = "The metadata's `voxel` tells the size of a voxel, and `unit` its unit (img-info shows them)."),

@@ -26,6 +26,7 @@ struct vp_image_params {
     bool voxels;           /* no option: the operation looks at single voxels, whatever the pages are */
 };
 extern const struct vp_opt vp_image_options[];
+extern const struct vp_opt vp_image_without_lengths[]; /* of programs whose options name none: no --physical */
 extern const struct vp_opt vp_image_chunk[]; /* of struct vp_size: --chunk alone, which is in the table above, too */
 
 struct vp_images {

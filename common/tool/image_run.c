@@ -174,11 +174,13 @@ out:
             rc = -1;
         im->reader[k] = NULL;
     }
-    if (vp_close(run, NULL, writer[1], rc != 0, err))
-        rc = -1;
-    if (vp_close(run, im->reader[0], writer[0], rc != 0, err))
+    /* what a reader finds at the end of its input is known before any result has its name */
+    if (vp_close(run, im->reader[0], NULL, rc != 0, err))
         rc = -1;
     im->reader[0] = NULL;
+    for (int i = 1; i >= 0; i--)
+        if (vp_close(run, NULL, writer[i], rc != 0, err))
+            rc = -1;
     im->n = 0;
     return rc;
 }

@@ -105,6 +105,17 @@ int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *
     return rc;
 }
 
+int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct vp_err *err)
+{
+    struct vp_outfile *out = NULL;
+    if (vp_outfile_open(&out, run->common.output, err))
+        return -1;
+    if (!vp_outfile_write(out, text, n, err))
+        return vp_outfile_close(out, err);
+    vp_outfile_abort(out);
+    return -1;
+}
+
 bool vp_output_any_order(const struct vp_run *run)
 {
     return vp_outfile_is_new(run->common.output) && !run->common.compress;

@@ -31,6 +31,9 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
 int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err);
 
+/* Text, whole, to -o or standard output. */
+int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct vp_err *err);
+
 /* Add that line to a header that is written otherwise. */
 int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_err *err);
 

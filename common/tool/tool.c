@@ -364,6 +364,12 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
+static bool writes_text(const struct vp_run *run)
+{
+    const struct vp_tool *tool = run->tool;
+    return tool->flags & VP_TOOL_TEXT || (tool->text_with && vp_given(run, tool->text_with));
+}
+
 /* A name that promises another kind of file than what is written. Endings that are not listed promise nothing. */
 static int check_ending(const struct vp_run *run, struct vp_err *err)
 {
@@ -376,7 +382,7 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
     const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
     const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
     char word[12];
-    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
+    if (writes_text(run) || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
         return 0;
     snprintf(word, sizeof word, " %s ", dot + 1);
     if (strcasestr(good, word) || !strcasestr(others, word))
@@ -390,6 +396,14 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
            : !c->raw_out && strcasestr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
                ? vp_hint(err, "give a name that ends in .tif; img-view makes pictures of it")
                : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
+}
+
+/* Whether standard output goes on in a file that holds something: no reader finds a TIFF or a PNG there. */
+static bool follows_something(void)
+{
+    struct stat st;
+    return !fstat(STDOUT_FILENO, &st) && S_ISREG(st.st_mode)
+           && (fcntl(STDOUT_FILENO, F_GETFL) & O_APPEND ? st.st_size : lseek(STDOUT_FILENO, 0, SEEK_CUR)) > 0;
 }
 
 static int check_common(const struct vp_run *run, struct vp_err *err)
@@ -409,13 +423,17 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
     if (c->compress && to_stdout(c->output))
         return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
-    const bool binary = !(flags & VP_TOOL_TEXT) && to_stdout(c->output) && !c->plan;
+    const bool binary = !writes_text(run) && to_stdout(c->output) && !c->plan;
     if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO)
         return vp_fail_hint(err, VP_EUSAGE, "use --stats FILE or --stats /dev/stderr",
                             "--stats: standard output already holds the result");
     if (binary && !c->force && isatty(STDOUT_FILENO))
         return vp_fail(err, VP_EUSAGE, "standard output is a terminal; redirect, pipe, or use -o FILE "
                        "(--force to override)");
+    if (binary && !c->raw_out && follows_something())
+        return vp_fail_hint(err, VP_EUSAGE, flags & VP_TOOL_NO_STACK ? "give each picture a file of its own"
+                                                                     : "img-cat joins stacks; --raw-out has no header",
+                            "standard output is a file that holds something already");
     return 0;
 }
 
@@ -466,7 +484,7 @@ static bool want_progress(const struct vp_run *run)
     if (c->progress)
         return c->progress == 1;
     /* a report is the end of its pipeline, wherever it goes */
-    return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || (run->tool->flags & VP_TOOL_TEXT));
+    return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || writes_text(run));
 }
 
 int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *err)
@@ -497,7 +515,7 @@ static int check_stats_target(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
     /* text may go where the statistics go if both go through one descriptor */
-    const bool text = (run->tool->flags & VP_TOOL_TEXT || c->plan) && descriptor_of(c->stats) >= 0;
+    const bool text = (writes_text(run) || c->plan) && descriptor_of(c->stats) >= 0;
     if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
         return -1;
     return vp_stats_apart(run, STDIN_NAME, err)

@@ -43,6 +43,7 @@ struct vp_tool {
     const char *sections;      /* further man text: "HEADING\n" in capitals, paragraphs below; or NULL */
     const char *see_also;      /* "ct-filter(1), ct-geometry(5)" */
     unsigned flags;
+    const char *text_with;     /* the option with which standard output is text; or NULL */
     /* The work. 0: done; -1: err says why; > 0: that exit status without a message (VP_TOOL_DIFF). */
     int (*run)(struct vp_run *run, void *params, struct vp_err *err);
 };

@@ -9,7 +9,6 @@ complete -c img-convolve -l edge -x -a 'auto renormalize nearest mirror zero wra
 complete -c img-convolve -l crop -x -a 'same full valid' -d 'size of the result: same as the input\'s, full or valid'
 complete -c img-convolve -l type -s t -x -a 'auto f32 same' -d 'sample type of the output: f32, or same as the input\'s'
 complete -c img-convolve -l 2d -d 'every page is an image of its own'
-complete -c img-convolve -l physical -d 'lengths are in the unit of the voxel size, not in voxels'
 complete -c img-convolve -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'
 complete -c img-convolve -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c img-convolve -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'

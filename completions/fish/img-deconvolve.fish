@@ -12,7 +12,6 @@ complete -c img-deconvolve -l background -x -d 'what the input has beside the bl
 complete -c img-deconvolve -l noise -x -d 'ratio of the power of noise to that of the signal (wiener)'
 complete -c img-deconvolve -l type -s t -x -a 'auto f32 same' -d 'sample type of the output: f32, or same as the input\'s'
 complete -c img-deconvolve -l 2d -d 'every page is an image of its own'
-complete -c img-deconvolve -l physical -d 'lengths are in the unit of the voxel size, not in voxels'
 complete -c img-deconvolve -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'
 complete -c img-deconvolve -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c img-deconvolve -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'
