@@ -519,10 +519,12 @@ static int plan_again(struct stages *w, int64_t made, bool shortage, struct vp_e
 }
 
 /* The slabs of a pass, opened, and the reader at work: what can be read again is read from the beginning while the
- * devices allocate. Memory of a device may have gone since the plan was made: then a smaller one. */
+ * devices allocate. Memory of a device may have gone since the plan was made: then a smaller one, unless other ranks
+ * count on this one, for the parts of a batch or for the slices in their order. */
 static int open_pass(struct stages *w, struct vp_err *err)
 {
     const bool early = vp_views_seekable(w->r->source) && !on_host(w);
+    const bool agreed = w->r->feed || (w->r->sink && w->r->sink->in_order);
 
     w->start = vp_now();
     for (int attempt = 1;; attempt++) {
@@ -530,7 +532,7 @@ static int open_pass(struct stages *w, struct vp_err *err)
             return -1;
         if (!open_volume(w, err))
             return early ? 0 : begin_reading(w, err);
-        const bool again = err->code == VP_ERESOURCE && !on_host(w) && attempt < ATTEMPTS;
+        const bool again = err->code == VP_ERESOURCE && !on_host(w) && !agreed && attempt < ATTEMPTS;
         /* what a pipe has brought of sinograms, which are held, must not be lost */
         stop_reading(w, !again, err);
         w->result->bad = w->p->made ? w->result->bad : 0;
@@ -643,11 +645,13 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
         vp_ring_end(&w.slices);
         rc = join(&w.storer, &w.slices, err) ? -1 : rc;
     }
-    free_inputs(&w);
-    for (int i = 0; w.filled && i < w.p->out_slots; i++)
-        give_back(&w, &w.filled[i].slices);
-    for (int i = 0; i < VP_RECONSTRUCT_DEVICES; i++)
-        give_back(&w, &w.partial[i]);
+    if (!rc || !r->ranks) { /* else messages that were given up may still be on their way */
+        free_inputs(&w);
+        for (int i = 0; w.filled && i < w.p->out_slots; i++)
+            give_back(&w, &w.filled[i].slices);
+        for (int i = 0; i < VP_RECONSTRUCT_DEVICES; i++)
+            give_back(&w, &w.partial[i]);
+    }
     free(w.filled);
     if (!rc) {
         result->read = w.last_view - w.begun;

@@ -140,7 +140,7 @@ static int devbp_plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *pl
     plan->z_step = K;
     plan->good_batch = vp_min64(16, plan->orbits);
     plan->bytes_volume = (uint64_t)(p->n[0] * p->n[1] * (p->z1 - p->z0)) * sizeof(float) * (p->mirrored ? 2 : 1);
-    plan->bytes_orbit = (uint64_t)(plan->views_per_orbit * vp_max64(plan->v1 - plan->v0, 0) * p->nu) * sizeof(float);
+    plan->bytes_orbit = (uint64_t)(plan->views_per_orbit * vp_max64(plan->v1 - plan->v0, 1) * p->nu) * sizeof(float);
     plan->bytes_fixed = 8 + like.row * (uint64_t)vp_max64(plan->v1 - plan->v0, 0);
     return 0;
 }
@@ -1425,7 +1425,9 @@ struct grid_run {
     enum vp_filter_on filter_on;
     int64_t pair;
     struct vp_writer *writer;
-    atomic_int failed;
+    bool may_fail;
+    atomic_int failed, shortages; /* ranks */
+    float *left[RANKS_MOST][3];   /* what their messages may still need then */
 };
 
 /* One rank of a grid, as tool/ranked.c has it work. */
@@ -1487,12 +1489,18 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
     int rc = vp_reconstruct_run(&p, NULL, &done, &err);
     if (!rc && m->gather)
         rc = vp_sharing_finish(&sharing, &err);
-    CHECK_STR(err.msg, "");
+    if (rc)
+        vp_ranks_stop(ranks);
+    if (!g->may_fail)
+        CHECK_STR(err.msg, "");
     g->failed += rc != 0;
+    g->shortages += err.code == VP_ERESOURCE;
     if (m->gather)
         CHECK_INT(sharing.bad, 0);
-    vp_sharing_free(&sharing, true);
-    vp_adding_free(&adding, true);
+    vp_sharing_free(&sharing, !rc);
+    vp_adding_free(&adding, !rc);
+    float *const left[] = {sharing.own[0], sharing.own[1], adding.partial};
+    memcpy(g->left[ranks->rank], left, rc ? sizeof left : 0);
     vp_filter_close(own);
     vp_views_close(source);
     vp_reader_close(reader, NULL);
@@ -1566,6 +1574,57 @@ static void grids_of_ranks(void)
     free_scene(&s);
 }
 
+/* Ranks that all have to fail. What they gave up to wait for may still come: their buffers are there. */
+static void fail_by_ranks(struct grid_run *g)
+{
+    const struct vp_writer_options plain = {.compress = VP_COMPRESS_NONE};
+    struct vp_stack out = {NX, NY, g->scene->grid.n[2], VP_F32, {0, NULL, NULL}};
+    struct vp_err err = VP_ERR_INIT;
+    g->may_fail = true;
+    CHECK(!vp_writer_open(&g->writer, volume_path, &out, &plain, &err));
+    ranks_run(g->mesh.rows * g->mesh.columns, 2, be_rank, g, true);
+    vp_writer_abort(g->writer);
+    CHECK(buffers.n > 0);
+    for (int i = 0; i < RANKS_MOST; i++)
+        for (int k = 0; k < 3; k++)
+            free(g->left[i][k]);
+    while (buffers.n > 0)
+        host_free(buffers.of[0].p);
+    CHECK_INT(like.wrong, 0);
+    CHECK_INT(pretend.open, 0);
+}
+
+/* A device that has lost its memory: what ranks have agreed on does not change, so where one waits for another all fail;
+ * where each makes its slab by itself, it makes it in more passes. */
+static void memory_that_goes_away_from_a_rank(void)
+{
+    struct scene s;
+    float *want = begin(&s, 40, 1 << 30);
+    const uint64_t few = room(&s, 3);
+    for (int way = 0; way < 8; way++) {
+        const bool subsets = way & 1, gather = way & 2;
+        struct grid_run g = {.scene = &s, .kind = &devices, .pair = 12, .filter_on = VP_FILTER_ON_CPU,
+                             .mesh = {.rows = subsets ? 1 : 2, .columns = subsets ? 2 : 1, .half = way & 4,
+                                      .gather = gather && !subsets}};
+        like.memory = 1 << 30;
+        like.after = few;
+        like.lost = 1;
+        if (subsets || gather) {
+            fail_by_ranks(&g);
+            CHECK_INT(g.failed, 2);
+            CHECK(g.shortages >= 1); /* who looks late finds what is left, too */
+        } else {
+            float *got = by_ranks(&g);
+            CHECK(!memcmp(got, want, (size_t)(NX * NY * 40) * sizeof *got));
+            free(got);
+        }
+        CHECK_INT(like.lost, 0);
+    }
+    like.after = 0;
+    free(want);
+    free_scene(&s);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -1591,6 +1650,7 @@ int main(void)
     subsets_only_where_they_pay();
     device_that_breaks();
     grids_of_ranks();
+    memory_that_goes_away_from_a_rank();
     unlink(scan_path);
     unlink(volume_path);
     rmdir(dir);
