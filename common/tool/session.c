@@ -175,6 +175,8 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
         vp_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
                 p->filter_device ? ", on the device: " : "",
                 p->filter_device ? p->filter_kernel : "");
+    if (p->passes == 0) /* of ranks whose memory a model knows */
+        return;
     vp_plan(run, "kernel", "%s", p->kernel);
     if (p->used > 1)
         vp_plan(run, "devices", "%d: %d slab%s%s", p->used, p->used / p->subsets,
