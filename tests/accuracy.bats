@@ -156,6 +156,14 @@ plastic() {
                 { echo "with $scan, slices $slice"; return 1; }
         done
     done
+    # so far to the side that the axis leaves the detector in some rows: that is said
+    ct-geom "${good[@]}" --tilt 4 --offset-u 77 | ct-phantom -g - --phantom bar.txt -o beside.tif
+    for program in ct-filter 'ct-fdk --volume 8x8x8'; do
+        # shellcheck disable=SC2086
+        run --separate-stderr $program beside.tif -o out.tif
+        [ "$status" -eq 0 ]
+        [[ "$stderr" == *"does not reach past the rotation axis in all its rows"* ]]
+    done
 }
 
 @test "an arc of 345 degrees is as good as a full turn" {

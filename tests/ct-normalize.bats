@@ -94,6 +94,13 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     piped() { cat counts.raw | ct-normalize --raw-in 48x40:f32le --i0 1e6 -g wrong.geom -o never.tif; }
     fails 1 "13" piped
     [ ! -e never.tif ]
+    # of sinograms a page is a detector row
+    ct-phantom -g scan.geom --counts --noise 1e6 --layout sinograms --raw-out -o sinograms.raw
+    rows() { head -c $((48 * 12 * 4 * $1)) sinograms.raw | ct-normalize --layout sinograms --raw-in 48x12:f32le --i0 1e6 \
+        -g scan.geom -o never.tif; }
+    fails 1 "expected the 40 detector rows of scan.geom, got 39" rows 39
+    [ ! -e never.tif ]
+    ok rows 40
 }
 
 @test "sinograms: flats and darks are sinograms too; the same numbers" {

@@ -73,7 +73,12 @@ static int prepare(struct vp_session *s, struct vp_run *run, const struct params
     if (normal && vp_normalize_load(&s->job.normalize, run, &p->normalize, s->geom.nu, s->geom.nv, s->geom.views,
                                     p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
         return -1;
-    return vp_session_filter(s, &p->filter, (enum vp_filter_on)p->filter_on, err);
+    if (vp_session_filter(s, &p->filter, (enum vp_filter_on)p->filter_on, err))
+        return -1;
+    const struct vp_filter_tables *t = vp_filter_tables(s->job.filter);
+    if (t->redundancy == VP_RED_WANG && t->warning[0]) /* an arc too short was told with the geometry */
+        vp_warn(run, "%s: %s", vp_reader_name(s->reader), t->warning);
+    return 0;
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
@@ -138,7 +143,8 @@ static const struct vp_tool tool = {
         "integrals), weights and "
         "ramp-filters each view, and back-projects it. Reading, computing and writing overlap.\n\n"
         "It takes the options of ct-normalize(1), ct-filter(1) and ct-backproject(1), means the same by them, and on "
-        "the CPU gives the same result to the bit; what the pipeline passes between processes stays in memory here.\n\n"
+        "the CPU gives the same result to the bit; what the pipeline passes between processes stays in memory here. "
+        "Only zingers and dead pixels in sinograms are repaired otherwise: here in the view, as in the other layout.\n\n"
         "The views stream through in order and one volume is held. Memory never exceeds --memory: if the volume does "
         "not fit, projections that can be read again are read several times, a slab of slices each time; a pipe is "
         "refused before anything is read.\n\n"

@@ -59,14 +59,14 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
 }
 
 /* The geometry, if there is one: *views is its number of views or -1. With -g it replaces what the metadata
- * holds. */
+ * holds, and says how many pages there have to be: else *pages is -1. */
 static int header(const struct params *p, const struct vp_stack *in, const char *name, struct vp_stack *out,
-                  int64_t *views, struct vp_err *err)
+                  int64_t *views, int64_t *pages, struct vp_err *err)
 {
     struct vp_geom geom = {0};
     int rc = -1;
 
-    *views = -1;
+    *views = *pages = -1;
     if (vp_stack_copy(out, in))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     out->type = VP_F32;
@@ -82,6 +82,7 @@ static int header(const struct params *p, const struct vp_stack *in, const char 
         vp_meta_remove_prefix(&out->meta, "geom.");
         rc = vp_geom_to_meta(&geom, &out->meta, err);
         *views = geom.views;
+        *pages = p->projections.layout == VP_LAYOUT_SINOGRAMS ? geom.nv : geom.views;
     } else {
         const int found = vp_geom_from_meta(&geom, &in->meta, name, err);
         rc = found < 0 ? -1 : 0;
@@ -123,7 +124,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_normalize *normalize = NULL;
     struct vp_stack out = {0};
     struct work w = {.sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS};
-    int64_t views;
+    int64_t views, expected;
     int rc = -1;
 
     if (vp_device_cpu(run_, err) || vp_normalize_check(&p->normalize, err)
@@ -132,7 +133,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
     if (vp_quantity_check(&in->meta, vp_normalize_need(&p->normalize), w.name, err)
-        || header(p, in, w.name, &out, &views, err))
+        || header(p, in, w.name, &out, &views, &expected, err))
         goto out;
     show(run_, &p->normalize, in, &w);
     if (vp_plan_done(run_)) {
@@ -164,9 +165,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                            .work = work,
                            .ctx = &w};
     rc = vp_pages_run(&pages, err);
-    if (!rc && p->projections.geometry && !w.sinograms && pages.done != views)
-        rc = vp_fail(err, VP_ERUN, "%s: expected the %lld views of %s, got %lld", w.name, (long long)views,
-                     p->projections.geometry, (long long)pages.done);
+    if (!rc && expected >= 0 && pages.done != expected)
+        rc = vp_fail(err, VP_ERUN, "%s: expected the %lld %s of %s, got %lld", w.name, (long long)expected,
+                     w.sinograms ? "detector rows" : "views", p->projections.geometry, (long long)pages.done);
     if (!rc)
         vp_normalize_tell(normalize, run_, &w.repaired, pages.done * in->nx * in->ny, pages.bad);
 out:
