@@ -8,8 +8,6 @@
 #include "tool/session.h"
 #include "tool/tool.h"
 
-#include <string.h>
-
 struct params {
     struct vp_normalize_params normalize;
     struct vp_filter_params filter;

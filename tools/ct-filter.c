@@ -10,7 +10,6 @@
 #include "tool/tool.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct params {
     struct vp_projection_params projections;
@@ -106,7 +105,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
-    if (vp_quantity_check(&in->meta, VP_NEED_LINES, w.name, err) || vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
+    if (vp_quantity_check(&in->meta, VP_NEED_LINES, w.name, err)
+        || vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
         || vp_filter_open(&w.filter, &p->filter, &geom, views, &scan, (int)run_->common.threads, err))
         goto out;
     w.pages = w.sinograms ? geom.nv : geom.views;

@@ -2,7 +2,6 @@
 /* ct-normalize: raw counts in, line integrals out. Pages stream through; the averaged flats and darks and a
  * few pages are held. */
 #include "base/size.h"
-#include "base/stats.h"
 #include "tool/flats.h"
 #include "run/pages.h"
 #include "tool/open.h"

@@ -25,7 +25,6 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "geom/draft.h"
 #include "run/rates.h"
 
 #include <assert.h>
@@ -33,7 +32,6 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define WINDOWS "ram-lak|shepp-logan|cosine|hamming|hann"
 static const char *const window_name[] = {"ram-lak", "shepp-logan", "cosine", "hamming", "hann"};

@@ -15,7 +15,6 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "base/stats.h"
 #include "ct/backproject.h"
 #include "ct/slab_kernels.h"
 #include "device/device.h"

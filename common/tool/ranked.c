@@ -6,7 +6,6 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
-#include "stack/outfile.h"
 #include "tool/flats.h"
 #include "tool/open.h"
 
