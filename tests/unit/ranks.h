@@ -24,12 +24,13 @@ struct vp_message {
     size_t n;
     int patience;             /* asked so often before anything happens */
     struct vp_message *with;  /* of the other rank */
-    struct vp_message *next;
+    struct vp_message *next, *older; /* not yet matched; of all that are there */
 };
 
 static struct ranks_world {
     pthread_mutex_t lock;
     struct vp_message *begun; /* in order, not yet matched */
+    struct vp_message *all;   /* that are not done */
     uint64_t random;
     uint64_t bytes[4];        /* that were taken, of each lane */
     int open;                 /* messages that were not asked for to the end */
@@ -69,6 +70,8 @@ static int ranks_begin(struct vp_ranks *r, bool send, int other, enum vp_lane la
         *at = m;
     }
     w->open++;
+    m->older = w->all;
+    w->all = m;
     pthread_mutex_unlock(&w->lock);
     *out = m;
     return 0;
@@ -104,8 +107,13 @@ static int ranks_test(struct vp_ranks *r, struct vp_message **m, bool *done, str
     }
     if (*done) {
         w->open--;
-        if (it->done) /* the word of the one who stops may be looked for after it has gone */
+        if (it->done) { /* the word of the one who stops may be looked for after it has gone */
+            struct vp_message **at = &w->all;
+            while (*at != it)
+                at = &(*at)->older;
+            *at = it->older;
             free(it);
+        }
         *m = NULL;
     }
     pthread_mutex_unlock(&w->lock);
@@ -178,11 +186,11 @@ static void ranks_run(int size, int places, void (*work)(struct vp_ranks *r, voi
     if (!failed)
         CHECK_INT(ranks_world.open, 0);
     /* what a run that failed has left is not for the next one */
-    for (struct vp_message *m = ranks_world.begun, *next; m; m = next) {
-        next = m->next;
+    for (struct vp_message *m = ranks_world.all, *older; m; m = older) {
+        older = m->older;
         free(m);
     }
-    ranks_world.begun = NULL;
+    ranks_world.begun = ranks_world.all = NULL;
     ranks_world.open = 0;
 }
 
