@@ -54,11 +54,14 @@ static inline size_t vp_shared_least(void)
 
 /* Let thread blocks of `kernel` have so many bytes of shared memory. The limit is the kernel's, not a launch's: were
  * it set to what this launch needs, another thread could lower it before the launch, which then fails. So it is only
- * ever raised, and at once to the most that there is. (Back-projection has one thread a device and sets its own.) */
-template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t shared)
+ * ever raised, and at once to the most that there is. (Back-projection has one thread a device and sets its own.)
+ * `code`: 90 where its code is for compute capability 9.0: new devices may run that for 8.0. NULL: nobody asks. */
+template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t shared, int *code = NULL)
 {
     cudaFuncAttributes a;
     const cudaError_t e = cudaFuncGetAttributes(&a, kernel);
+    if (e == cudaSuccess && code)
+        *code = a.ptxVersion;
     if (e != cudaSuccess || (size_t)a.maxDynamicSharedSizeBytes >= shared)
         return e;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -99,26 +102,18 @@ int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3
     return vp_gpu_check(err, e, "cannot start a CUDA kernel");
 }
 
-/* Whether the code of a kernel is for compute capability 9.0 or newer: on newer devices it may be that of 8.0, too. */
-template <class Kernel> bool vp_can_start_early(Kernel *kernel)
-{
-    cudaFuncAttributes a;
-    return cudaFuncGetAttributes(&a, kernel) == cudaSuccess && a.ptxVersion >= 90;
-}
-
-/* As vp_start(), but where it `can`, the kernel may begin while the one before it in the stream, which has said so
- * (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait) before it needs what that one
- * writes. vp_allow_shared() and the question whether it can come before both launches, for they take as long as a small
- * kernel. */
+/* The same, but where its code can (`code` is 90 or more), the kernel may begin while the one before it in the stream,
+ * which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait) before it
+ * needs what that one writes. vp_allow_shared() comes before both launches, for it takes as long as a small kernel. */
 template <class... P, class... A>
-int vp_start_early(struct vp_err *err, bool can, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
+int vp_start_early(struct vp_err *err, int code, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
                    size_t shared, const A &...args)
 {
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     return vp_gpu_check(
-        err, vp_launch_with(can ? &early : NULL, stream, kernel, blocks, threads, shared, args...),
+        err, vp_launch_with(code >= 90 ? &early : NULL, stream, kernel, blocks, threads, shared, args...),
         "cannot start a CUDA kernel");
 }
 

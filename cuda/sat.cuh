@@ -950,10 +950,10 @@ int run(const part &made, const struct vp_work *work, struct vp_err *err)
                       (unsigned)vp_min64(j.planes, 32768));
     const auto kernel = table_kernel<In, A, Out, WARPS, SQUARE>;
     const size_t shared = sizeof(In) * high<In, A, WARPS>() * wide<In, A>();
-    const bool early = vp_can_start_early(kernel);
-    if (vp_gpu_check(err, vp_allow_shared(kernel, shared), "cannot start a CUDA kernel")
+    int code = 0;
+    if (vp_gpu_check(err, vp_allow_shared(kernel, shared, &code), "cannot start a CUDA kernel")
         || vp_start(err, stream, clear_kernel<A>, clears, dim3(256), 0, j)
-        || vp_start_early(err, early, stream, kernel, dim3(blocks), dim3(32 * WARPS), shared, j))
+        || vp_start_early(err, code, stream, kernel, dim3(blocks), dim3(32 * WARPS), shared, j))
         return -1;
     return j.volume ? pile<A, Out>(j, stream, err) : 0;
 }
