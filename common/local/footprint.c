@@ -36,8 +36,8 @@ int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double 
     *f = (struct vp_footprint){.shape = shape, .count = 1};
     for (int a = 0; a < 3; a++) {
         if (!(radius[a] >= 0 && radius[a] <= VP_RADIUS_MAX))
-            return vp_fail(err, VP_EUSAGE, "--radius: expected 0 to %.0f voxels, got %g", VP_RADIUS_MAX,
-                           radius[a]);
+            return vp_fail(err, VP_EUSAGE, "a neighbourhood of radius %g: expected 0 to %.0f voxels", radius[a],
+                           VP_RADIUS_MAX);
         f->radius[a] = radius[a];
         r[a] = radius[a] + SLACK;
         f->reach[a] = (int64_t)floor(r[a]);
@@ -46,7 +46,7 @@ int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double 
     if (shape == VP_BOX)
         return 0;
     if (f->count > INT32_MAX) /* of the box around it */
-        return vp_fail(err, VP_EUSAGE, "--radius: a ball of %lld x %lld x %lld voxels is too large",
+        return vp_fail(err, VP_EUSAGE, "a ball of %lld x %lld x %lld voxels is too large",
                        (long long)(2 * f->reach[0] + 1), (long long)(2 * f->reach[1] + 1),
                        (long long)(2 * f->reach[2] + 1));
     f->span = malloc((size_t)((2 * f->reach[1] + 1) * (2 * f->reach[2] + 1)) * sizeof *f->span);
