@@ -49,6 +49,8 @@ mask() { numbers "$1" C; }
     [ "$(mask b.tif)" = "0 0 0 255 0 0" ]
     ok img-threshold --2d --local mean --window 3,3,1 a.tif -o b.tif
     [ "$(mask b.tif)" = "0 0 0 255 0 0" ]
+    fails 2 "error: a ball of 200001 x 200001 x 1 voxels is too large" \
+        img-threshold --2d --local mean --window 200001 --shape ball a.tif
     ok img-threshold --2d --local mean --window 3 --below a.tif -o b.tif
     [ "$(mask b.tif)" = "255 255 255 0 255 255" ]
     ok img-threshold --2d --local mean --window 3 --offset 1 a.tif -o b.tif

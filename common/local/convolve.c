@@ -274,13 +274,14 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
                 return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)(v - i * n));
         }
         if (g->normalize && (sum == 0 || isinf(sum)))
-            return vp_fail(err, VP_ERUN, "kernel %lld cannot be normalized: its samples add up to %g", (long long)i, sum);
+            return vp_fail(err, VP_ERUN, "kernel %lld cannot be normalized: its samples add up to %g", (long long)i,
+                           sum);
         for (int64_t v = 0; v < n; v++) {
             const int64_t from = i * n + v, to = i * n + (g->correlate ? n - 1 - v : v);
             const double one = given_at(g, exact, from) / (g->normalize ? sum : 1);
             if (!isfinite(exact ? one : (float)one))
-                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is %g when the kernel is normalized", (long long)i,
-                               (long long)v, one);
+                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is %g when the kernel is normalized",
+                               (long long)i, (long long)v, one);
             if (exact)
                 ((double *)k)[to] = one;
             else
@@ -518,7 +519,7 @@ static void describe(struct vp_op *op)
     const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s%s%s", kernels, crops[p->crop],
                            valid ? "" : vp_edge_name(p->edge), valid ? "" : ", ");
     if (n > 0 && (size_t)n < sizeof op->text)
-        snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, c->isa->name);
+        snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, vp_isa_name());
 }
 
 /* How far from a result samples are looked at: all of a tile, those too that only change how its results are

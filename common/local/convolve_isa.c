@@ -257,5 +257,5 @@ static void rows_f64(const struct vp_convolve_rows *r)
 }
 
 const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {
-    TEXT(VP_ISA), load, store, load_rows, store_rows, add, scale, blend, line, rows, rows_f64,
+    load, store, load_rows, store_rows, add, scale, blend, line, rows, rows_f64,
 };

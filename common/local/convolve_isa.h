@@ -19,7 +19,6 @@ struct vp_convolve_rows {
 };
 
 struct vp_convolve_isa {
-    const char *name;
     /* n samples as floats (f64: as doubles); what is not finite becomes 0, and the result is true. */
     bool (*load)(void *to, const void *from, enum vp_type type, int64_t n);
     /* Back: of f32 past the caches; of integers rounded and clamped. */

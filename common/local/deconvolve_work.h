@@ -65,12 +65,7 @@ static int NAME(apply)(struct NAME(work) *w, const struct vp_op *op, REAL *from,
     return op->run(op, &in, &out, w->scratch, w->threads, err);
 }
 
-static bool NAME(known)(REAL v)
-{
-    return !isnan(v);
-}
-
-/* Mean of the data, its largest sample, and the root of the sum of its squares. */
+/* Mean of the data (NaN is where none are), its largest sample, and the root of the sum of its squares. */
 static void NAME(look_at)(struct NAME(work) *w, double *mean, double *most, double *norm)
 {
     const REAL *const d = w->v[DATA];
@@ -79,7 +74,7 @@ static void NAME(look_at)(struct NAME(work) *w, double *mean, double *most, doub
     ROWS(w) {
         double of_row = 0, squares_of_row = 0, largest = 0, known = 0;
         OF_ROW(w)
-            if (NAME(known)(d[i])) {
+            if (!isnan(d[i])) {
                 of_row += d[i];
                 squares_of_row += (double)d[i] * d[i];
                 largest = fmax(largest, fabs((double)d[i]));
@@ -146,9 +141,9 @@ static double NAME(compare)(struct NAME(work) *w, double floor)
         double sum = 0;
         OF_ROW(w) {
             const REAL made = t[i] + background;
-            if (NAME(known)(d[i]))
+            if (!isnan(d[i]))
                 sum += ((double)made - d[i]) * ((double)made - d[i]);
-            t[i] = NAME(known)(d[i]) && d[i] > 0 ? d[i] / (made > least ? made : least) : 0;
+            t[i] = d[i] > 0 ? d[i] / (made > least ? made : least) : 0;
         }
         w->sum[r] = sum;
     }
@@ -224,7 +219,7 @@ static int NAME(richardson_lucy)(struct NAME(work) *w, int64_t page, struct vp_e
     const double floor = fmax(most * FLOOR, 1e-35);
     const REAL start = (REAL)fmax(mean - g->background, floor);
     VOXELS(w) {
-        w->v[T][i] = NAME(known)(w->v[DATA][i]);
+        w->v[T][i] = !isnan(w->v[DATA][i]);
         w->v[X][i] = start;
         if (g->accelerate) {
             w->v[BEFORE][i] = start;
@@ -262,7 +257,7 @@ static int NAME(richardson_lucy)(struct NAME(work) *w, int64_t page, struct vp_e
 static void NAME(mask)(struct NAME(work) *w, REAL *t)
 {
     VOXELS(w)
-        t[i] = NAME(known)(w->v[DATA][i]) ? t[i] : 0;
+        t[i] = !isnan(w->v[DATA][i]) ? t[i] : 0;
 }
 
 /* a += s b */
@@ -291,7 +286,7 @@ static int NAME(wiener)(struct NAME(work) *w, int64_t page, struct vp_err *err)
         return -1;
     /* left: of the data; rest = A' left - noise (x - mean): of the equations */
     VOXELS(w)
-        left[i] = NAME(known)(d[i]) ? d[i] - (REAL)g->background - t[i] : 0;
+        left[i] = !isnan(d[i]) ? d[i] - (REAL)g->background - t[i] : 0;
     if (NAME(apply)(w, &p->adjoint, left, rest, err))
         return -1;
     ROWS(w)

@@ -36,7 +36,7 @@ int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double 
     *f = (struct vp_footprint){.shape = shape, .count = 1};
     for (int a = 0; a < 3; a++) {
         if (!(radius[a] >= 0 && radius[a] <= VP_RADIUS_MAX))
-            return vp_fail(err, VP_EUSAGE, "a radius of %g voxels: expected 0 to %.0f", radius[a],
+            return vp_fail(err, VP_EUSAGE, "a neighbourhood of radius %g: expected 0 to %.0f voxels", radius[a],
                            VP_RADIUS_MAX);
         f->radius[a] = radius[a];
         r[a] = radius[a] + SLACK;

@@ -447,7 +447,7 @@ static int make_plan(struct vp_plan *plan, const struct vp_problem *p, bool twic
     if (s.limit && !strcmp(s.limit, "device memory"))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     return vp_fail(err, VP_ERESOURCE, "the smallest portion takes %s: expected at most %s",
-                   vp_bytes_text(s.host + p->beside).text, vp_bytes_text(p->memory + p->beside).text);
+                   vp_bytes_text(s.host + p->beside).text, vp_bytes_text(p->memory + p->beside - p->over).text);
 }
 
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)

@@ -31,7 +31,8 @@ struct vp_problem {
     int64_t chunk[3];              /* output box of a part; 0: to be chosen */
     int threads;
     uint64_t memory;               /* of the host */
-    uint64_t beside;               /* what else is taken of it, for messages: `memory` is the rest */
+    uint64_t beside, over;         /* what else is taken of it, for messages: `memory` is the rest; and how much more
+                                      that is than there is */
     bool once;                     /* the input can be read once only */
     bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
     bool flow;                     /* how many pages there are is known, and rows of them are read and written in their

@@ -17,8 +17,9 @@ const struct vp_opt vp_adaptive_options[] = {
     VP_REALS(struct vp_adaptive_params, window, "window", 'w', .metavar = "W|WX,WY,WZ", .def = "15", .min = 0,
              .max = 2e6, .group = "Local thresholds", .help = "size of the neighbourhood, an odd number of voxels",
              .more = "One number for all axes, or one for each of x, y, z; 1 leaves an axis out. With --physical in "
-                     "the unit of the voxel size: the voxels with centres up to half of it away. On the CPU the time does not depend on the size of a box; "
-                     "nor does it on a GPU, for integers and windows of one plane."),
+                     "the unit of the voxel size: the voxels with centres up to half of it away. On the CPU the "
+                     "time does not depend on the size of a box; nor does it on a GPU, for integers and windows of "
+                     "one plane."),
     VP_CHOICE(struct vp_adaptive_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
               .help = "box or ball (an ellipsoid where the sizes differ, slower)"),
     VP_CHOICE(struct vp_adaptive_params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
@@ -56,7 +57,8 @@ int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err)
 
 bool vp_adaptive_of_values(const struct vp_adaptive_params *p)
 {
-    return p->offset != 0 || p->edge == VP_EDGE_ZERO || p->method == VP_LOCAL_BRADLEY || (p->method == VP_LOCAL_SAUVOLA && p->r > 0);
+    return p->offset != 0 || p->edge == VP_EDGE_ZERO || p->method == VP_LOCAL_BRADLEY
+           || (p->method == VP_LOCAL_SAUVOLA && p->r > 0);
 }
 
 int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, const struct vp_images *im,

@@ -10,6 +10,13 @@
 
 enum { STEP = 64 << 20 };
 
+/* Of so many bytes what the problem may take. */
+static void set_memory(struct vp_problem *p, uint64_t all)
+{
+    p->memory = all > p->beside ? all - p->beside : 0;
+    p->over = p->memory + p->beside - all;
+}
+
 static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
                          enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
 {
@@ -46,7 +53,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     }
     for (int s = 0; s < chain->n; s++)
         p->beside += chain->stage[s].holds;
-    p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+    set_memory(p, run->common.memory);
     p->once = !im->seekable;
     p->rows = vp_output_any_order(run) && writes && !unknown && !im->lines;
     for (int k = 0; k < im->n; k++) {
@@ -147,7 +154,7 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
         if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
             const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)p->beside);
             p->beside -= spare;
-            p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+            set_memory(p, run->common.memory);
             j->spare = 0;
         } else if (err->code == VP_ERESOURCE && p->kind && !strcmp(run->common.device, "auto")) {
             vp_note(run, "on the CPU: %s", err->msg);
@@ -161,11 +168,6 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
     }
     if (!rc || err->code != VP_ERESOURCE)
         return rc;
-    if (p->beside >= run->common.memory) {
-        *err = (struct vp_err)VP_ERR_INIT;
-        vp_fail(err, VP_ERESOURCE, "the smallest portion takes more than %s: expected at most %s",
-                vp_bytes_text(p->beside).text, vp_bytes_text(run->common.memory).text);
-    }
     int64_t halo[3];
     vp_chain_halo(j->chain, halo);
     return vp_hint(err, p->rows || (p->flow && (!halo[2] || p->image[2] == 1))

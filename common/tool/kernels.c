@@ -199,7 +199,8 @@ static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, c
     for (int64_t i = 0; i < pages && got == 1; i++) {
         got = vp_reader_next(reader, own, err);
         if (got == 1)
-            vp_convert((char *)samples + (size_t)(node[i] * page) * size, exact ? VP_F64 : VP_F32, own, s->type, page, 1, 0);
+            vp_convert((char *)samples + (size_t)(node[i] * page) * size, exact ? VP_F64 : VP_F32, own, s->type, page,
+                       1, 0);
         if (got == 0)
             vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
                     (long long)i);
