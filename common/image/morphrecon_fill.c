@@ -22,7 +22,6 @@ struct work {
     const struct vp_recon_kind *kind;
     int64_t tiles, words;   /* all; 8 states are a word */
     int64_t pending;        /* tiles that are marked or being visited */
-    int threads;
     char *rooms;            /* of each thread */
 };
 
@@ -66,30 +65,24 @@ static void place(const struct work *w, int64_t number, int64_t t[3])
     t[2] = number / w->r.tiles[0] / w->r.tiles[1];
 }
 
-/* Marks the neighbours that a visit names; returns one that was not, -1 if there is none. They look behind the face that
- * is towards the tile in y, else z, else x. */
-static int64_t wake(struct work *w, int64_t number, const int64_t t[3], uint32_t to)
+/* Marks the neighbours that a visit names. They look behind the face that is towards the tile in y, else z, else x. */
+static void wake(struct work *w, int64_t number, const int64_t t[3], uint32_t to)
 {
-    int64_t woken = -1;
-
     for (; to; to &= to - 1) {
         const int k = __builtin_ctz(to), dx = k % 3 - 1, dy = k / 3 % 3 - 1, dz = k / 9 - 1;
         if (t[0] + dx < 0 || t[1] + dy < 0 || t[2] + dz < 0 || t[0] + dx >= w->r.tiles[0]
             || t[1] + dy >= w->r.tiles[1] || t[2] + dz >= w->r.tiles[2])
             continue;
-        const int64_t other = number + (dz * w->r.tiles[1] + dy) * w->r.tiles[0] + dx;
+        uint8_t *const state = w->r.state + number + (dz * w->r.tiles[1] + dy) * w->r.tiles[0] + dx;
         const uint8_t face = (uint8_t)(1u << (dy ? 2 + (dy < 0) : dz ? 4 + (dz < 0) : dx < 0));
         __atomic_add_fetch(&w->pending, 1, __ATOMIC_RELAXED);
-        if (__atomic_fetch_or(w->r.state + other, face, __ATOMIC_ACQ_REL) & VP_RECON_WOKEN)
+        if (__atomic_fetch_or(state, face, __ATOMIC_ACQ_REL) & VP_RECON_WOKEN)
             __atomic_sub_fetch(&w->pending, 1, __ATOMIC_RELAXED);
-        else
-            woken = other;
     }
-    return woken;
 }
 
-/* Visits the tile if it is marked and nobody else does; *woken is one that this has marked, or -1. */
-static bool visit(struct work *w, void *room, int64_t number, int64_t *woken)
+/* Visits the tile if it is marked and nobody else does. */
+static bool visit(struct work *w, void *room, int64_t number)
 {
     uint8_t *const state = w->r.state + number, old = __atomic_load_n(state, __ATOMIC_RELAXED);
 
@@ -102,23 +95,9 @@ static bool visit(struct work *w, void *room, int64_t number, int64_t *woken)
     const uint32_t to = w->kind->visit(&w->r, room, t, old);
     const unsigned off = VP_RECON_BUSY | (to & VP_RECON_STILL_FRESH ? 0 : VP_RECON_FRESH);
     __atomic_fetch_and(state, (uint8_t)~off, __ATOMIC_ACQ_REL);
-    *woken = wake(w, number, t, to & ~(uint32_t)VP_RECON_STILL_FRESH);
+    wake(w, number, t, to & ~(uint32_t)VP_RECON_STILL_FRESH);
     __atomic_sub_fetch(&w->pending, 1, __ATOMIC_ACQ_REL);
     return true;
-}
-
-/* Visits the tile, and goes on to one that it marks, whoever's it is, as long as there is less to do than there are
- * threads: another one would have to wake up for it, at each step of a way that is long and thin. */
-static int64_t follow(struct work *w, void *room, int64_t number)
-{
-    int64_t visited = 0;
-
-    while (number >= 0 && visit(w, room, number, &number)) {
-        visited++;
-        if (__atomic_load_n(&w->pending, __ATOMIC_RELAXED) >= w->threads)
-            break;
-    }
-    return visited;
 }
 
 /* Over the words lo ... hi - 1 of tiles, there or back; how many were visited, `most` at most. */
@@ -132,7 +111,7 @@ static int64_t go(struct work *w, void *room, int64_t lo, int64_t hi, bool back,
         if (!(__atomic_load_n((const word *)w->r.state + at, __ATOMIC_RELAXED) & marked))
             continue;
         for (int k = 0; k < 8; k++)
-            visited += follow(w, room, 8 * at + (back ? 7 - k : k));
+            visited += visit(w, room, 8 * at + (back ? 7 - k : k));
     }
     return visited;
 }
@@ -179,7 +158,6 @@ int vp_morphrecon_fill(enum vp_key key, void *const *marker, const void *const *
     w.r.mask = mask;
     w.r.stride = stride;
     w.pending = w.tiles;
-    w.threads = threads;
     memset(w.r.state, 0, (size_t)w.words * 8);
     memset(w.r.state, VP_RECON_WOKEN | VP_RECON_FRESH, (size_t)w.tiles);
     memset(w.r.faces, 0, (size_t)w.tiles * w.r.face[VP_RECON_KEPT]);
