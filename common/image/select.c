@@ -542,7 +542,8 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
     const struct vp_select *const s = k->s;
 
     for (int64_t done = 0, m = 1; done < n; done += m, m = 1) {
-        struct vp_wanted w = {vp_select_page(s, i + done), 1, s->y0, s->y1, .threads = threads, .x0 = s->x0, .x1 = s->x1};
+        struct vp_wanted w = {vp_select_page(s, i + done), 1, s->y0, s->y1, .threads = threads, .x0 = s->x0,
+                              .x1 = s->x1};
         int64_t got;
         if (vp_reader_concurrent(k->reader)) {
             while (done + m < n && vp_select_page(s, i + done + m) == w.page + m)

@@ -597,8 +597,8 @@ int64_t vp_reader_lines(struct vp_reader *r, int64_t n, int64_t x0, int64_t x1, 
     const struct vp_wanted w = {.x0 = x0, .x1 = x1, .threads = threads};
     for (int64_t done = 0, m; done < n; done += m) {
         m = vp_min64(n - done, ny - r->line);
-        const int rc = next_rows(r, &w, r->line, r->line + m, buf ? (char *)buf + (size_t)done * stride_of(r, &w) : NULL,
-                                 err);
+        char *const to = buf ? (char *)buf + (size_t)done * stride_of(r, &w) : NULL;
+        const int rc = next_rows(r, &w, r->line, r->line + m, to, err);
         if (rc < 1)
             return rc < 0 ? -1 : done;
         r->line = (r->line + m) % ny;

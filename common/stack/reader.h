@@ -92,9 +92,9 @@ static inline int vp_reader_next_f32(struct vp_reader *r, float *buf, struct vp_
     return (int)vp_reader_read(r, &(struct vp_wanted){VP_NEXT, 1, .f32 = true}, (void *const *)&buf, err);
 }
 
-/* The next n rows, of this page and of those that follow it, columns x0 to x1 of them (x1 = 0: all), one after the other
- * into buf (NULL: nowhere): for who looks at a page in pieces, and then reads nothing but rows to the page's end. Returns
- * how many came before the end of the stack, or -1. */
+/* The next n rows, of this page and of those that follow it, columns x0 to x1 of them (x1 = 0: all), one after the
+ * other into buf (NULL: nowhere): for who looks at a page in pieces, and then reads nothing but rows to the page's
+ * end. Returns how many came before the end of the stack, or -1. */
 int64_t vp_reader_lines(struct vp_reader *r, int64_t n, int64_t x0, int64_t x1, void *buf, int threads,
                         struct vp_err *err);
 

@@ -112,8 +112,9 @@ static int64_t read_views(struct vp_views *v, int64_t first, int64_t n, int64_t 
 {
     const size_t nu = (size_t)v->nu, view = (size_t)(v1 - v0) * nu;
     const struct vp_wanted w =
-        v->sinograms ? (struct vp_wanted){v0, v1 - v0, first, first + n, true, bad, threads, view * sizeof *out}
-                     : (struct vp_wanted){first, n, v0, v1, true, bad, threads, 0};
+        v->sinograms ? (struct vp_wanted){v0, v1 - v0, first, first + n, true, bad, threads,
+                                          .stride = view * sizeof *out}
+                     : (struct vp_wanted){first, n, v0, v1, true, bad, .threads = threads};
     void **to = vp_alloc_raw((size_t)w.n, sizeof *to, "a list of views", err);
     for (int64_t i = 0; to && i < w.n; i++)
         to[i] = out + (size_t)i * (v->sinograms ? nu : view);

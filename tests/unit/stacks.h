@@ -46,7 +46,7 @@ static void fill(void *buf, enum vp_type t, int64_t p, int64_t n)
 static inline int64_t read_pages(struct vp_reader *r, int64_t n, bool f32, void *const *to, int64_t *bad, int threads,
                                  struct vp_err *err)
 {
-    return vp_reader_read(r, &(struct vp_wanted){VP_NEXT, n, 0, 0, f32, bad, threads, 0}, to, err);
+    return vp_reader_read(r, &(struct vp_wanted){VP_NEXT, n, .f32 = f32, .bad = bad, .threads = threads}, to, err);
 }
 
 static inline bool read_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf,
