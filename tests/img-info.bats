@@ -102,6 +102,11 @@ ramp() {
     done
 }
 
+@test "--value wants names" {
+    noise a.tif 4x3x2 u8
+    fails 2 "--value: expected names, such as mean,max" img-info --value '' a.tif
+}
+
 @test "nothing is said of a pipe that does not end well" {
     noise a.tif 4x3x2 u8
     cp a.tif long.tif

@@ -237,6 +237,9 @@ END
     fails 1 "f64" img-threshold --at 1 d.tif
     pixels 2x1:f32 n.tif '-sin(9**9**9), -sin(9**9**9)'
     fails 1 "no sample is finite" img-threshold --otsu n.tif
+    truncate -s 4900000000 large.raw # nobody reads it
+    fails 2 "--chunk: boxes of 70000 x 70000 x 1 are larger than can be worked on" \
+        img-threshold --otsu --chunk 70000x70000x1 --compress deflate --raw-in 70000x70000:u8 large.raw -o x.tif --plan
 }
 
 @test "chunks, threads, memory and pipes do not show" {

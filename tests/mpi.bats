@@ -199,6 +199,7 @@ many.tif"
     fails 3 "does not find room" ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --grid 2x8 --model model
     echo 'speed = 1' >> model
     fails 2 "model:10: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
+    fails 2 "model:10: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --model model # one process, too
     ok ranks 2 "${fdk[@]}" --plan
     [ "$(grep -c '^grid:' <<<"$output")" -eq 1 ]
     fails 2 "--ranks 4 without --plan" "${fdk[@]}" --ranks 4 -o many.tif

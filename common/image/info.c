@@ -87,6 +87,8 @@ int vp_info_ask(struct vp_info *i, const struct vp_info_params *p, struct vp_err
     *i = (struct vp_info){.p = p};
     i->percent = p->percent;
     i->want_moments = i->p->statistics;
+    if (p->value && !*p->value)
+        return vp_fail(err, VP_EUSAGE, "--value: expected names, such as mean,max");
     for (const char *at = i->p->value ? i->p->value : ""; next_name(&at, name);) {
         i->want_moments = i->want_moments || is_statistic(name);
         if (!is_percentile(name, &percent))

@@ -157,6 +157,8 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
         rc = vp_fail(err, VP_EUSAGE, "--%s: this process works alone", p->grid.n ? "grid" : "slab-files");
         vp_hint(err, "a launcher starts ranks: mpirun -n N %s ...", run->tool->name);
     }
+    if (!rc && r->size == 1 && p->model) /* of no use, but it is to be one */
+        rc = vp_model_read(&r->model, p->model, err);
     if (rc || r->size == 1) {
         vp_ranked_close(r);
         return rc;
