@@ -225,6 +225,52 @@ setup_file() {
     img-math 'a - b' short.tif short.tif | img-cmp -q - d.tif
 }
 
+# factors FORMULA OF i, N: N bare samples of f32
+factors() { perl -e 'for $i (0 .. $ARGV[1] - 1) { print pack "f<", eval $ARGV[0] }' "$1" "$2"; }
+
+@test "a page of one sample, row or column goes with every sample, whatever the chunks and from pipes, too" {
+    cp "$BATS_FILE_TMPDIR"/stack.tif .
+    # of 12 x 10 x 18: a factor for each page, a row for each, a column for each, and one of each for all
+    factors '1 + $i / 8' 18 >page.raw
+    factors '1 + $i / 8' 216 >row.raw
+    factors '1 + $i / 8' 180 >column.raw
+    local kinds=("page|1x1|1 + z / 8" "row|12x1|1 + (x + 12 * z) / 8" "column|1x10|1 + (y + 10 * z) / 8")
+    for kind in "${kinds[@]}"; do
+        local name size formula
+        IFS='|' read -r name size formula <<<"$kind"
+        img-cat --raw-in "$size:f32" "$name.raw" -o "$name.tif"
+        img-cat --pages 3 "$name.tif" -o one.tif
+        img-math "a * ($formula)" stack.tif -o want.tif
+        for how in '' '--chunk 5x3x4' '-j 3 -m 2M'; do
+            # shellcheck disable=SC2086
+            ok img-math $how 'a * b' stack.tif "$name.tif" -o got.tif
+            ok img-cmp -q got.tif want.tif || { echo "$name $how"; return 1; }
+        done
+        # the metadata is that of the stack of full size
+        ok img-math 'b * a' "$name.tif" stack.tif -o got.tif
+        ok img-cmp -q got.tif want.tif
+        [ "$(img-info --value axes got.tif)" = "$(img-info --value axes stack.tif)" ]
+        img-math 'a * b' stack.tif - <"$name.tif" | img-cmp -q - want.tif
+        img-math 'a * b' --chunk 12x4x1 - "$name.tif" <stack.tif | img-cmp -q - want.tif
+        img-math 'a * b' stack.tif one.tif -o got.tif
+        img-math "a * (${formula//z/3})" stack.tif | img-cmp -q - got.tif
+        # a single page of full size goes with all of them
+        img-cat --pages 5 stack.tif | img-math 'a * b' - "$name.tif" -o got.tif
+        [ "$(img-info --value pages got.tif)" = 18 ]
+        [ "$(img-info --value nx got.tif)" = 12 ]
+    done
+    # recorded scales are undone
+    img-convert --type u16 --window 0,4 page.tif -o scaled.tif
+    img-math 'a * b' stack.tif scaled.tif | img-cmp -q --rtol 1e-4 - <(img-math 'a * (1 + z / 8)' stack.tif)
+    # other sizes, and other numbers of pages
+    img-cat --region 0:2,0:1 stack.tif -o two.tif
+    fails 1 "expected the same size" img-math 'a * b' stack.tif two.tif -o never.tif
+    img-cat --pages 0:17 page.tif -o few.tif
+    fails 1 "expected as many, or one" img-math 'a * b' stack.tif few.tif -o never.tif
+    fails 1 "expected as many, or one" sh -c "cat few.tif | img-math 'a * b' stack.tif - -o never.tif"
+    [ ! -e never.tif ]
+}
+
 @test "--plan and --stats" {
     cp "$BATS_FILE_TMPDIR"/stack.tif .
     ok img-math --plan 'a * 2' stack.tif -o never.tif

@@ -40,6 +40,9 @@ static const struct vp_example examples[] = {
     {"A mask, and a stack with all else set to zero.",
      "img-math 'a > 0.01 and a < 0.03' --type u8 a.tif -o mask.tif\n"
      "img-math 'if(b, a, 0)' a.tif mask.tif -o masked.tif"},
+    {"A factor for each page: a stack of 1 x 1 pages, made of a list of numbers.",
+     "seq 0.9 0.01 1.53 | perl -ne 'print pack(\"f<\", $_)' >factors.raw\nimg-cat --raw-in 1x1:f32 factors.raw -o factors.tif\n"
+     "img-math 'a / b' a.tif factors.tif -o even.tif"},
     {"NaN and infinite samples become 0.", "img-math 'if(isnan(a) or abs(a) == inf, 0, a)' a.tif -o clean.tif"},
     {0},
 };
@@ -139,8 +142,10 @@ static const struct vp_tool tool = {
         "Computes EXPR for every sample of the inputs, which are called a, b, c, ... in order: differences, sums, "
         "thresholds, masks, gain and offset.\n\n"
         "Each INPUT is a stack (at most 8): a file, a directory of pages or a list of files as @list; all have the "
-        "same size. A stack of one page goes with every page of the others. Without INPUT standard input is a. "
-        "Metadata are those of the first stack with more than one page, but for `quantity`, `value-unit` and "
+        "same size. A stack of one page goes with every page of the others. A page of one row goes with every row, of one "
+        "column with every column, of one sample with every sample: a factor for each view is a stack of 1 x 1 pages. "
+        "Without INPUT standard input is a. "
+        "Metadata are those of the first stack of full size with more than one page, but for `quantity`, `value-unit` and "
         "`scale`, which an expression may change: they are left out. Where a scale is recorded, names stand for the values behind "
         "it, not for the samples as they are stored.",
     .options = options,

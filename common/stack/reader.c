@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "stack/axes.h"
 #include "stack/source.h"
+#include <assert.h>
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -123,10 +124,10 @@ static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, s
 
 static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
 {
-    const struct vp_stack *a = &r->stack, *b = &s->stack;
-    if (a->nx != b->nx || a->ny != b->ny || a->type != type_of(s)) {
+    const struct vp_stack *a = &r->stored, *b = &s->stack;
+    if (a->nx != b->nx || a->ny != b->ny || r->stack.type != type_of(s)) {
         vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
-                (long long)a->nx, (long long)a->ny, vp_type_name(a->type), name_of(r, 0), (long long)b->nx,
+                (long long)a->nx, (long long)a->ny, vp_type_name(r->stack.type), name_of(r, 0), (long long)b->nx,
                 (long long)b->ny, vp_type_name(type_of(s)));
         if (r->options.samples == VP_AS_VALUES && a->nx == b->nx && a->ny == b->ny)
             vp_hint(err, "if one has a scale and another has none: img-convert --unscale");
@@ -447,11 +448,46 @@ static size_t stride_of(const struct vp_reader *r, const struct vp_wanted *w)
     return w->stride ? w->stride : (size_t)columns_of(r, w) * vp_type_size(w->f32 ? VP_F32 : r->stack.type);
 }
 
+/* Rows of a page that has one row or one column, spread over the stack's (vp_reader_spread). */
+static int spread_rows(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page,
+                       int64_t y0, int64_t y1, char *to, int64_t *bad, struct vp_err *err)
+{
+    const enum vp_type stored = s->stack.type, type = w->f32 ? VP_F32 : r->stack.type;
+    const size_t size = vp_type_size(type), out = stride_of(r, w);
+    const int64_t columns = columns_of(r, w), own = s->stack.nx == 1 ? 1 : columns, x0 = own == columns ? w->x0 : 0;
+    char *const row = vp_alloc_raw((size_t)s->stack.nx, vp_type_size(stored), "rows to convert", err);
+    int rc = row ? 0 : -1;
+    for (int64_t y = y0; !rc && y < y1; y++, to += out) {
+        if (s->stack.ny == 1 && y > y0) {
+            memcpy(to, to - out, (size_t)columns * size);
+            continue;
+        }
+        const int64_t from = s->stack.ny == 1 ? 0 : y;
+        const char *const at = row + (size_t)x0 * vp_type_size(stored);
+        rc = vp_source_rows(s, page, from, from + 1, row, err);
+        if (!rc && s->scaled)
+            vp_unscale(to, type, at, stored, own, s->scale);
+        else if (!rc)
+            vp_convert(to, type, at, stored, own, 1, 0);
+        for (int64_t done = own, m; !rc && done < columns; done += m) {
+            m = vp_min64(done, columns - done);
+            memcpy(to + (size_t)done * size, to, (size_t)m * size);
+        }
+    }
+    if (!rc && bad && w->f32 && vp_type_is_float(r->stack.type))
+        for (int64_t y = y0; y < y1; y++)
+            *bad += vp_count_bad((const float *)(const void *)(to - (size_t)(y1 - y) * out), (size_t)columns);
+    free(row);
+    return rc;
+}
+
 /* Rows of a page of one of the inputs, as what is wanted: in pieces that stay in the cache between being read and being
  * cut, converted or counted. Nowhere if buf is NULL. */
 static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page, int64_t y0,
                    int64_t y1, void *buf, int64_t *bad, struct vp_err *err)
 {
+    if (vp_reader_is_spread(r))
+        return spread_rows(r, s, w, page, y0, y1, buf, bad, err);
     const enum vp_type stored = s->stack.type, type = w->f32 ? VP_F32 : r->stack.type;
     const int64_t columns = columns_of(r, w);
     const size_t row = (size_t)r->stack.nx * vp_type_size(stored), out = stride_of(r, w);
@@ -678,6 +714,14 @@ int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct 
         return become(r, &kept, pages, err);
     vp_kept_free(&kept);
     return rc > 0 ? 1 : rc;
+}
+
+void vp_reader_spread(struct vp_reader *r, int64_t nx, int64_t ny)
+{
+    assert((r->stored.nx == nx || r->stored.nx == 1) && (r->stored.ny == ny || r->stored.ny == 1));
+    assert(r->seekable);
+    r->stack.nx = nx;
+    r->stack.ny = ny;
 }
 
 int vp_reader_close(struct vp_reader *r, struct vp_err *err)

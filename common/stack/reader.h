@@ -108,6 +108,14 @@ int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct 
 /* Make `page` the next one; only if seekable. */
 int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
 
+/* Make pages of one row, one column or one sample pages of nx x ny: the row, the column or the sample stands for all.
+ * Only if seekable. */
+void vp_reader_spread(struct vp_reader *r, int64_t nx, int64_t ny);
+static inline bool vp_reader_is_spread(const struct vp_reader *r)
+{
+    return r->stack.nx != r->stored.nx || r->stack.ny != r->stored.ny;
+}
+
 /* Reads of pipes by the calling thread are given up, with an error, as soon as `fd` becomes readable; -1:
  * never. */
 void vp_input_wake(int fd);

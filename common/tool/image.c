@@ -78,6 +78,8 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
     for (; im->n < n && stacks > 1; im->n++)
         if (vp_open_values(run, &paths[im->n], 1, &im->reader[im->n], err))
             return -1;
+    if (p->voxels && vp_images_spread(im, run, err))
+        return -1;
     double scale[2];
     im->gain = vp_meta_numbers(&vp_reader_stack(im->reader[0])->meta, "scale", 2, scale) ? scale[0] : 1;
     im->seekable = true;

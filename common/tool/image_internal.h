@@ -9,6 +9,9 @@
 
 /* Which stacks are one page for all pages of the others; sizes, voxel and axes of the one that counts. */
 int vp_images_stacks(struct vp_images *im, struct vp_err *err);
+/* Make stacks of one row, column or sample a page as large as the others. What comes from a pipe is kept in memory: its
+ * row is wanted again. */
+int vp_images_spread(struct vp_images *im, const struct vp_run *run, struct vp_err *err);
 /* im->type and im->all_i8: one of `types` (a mask) that holds the samples of all stacks, else refused with the way
  * out. */
 int vp_images_type(struct vp_images *im, const struct vp_run *run, unsigned types, struct vp_err *err);

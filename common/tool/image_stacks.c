@@ -2,6 +2,7 @@
 /* What the inputs are together: their size, their axes, their type. */
 #include "tool/image_internal.h"
 #include "base/err.h"
+#include "base/size.h"
 #include "stack/axes.h"
 #include "stack/reader.h"
 #include "tool/tool.h"
@@ -9,31 +10,67 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Which stacks are one page for all pages of the others, and whose axes and metadata count. */
+int vp_images_spread(struct vp_images *im, const struct vp_run *run, struct vp_err *err)
+{
+    int64_t nx = 1, ny = 1;
+    for (int k = 0; k < im->n; k++) {
+        nx = vp_max64(nx, vp_reader_stack(im->reader[k])->nx);
+        ny = vp_max64(ny, vp_reader_stack(im->reader[k])->ny);
+    }
+    for (int k = 0; k < im->n; k++) {
+        struct vp_reader *r = im->reader[k];
+        const struct vp_stack *s = vp_reader_stack(r);
+        uint64_t held = 0;
+        if ((s->nx == nx && s->ny == ny) || (s->nx != nx && s->nx != 1) || (s->ny != ny && s->ny != 1))
+            continue;
+        if (!vp_reader_seekable(r) && vp_reader_keep(r, run->common.memory / 4, &held, err))
+            return -1;
+        im->held += held;
+        vp_reader_spread(r, nx, ny);
+    }
+    return 0;
+}
+
+/* The stack whose axes and metadata count: one of many pages before one of one, one of full size before one that is
+ * spread, one that knows its pages before a pipe. */
+static int first_of(const struct vp_images *im)
+{
+    int first = 0, best = -1;
+    for (int k = 0; k < im->n; k++) {
+        const struct vp_stack *s = vp_reader_stack(im->reader[k]);
+        const int rank = 4 * (s->pages != 1) + 2 * !vp_reader_is_spread(im->reader[k]) + (s->pages > 0);
+        if (rank > best)
+            first = k;
+        best = rank > best ? rank : best;
+    }
+    return first;
+}
+
+/* Which stacks are one page for all pages of the others. */
 static int compare(struct vp_images *im, struct vp_err *err)
 {
     const struct vp_stack *a = vp_reader_stack(im->reader[0]);
-    int64_t pages = 1;
+    int known = -1;
+    bool many = false;
+    im->first = first_of(im);
     for (int k = 0; k < im->n; k++) {
         const struct vp_stack *b = vp_reader_stack(im->reader[k]);
         if (a->nx != b->nx || a->ny != b->ny)
             return vp_fail(err, VP_ERUN, "%s has pages of %lldx%lld, %s of %lldx%lld: expected the same size",
                            vp_reader_name(im->reader[0]), (long long)a->nx, (long long)a->ny,
                            vp_reader_name(im->reader[k]), (long long)b->nx, (long long)b->ny);
-        if (b->pages == 1)
+        many = many || b->pages != 1;
+        if (b->pages < 2)
             continue;
-        if (pages == 1)
-            im->first = k;
-        else if (b->pages > 0 && pages > 0 && b->pages != pages)
+        known = known < 0 ? k : known;
+        const struct vp_stack *c = vp_reader_stack(im->reader[known]);
+        if (b->pages != c->pages)
             return vp_fail(err, VP_ERUN, "%s has %lld pages, %s %lld: expected as many, or one",
-                           vp_reader_name(im->reader[im->first]), (long long)pages, vp_reader_name(im->reader[k]),
+                           vp_reader_name(im->reader[known]), (long long)c->pages, vp_reader_name(im->reader[k]),
                            (long long)b->pages);
-        if (pages < 0 && b->pages > 0) /* a file knows how long the pipe beside it must be */
-            im->first = k;
-        pages = pages > 1 ? pages : b->pages;
     }
     for (int k = 0; k < im->n; k++)
-        im->single[k] = pages != 1 && vp_reader_stack(im->reader[k])->pages == 1;
+        im->single[k] = many && vp_reader_stack(im->reader[k])->pages == 1;
     return 0;
 }
 
