@@ -101,6 +101,39 @@ foreign() {
     }
 }
 
+@test "other formats are named with the way out, from files and pipes" {
+    printf 'SIMPLE  =                    T' >a.fits
+    printf '%128sDICM' '' >a.dcm
+    printf '\320\317\021\340\241\261\032\341....' >a.txrm
+    printf 'ObjectType = Image\nNDims = 3\n' >a.mha
+    printf '{\nHeaderID = EH:000001' >a.edf
+    printf '\223NUMPY\001\000v\000' >a.npy
+    printf '\211HDF\r\n\032\n' >a.h5
+    printf '\134\001\000\000........' >a.nii
+    printf 'NRRD0004\n' >a.nrrd
+    while read -r file text; do
+        fails 1 "$file: not a TIFF: starts with" img-info "$file"
+        [[ $stderr == *"hint: $text"* ]] || { echo "$stderr"; return 1; }
+        fails 1 "hint: $text" sh -c "cat $file | img-cat -o never.tif"
+    done <<'EOT'
+a.fits it is a FITS file; --raw-in
+a.dcm it is a DICOM file
+a.txrm it is an OLE2 file
+a.mha it is a MetaImage header; --raw-in
+a.edf if it is an EDF file, --raw-in
+a.npy it is a NumPy file; --raw-in
+a.h5 it is an HDF5 file
+a.nii it is a NIfTI file; --raw-in
+a.nrrd it is a NRRD file; --raw-in
+EOT
+    [ ! -e never.tif ]
+    # and as the hint says
+    stack a.tif 20 10 7
+    { printf '\134\001\000\000%348s' ''; img-convert --raw-out a.tif; } >a.nii
+    img-cat --raw-in 20x10x7:u16le,skip=352 a.nii | img-cmp -q - a.tif
+    fails 1 "expected 6 pages" img-cat --raw-in 20x10x6:u16le,skip=352 a.nii -o never.tif
+}
+
 @test "a TIFF that is not in stream order: refused from a pipe, read from a file, with < and with --spool" {
     foreign a.tif 50 40 3 -c none -r 8
     ok img-info a.tif

@@ -6,6 +6,7 @@
 #include "ct/filter.h"
 #include "ct/quantity.h"
 #include "run/pages.h"
+#include "tool/flats.h"
 #include "tool/open.h"
 #include "tool/tool.h"
 
@@ -36,16 +37,19 @@ struct work {
     struct vp_filter *filter;
     const char *name;
     int64_t pages;      /* of the whole input */
+    int64_t samples;    /* of a page */
     bool sinograms;
+    struct vp_blank blank;
 };
 
 static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
-    const struct work *w = ctx;
+    struct work *const w = ctx;
 
     if (page + n > w->pages)
         return vp_fail(err, VP_ERUN, "%s: more pages than the %lld of its geometry", w->name,
                        (long long)w->pages);
+    vp_blank_look(&w->blank, in, page, n, w->samples);
     if (w->sinograms)
         vp_filter_sinograms(w->filter, page, n, in, out);
     else
@@ -105,7 +109,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
-    if (vp_quantity_check(&in->meta, VP_NEED_LINES, w.name, err)
+    w.samples = in->nx * in->ny;
+    if (vp_quantity_check(in, VP_NEED_LINES, w.name, err)
         || vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
         || vp_filter_open(&w.filter, &p->filter, &geom, views, &scan, (int)run_->common.threads, err))
         goto out;
@@ -138,6 +143,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = vp_fail(err, VP_ERUN, "%s: the input ends after %lld pages, expected %lld", w.name,
                      (long long)pages.done, (long long)w.pages);
     vp_stats_text(run_->stats, "filter", vp_filter_tables(w.filter)->describe);
+    if (!rc)
+        vp_blank_report(&w.blank, w.sinograms ? "detector row" : "view", run_);
     if (!rc && pages.bad)
         vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)pages.bad);
 out:

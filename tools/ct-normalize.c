@@ -131,7 +131,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
-    if (vp_quantity_check(&in->meta, vp_normalize_need(&p->normalize), w.name, err)
+    if (vp_quantity_check(in, vp_normalize_need(&p->normalize), w.name, err)
         || header(p, in, w.name, &out, &views, &expected, err))
         goto out;
     show(run_, &p->normalize, in, &w);
@@ -167,6 +167,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (!rc && expected >= 0 && pages.done != expected)
         rc = vp_fail(err, VP_ERUN, "%s: expected the %lld %s of %s, got %lld", w.name, (long long)expected,
                      w.sinograms ? "detector rows" : "views", p->projections.geometry, (long long)pages.done);
+    if (!rc)
+        vp_blank_report(&w.repaired.blank, w.sinograms ? "detector row" : "view", run_);
     if (!rc)
         vp_normalize_tell(normalize, run_, &w.repaired, pages.done * in->nx * in->ny, pages.bad);
 out:

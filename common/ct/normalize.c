@@ -312,6 +312,28 @@ static void despiked_band(const struct vp_normalize *n, const struct page *p, in
     pthread_mutex_unlock(&n->lock[mine]);
 }
 
+void vp_blank_add(struct vp_blank *b, int64_t pages, int64_t first)
+{
+    if (!pages)
+        return;
+    #pragma omp critical(blank)
+    {
+        b->first = b->pages ? vp_min64(b->first, first) : first;
+        b->pages += pages;
+    }
+}
+
+void vp_blank_look(struct vp_blank *b, const float *in, int64_t first, int64_t n, int64_t samples)
+{
+    for (int64_t k = 0; k < n; k++, in += samples) {
+        int64_t i = 0;
+        while (i < samples && !isfinite(in[i]))
+            i++;
+        if (i == samples)
+            vp_blank_add(b, 1, first + k);
+    }
+}
+
 static void report(struct vp_normalize_report *to, const struct vp_normalize_report *f)
 {
     #pragma omp atomic
@@ -320,6 +342,7 @@ static void report(struct vp_normalize_report *to, const struct vp_normalize_rep
     to->zingers += f->zingers;
     #pragma omp atomic
     to->dead += f->dead;
+    vp_blank_add(&to->blank, f->blank.pages, f->blank.first);
 }
 
 /* By the calling thread; or, where the neighbours of a band's rows are still there, unchanged, by all. */
@@ -344,6 +367,8 @@ static void normalize_page(const struct vp_normalize *n, const struct page *p, b
     if (f.dead && (p->sinogram || f.dead > n->n_dead))
         for (int64_t r = 0; r < p->rows; r++)
             fill_row(p->out + r * n->nu, n->nu, n->transmission ? 1 : 0);
+    if (f.dead + f.floored == p->rows * n->nu)
+        f.blank = (struct vp_blank){1, p->index};
     if (rep)
         report(rep, &f);
 }

@@ -37,9 +37,20 @@ int vp_normalize_open(struct vp_normalize **n, const struct vp_normalize_params 
                       int64_t views, const float *const *flats, int n_flats, const float *dark,
                       const uint8_t *dead, struct vp_err *err);
 
+/* Pages without one usable sample: their number, and the lowest page number (0 while there are none). */
+struct vp_blank {
+    int64_t pages, first;
+};
+
+/* Count a page; thread safe. */
+void vp_blank_add(struct vp_blank *b, int64_t pages, int64_t first);
+/* Count those of n pages of so many samples, from page `first`, that hold NaN and infinite samples only. */
+void vp_blank_look(struct vp_blank *b, const float *in, int64_t first, int64_t n, int64_t samples);
+
 /* What was repaired; added to atomically by the functions below, which also take NULL. */
 struct vp_normalize_report {
     int64_t floored, zingers, dead; /* dead: samples filled in, NaN and infinite ones too */
+    struct vp_blank blank;          /* pages whose samples were all filled in or below the floor */
 };
 
 /* `count` views from view `first`, or, where there are `sinogram_views`, detector rows, each a page of so many rows; in

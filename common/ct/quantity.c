@@ -3,7 +3,7 @@
 #include "ct/quantity.h"
 
 #include "base/err.h"
-#include "stack/stack.h"
+#include "stack/axes.h"
 
 #include <string.h>
 
@@ -27,14 +27,29 @@ static const struct quantity { const char *name, *is, *way; unsigned fits; } kno
     {"local entropy (bits)", "holds entropies", MADE, 0},
 };
 
-int vp_quantity_check(const struct vp_meta *m, enum vp_need need, const char *name, struct vp_err *err)
+/* A channel would be taken for a view. */
+static int check_channels(const struct vp_stack *s, const char *name, struct vp_err *err)
+{
+    struct vp_axes a;
+
+    vp_axes_get(s, &a);
+    for (int i = 0; i < a.n; i++)
+        if (!strcmp(a.name[i], "channel") && a.size[i] != 1)
+            return vp_fail_hint(err, VP_EUSAGE, "img-convert --channel luminance makes one of them, --channel 0 takes the first",
+                                "%s: the pages are channels: expected images of one channel", name);
+    return 0;
+}
+
+int vp_quantity_check(const struct vp_stack *s, enum vp_need need, const char *name, struct vp_err *err)
 {
     static const char *const wanted[] = {
         [VP_NEED_COUNTS] = "counts", [VP_NEED_UNIT] = "counts or a transmission", [VP_NEED_FLATS] = "counts",
         [VP_NEED_LINES] = "line integrals", [VP_NEED_FILTERED] = "filtered projections"};
-    const char *quantity = vp_meta_get(m, "quantity");
+    const char *quantity = vp_meta_get(&s->meta, "quantity");
     const struct quantity *q = NULL;
 
+    if (check_channels(s, name, err))
+        return -1;
     for (size_t i = 0; quantity && i < sizeof known / sizeof *known; i++)
         if (!strcmp(quantity, known[i].name))
             q = &known[i];

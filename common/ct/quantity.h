@@ -2,7 +2,7 @@
 #ifndef VP_QUANTITY_H
 #define VP_QUANTITY_H
 
-struct vp_meta;
+struct vp_stack;
 struct vp_err;
 
 enum vp_need {
@@ -13,8 +13,8 @@ enum vp_need {
     VP_NEED_FILTERED, /* filtered projections, or what else may be summed along rays */
 };
 
-/* 0 if the quantity is what is needed, or one that can be it: none at all, or a word that is not ours. -1: VP_EUSAGE
- * with what it is and the way out. `name` is that of the input. */
-int vp_quantity_check(const struct vp_meta *m, enum vp_need need, const char *name, struct vp_err *err);
+/* 0 if the quantity is what is needed, or one that can be it: none at all, or a word that is not ours, in images of one
+ * channel. -1: VP_EUSAGE with what it is and the way out. `name` is that of the input. */
+int vp_quantity_check(const struct vp_stack *s, enum vp_need need, const char *name, struct vp_err *err);
 
 #endif

@@ -163,7 +163,11 @@ static int read_run(struct stages *w, int64_t first, int n, float *to, struct vp
     const struct vp_reconstruct *r = w->r;
     if (r->feed)
         return r->feed->read(r->feed->ctx, first, n, w->v0, w->v1, to, err);
-    return vp_reconstruct_read(r, first, n, w->v0, w->v1, to, w->count_bad ? &w->result->bad : NULL, err);
+    if (vp_reconstruct_read(r, first, n, w->v0, w->v1, to, w->count_bad ? &w->result->bad : NULL, err))
+        return -1;
+    if (w->count_bad && !r->normalize)
+        vp_blank_look(&w->result->repaired.blank, to, first, n, r->in_nu * (w->v1 - w->v0));
+    return 0;
 }
 
 /* Views [first, end), all of one subset, and their partners, into the next slot. 1, 0 if no more are wanted, -1 on

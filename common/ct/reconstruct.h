@@ -132,7 +132,7 @@ struct vp_reconstruct_result {
     double read, compute; /* seconds from the start to the last view, and to the end of the last back-projection */
     int used;    /* devices, at most */
     int64_t bad; /* NaN and infinite samples in the input */
-    struct vp_normalize_report repaired;
+    struct vp_normalize_report repaired; /* of it `blank` also where nothing is normalised */
 };
 
 /* Choose batch, slabs and subsets, of what is asked for and of what the devices say; nothing else counts, and nothing

@@ -107,7 +107,7 @@ static int load_mean(float **out, struct vp_run *run, const char *const *paths, 
     const int64_t rows = sinograms ? s->pages : s->ny;
     if (*nv < 0)
         *nv = rows;
-    if (!mask && vp_quantity_check(&s->meta, VP_NEED_FLATS, vp_reader_name(r), err)) {
+    if (!mask && vp_quantity_check(s, VP_NEED_FLATS, vp_reader_name(r), err)) {
         vp_reader_close(r, NULL);
         return -1;
     }
@@ -165,6 +165,15 @@ int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struc
     free(field);
     free(mask);
     return rc;
+}
+
+void vp_blank_report(const struct vp_blank *b, const char *page, const struct vp_run *run)
+{
+    if (b->pages == 1)
+        vp_warn(run, "%s %lld has no usable sample: all are dark, NaN or infinite", page, (long long)b->first);
+    else if (b->pages)
+        vp_warn(run, "%lld %ss have no usable sample, the first is %s %lld: all of theirs are dark, NaN or infinite",
+                (long long)b->pages, page, page, (long long)b->first);
 }
 
 void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,

@@ -16,6 +16,8 @@ extern const struct vp_opt vp_normalize_options[]; /* of struct vp_normalize_par
 int vp_normalize_load(struct vp_normalize **n, struct vp_run *run, const struct vp_normalize_params *p,
                       int64_t nu, int64_t nv, int64_t views, bool sinograms, struct vp_err *err);
 
+/* Warn of pages without a usable sample; `page` is "view" or "detector row". */
+void vp_blank_report(const struct vp_blank *b, const char *page, const struct vp_run *run);
 /* Say (warnings, notes) what was repaired of `samples` samples, `bad` of which were NaN or infinite. */
 void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
                        const struct vp_normalize_report *rep, int64_t samples, int64_t bad);

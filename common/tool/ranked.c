@@ -361,6 +361,7 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
             most.repaired.floored += w->repaired.floored;
             most.repaired.zingers += w->repaired.zingers;
             most.repaired.dead += w->repaired.dead;
+            vp_blank_add(&most.repaired.blank, w->repaired.blank.pages, w->repaired.blank.first);
         }
     }
     char grid[48];
@@ -374,6 +375,7 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
     vp_stats_number(run->stats, "T_run_expected", r->times.run);
     vp_stats_count(run->stats, "bytes_of_views_sent", most.sent);
     const struct vp_reconstruct *job = &r->whole;
+    vp_blank_report(&most.repaired.blank, "view", run);
     if (job->normalize)
         vp_normalize_tell(job->normalize, run, &most.repaired, job->in_nu * job->nv * (job->last - job->first),
                           most.bad);

@@ -82,7 +82,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
     struct vp_reconstruct *job = &s->job;
 
-    if (vp_quantity_check(&in->meta, need, vp_reader_name(s->reader), err) ||
+    if (vp_quantity_check(in, need, vp_reader_name(s->reader), err) ||
         vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
         vp_geom_views(&s->geom, &s->views, &s->scan, err) ||
         vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, &s->scan, err) ||
@@ -274,6 +274,8 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     if (!ahead && open_volume(s, run, &writer, err))
         goto out;
     rc = vp_reconstruct_run(&s->plan, writer, &result, err);
+    if (!rc)
+        vp_blank_report(&result.repaired.blank, "view", run);
     if (!rc && job->normalize)
         vp_normalize_tell(job->normalize, run, &result.repaired,
                           job->in_nu * job->nv * (job->last - job->first), result.bad);
