@@ -212,21 +212,21 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
 
 @test "a view without a usable sample is named, by every program that reads views" {
     ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 24 -o scan.geom
-    ct-phantom -g scan.geom --noise 1e5 --counts | img-math 'if(page == 7, 0, a)' - --type u16 |
+    ct-phantom -g scan.geom --noise 1e4 --counts | img-math "if(page == 7, 0, a)" - --type u32 |
         img-convert --set quantity=counts -o black.tif
     ct-phantom -g scan.geom | img-math 'if(page == 3 or page == 20, nan, a)' - -o nan.tif
     names() {
         run --separate-stderr "${@:2}"
         [ "$status" -eq 0 ] && [[ "$stderr" == *"warning: $1"* ]] || { echo "$*: $status $stderr"; return 1; }
     }
-    names 'view 7 has no usable sample' ct-normalize --i0 1e5 black.tif -o p.tif
-    names 'view 7 has no usable sample' ct-normalize --i0 1e5 --zinger 3 black.tif -o p.tif
-    names 'view 7 has no usable sample' ct-fdk -g scan.geom --i0 1e5 black.tif --volume 8x8x8 -o vol.tif
-    names 'view 7 has no usable sample' ct-fdk -g scan.geom --i0 1e5 -m 3M black.tif --views 4:20 --volume 8x8x8 -o vol.tif
+    names 'view 7 has no usable sample' ct-normalize --i0 1e4 black.tif -o p.tif
+    names 'view 7 has no usable sample' ct-normalize --i0 1e4 --zinger 3 black.tif -o p.tif
+    names 'view 7 has no usable sample' ct-fdk -g scan.geom --i0 1e4 black.tif --volume 8x8x8 -o vol.tif
+    names 'view 7 has no usable sample' ct-fdk -g scan.geom --i0 1e4 -m 16M black.tif --views 4:20 --volume 8x8x8 -o vol.tif
     names '2 views have no usable sample, the first is view 3:' ct-fdk -g scan.geom nan.tif --volume 8x8x8 -o vol.tif
     names '2 views have no usable sample, the first is view 3:' ct-filter -g scan.geom nan.tif -o filtered.tif
     names '2 views have no usable sample, the first is view 3:' ct-normalize --i0 1 --transmission nan.tif -o t.tif
-    names 'detector row 7 has no usable sample' ct-normalize --layout sinograms --i0 1e5 black.tif -o p.tif
+    names 'detector row 7 has no usable sample' ct-normalize --layout sinograms --i0 1e4 black.tif -o p.tif
     # and none where there is none
     ct-phantom -g scan.geom | ok ct-filter - -o filtered.tif
 }
