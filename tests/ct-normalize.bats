@@ -225,7 +225,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     names 'view 7 has no usable sample' ct-fdk -g scan.geom --i0 1e4 -m 16M black.tif --views 4:20 --volume 8x8x8 -o vol.tif
     names '2 views have no usable sample, the first is view 3:' ct-fdk -g scan.geom nan.tif --volume 8x8x8 -o vol.tif
     names '2 views have no usable sample, the first is view 3:' ct-filter -g scan.geom nan.tif -o filtered.tif
-    names '2 views have no usable sample, the first is view 3:' ct-normalize --i0 1 --transmission nan.tif -o t.tif
+    names '2 views have no usable sample, the first is view 3:' ct-normalize --i0 1 --no-log nan.tif -o t.tif
     names 'detector row 7 has no usable sample' ct-normalize --layout sinograms --i0 1e4 black.tif -o p.tif
     # and none where there is none
     ct-phantom -g scan.geom | ok ct-filter - -o filtered.tif
