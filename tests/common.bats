@@ -107,6 +107,163 @@ with_file() {
     each f
 }
 
+@test "a pipe that does not say how many pages it has gives what the file gives" {
+    f() {
+        reads_stack "$1" || return 0
+        uncounted "$2" > in
+        run ! cmp -s in "$2"
+        "$1" "${@:3}" in -o a
+        "$1" "${@:3}" - -o b < <(cat in)
+        case $1 in
+        img-info)
+            sed -i 1d a b
+            cmp a b
+            ;;
+        img-view) cmp a b ;;
+        *)
+            ok img-cmp a b || return 1
+            diff <(img-info a | tail -n +2) <(img-info b | tail -n +2)
+            ;;
+        esac
+    }
+    each f
+}
+
+@test "the output is not one of several inputs, whatever its name: 2, and nothing is touched" {
+    f() {
+        reads_stack "$1" || return 0
+        local name
+        rm -f one two soft hard new
+        cp "$2" one
+        cp "$2" two
+        ln -s two soft
+        ln two hard
+        printf 'one\ntwo\n' > list
+        for name in two ./two soft hard "$PWD/two"; do
+            fails 2 "two: one of several inputs is the output, $name" "$1" "${@:3}" one two -o "$name" || return 1
+        done
+        fails 2 "soft: one of several inputs is the output, two" "$1" "${@:3}" one soft -o two || return 1
+        fails 2 "new: one of several inputs is the output, new" "$1" "${@:3}" one new -o new || return 1
+        fails 2 "standard input: one of several inputs is the output, two" "$1" "${@:3}" one - -o two < two || return 1
+        fails 2 "two: one of several inputs is the output, standard output" \
+            sh -c '"$@" 1<> two' sh "$1" "${@:3}" one two || return 1
+        if [ "$1" != img-math ]; then
+            fails 2 "two: one of several inputs is the output, two" "$1" "${@:3}" @list -o two || return 1
+        fi
+        fails 2 "two: one of several inputs is the output, two" "$1" "${@:3}" --plan one two -o two || return 1
+        cmp "$2" two
+        # a single one may be: it is read before it is replaced
+        "$1" "${@:3}" two -o two
+        "$1" "${@:3}" one -o new
+        if [ "$1" != img-info ]; then cmp two new; fi   # names its input
+    }
+    each f
+}
+
+@test "several volumes are not joined in silence: 2, with the way out; --each-file works on each" {
+    local volumes=0
+    ct-phantom --volume 32x32x6 --voxel 2 -o "$BATS_FILE_TMPDIR/other.tif"
+    f() {
+        reads_stack "$1" || return 0
+        local first=$2 second=other.tif
+        if [ "$2" != vol.tif ]; then
+            img-convert --set axes=x,y,z "$2" -o z.tif # as ImageJ says of views, too
+            first=z.tif second=$2
+        fi
+        rm -rf d e x
+        mkdir d e
+        cp "$first" d/1.tif
+        cp "$second" d/2.tif
+        case $1 in
+        img-math) ;; # each operand is a stack of its own
+        ct-reduce | img-cat) "$1" "${@:3}" d -o joined.tif ;;
+        *)
+            fails 2 "1.tif: one of 2 files: expected one slice, got a volume of" "$1" "${@:3}" d -o x || return 1
+            [[ "$stderr" == *"hint: --join makes them one stack, --each-file -o FOLDER works on each by itself"* ]]
+            fails 2 "expected one slice, got a volume of" "$1" "${@:3}" - "$second" -o x < <(cat "$first") || return 1
+            [ ! -e x ]
+            run --separate-stderr "$1" "${@:3}" --join d -o x
+            [[ "$stderr" != *"got a volume"* ]]
+            volumes=$((volumes + 1))
+            ;;
+        esac
+        ok "$1" "${@:3}" --each-file "$second" "$first" -o e || return 1
+        for name in "$second" "$first"; do
+            "$1" "${@:3}" "$name" -o alone
+            cmp alone "e/${name%.tif}".* || return 1
+        done
+        [ "$(ls e | wc -l)" = 2 ]
+    }
+    each f
+    [ "$volumes" -gt 15 ]
+}
+
+@test "single pages and views of a scan join as ever" {
+    f() {
+        reads_stack "$1" || return 0
+        rm -rf d
+        mkdir d
+        local n
+        if [ "$2" = vol.tif ]; then
+            for n in 0 1 2; do img-cat --pages $n vol.tif -o d/$n.tif; done
+            img-cat d -o all.tif
+            [ "$1" != img-math ] || set -- "$@" @list
+        else
+            img-cat --pages :9 "$2" -o d/1.tif
+            img-cat --pages 9: "$2" -o d/2.tif
+            cp "$2" all.tif
+            case $1 in ct-reduce | ct-normalize) ;; *) set -- "$@" -g scan.geom ;; esac
+        fi
+        ls d/* > list
+        "$1" "${@:3}" all.tif -o want 2>/dev/null
+        "$1" "${@:3}" d -o got
+        case $1 in
+        img-info) diff <(grep -v '^history' want | tail -n +2) <(grep -v '^history' got | tail -n +2) ;;
+        img-view) cmp want got ;;
+        *) ok img-cmp want got ;;
+        esac
+    }
+    each f
+}
+
+@test "--each-file: what is refused before any work" {
+    ct-phantom --volume 8x8x3 -o a.tif
+    mkdir d e
+    cp a.tif d/a.tif
+    cp a.tif b.tif
+    ln -s "$PWD/b.tif" e/a.tif
+    each_file() { img-gauss --sigma 1 --each-file "$@"; }
+    fails 2 "a.tif and d/a.tif would both become e/a.tif" each_file a.tif d/a.tif -o e
+    fails 2 "./a.tif, to be made of a.tif, is an input" each_file a.tif b.tif -o .
+    fails 2 "e/a.tif, to be made of a.tif, is an input" each_file a.tif b.tif -o e
+    fails 1 "missing: No such file or directory" each_file a.tif -o missing
+    [[ "$stderr" == *"hint: make the folder first: mkdir missing"* ]]
+    fails 1 "b.tif: Not a directory" each_file a.tif -o b.tif
+    fails 1 "missing.tif: No such file" each_file a.tif missing.tif -o d
+    fails 2 "expected names of files, got standard input" each_file a.tif - -o e
+    fails 2 "expected names of files, got none" each_file -o e
+    fails 2 "each result is a file of its own" each_file a.tif
+    fails 2 "--kernel /dev/fd/" img-convolve -k <(cat a.tif) --each-file a.tif b.tif -o e
+    fails 2 "--squares names one file for all results" img-sat --squares s.tif --each-file a.tif b.tif -o e
+    cmp a.tif b.tif
+    cmp a.tif d/a.tif
+    # the names of what is written
+    rm e/a.tif
+    img-cat --raw-out a.tif -o c.raw
+    ok img-convert --each-file --raw-in 8x8:f32 c.raw -o e
+    ok img-convert --each-file --raw-out a.tif -o e
+    ok img-info --each-file a.tif -o e
+    ok img-info --json --each-file a.tif -o e
+    ok img-view --each-file a.tif -o e
+    [ "$(ls e | xargs)" = "a.json a.png a.raw a.txt c.tif" ]
+    # text one after the other, plans of all; files before one that fails stay
+    [ "$(img-info --each-file a.tif b.tif --value pages | xargs)" = "3 3" ]
+    [ "$(img-gauss --sigma 1 --each-file --plan a.tif b.tif | grep ^file: | xargs)" = "file: a.tif file: b.tif" ]
+    head -c 1000 a.tif > cut.tif
+    fails 1 "cut.tif: page 1: truncated" each_file b.tif cut.tif a.tif -o e
+    [ "$(ls e | xargs)" = "a.json a.png a.raw a.txt b.tif c.tif" ]
+}
+
 @test "-o FILE, > file and | cat hold the same pages" {
     f() {
         writes_binary "$1" || return 0
@@ -330,6 +487,27 @@ with_file() {
         ok with_file "$@"
         [ ! -e never ] || { echo "$1 wrote"; return 1; }
         case $1 in ct-geom | img-*) ;; *) [ -n "$output" ] || { echo "$1: empty plan"; return 1; } ;; esac
+    }
+    each f
+}
+
+@test "--plan needs no output, and plans one into a file" {
+    ct-phantom --volume 600x500x3 -o big.tif
+    # bands of rows: only into a file
+    run img-gauss --sigma 1 --memory 900K big.tif -o out.tif
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    fails 3 "" img-gauss --sigma 1 --memory 900K big.tif -o -
+    ok img-gauss --sigma 1 --memory 900K --plan big.tif -o out.tif
+    local want=$output
+    ok img-gauss --sigma 1 --memory 900K --plan big.tif
+    [ "$output" = "$want" ]
+    fails 3 "" img-gauss --sigma 1 --memory 900K --plan big.tif -o -
+    ok img-gauss --sigma 1 --compress deflate --plan big.tif
+    f() {
+        "$1" --help | grep -q '^ *--compress' || return 0
+        ok with_file "$@" --compress deflate --plan || return 1
+        [ "$1" = img-psf ] || [ -n "$output" ]
+        fails 2 "standard output cannot be compressed" with_file "$@" --compress deflate --plan -o -
     }
     each f
 }

@@ -34,7 +34,7 @@ values() { img-convert --raw-out "$1" | od -An -v -tf4 -w64 | tr -s ' ' | sed 's
     ok img-cmp want.tif got.tif
     cat a.tif | ct-reduce - b.tif -o got.tif
     ok img-cmp want.tif got.tif
-    fails 2 "standard input is given twice" ct-reduce - -
+    fails 2 "standard input ('-') is given more than once" ct-reduce - -
 }
 
 @test "ct-reduce: sample types" {
@@ -149,4 +149,83 @@ volume() {
         ok ct-reduce -j3 --op $op a.tif a.tif a.tif -o got.tif
         ok img-cmp want.tif got.tif
     done
+}
+
+# hyper FILE: 4 x 3 pixels, 2 channels, 3 slices, 4 times; the sample at i of channel c, slice z, time t is
+# 1000 c + 100 z + 10 t + i, and 7 is an outlier
+hyper() {
+    perl -e 'for $t (0 .. 3) { for $z (0 .. 2) { for $c (0, 1) {
+        print pack("f<*", map { 1000 * $c + 100 * $z + 10 * $t + $_ } 0 .. 11) } } }' > hyper.raw
+    img-convert --raw-in 4x3:f32le --set axes=x,y,channel,z,time --set sizes=2,3,4 --set voxel=1,1,2mm \
+        --set origin=5,6,7 hyper.raw -o "$1"
+}
+
+# along EXPRESSION RANGE RANGE: samples of one page for each pair of numbers, $a fastest
+along() {
+    perl -e 'for $b (eval $ARGV[2]) { for $a (eval $ARGV[1]) { push @v, map { $i = $_; eval $ARGV[0] } 0 .. 11 } } print "@v\n"' -- "$@"
+}
+
+@test "ct-reduce: --along one axis makes a page for each of the others, from a file and from a pipe" {
+    hyper h.tif
+    local axis op
+    for op in sum mean min max; do
+        # the factor of what is added up, and the number along the axis that counts
+        local f='1' of='$n'
+        case $op in sum) f='$n' of='($n - 1) / 2' ;; mean) of='($n - 1) / 2' ;; min) of='0' ;; max) of='($n - 1)' ;; esac
+        want() { along "\$n = $1; my \$v = $of; $f * ($2)" "$3" "$4"; }
+        for axis in "" "--along z" "--pages --along time" "--along channel"; do
+            read -ra words <<<"${axis:---pages}"
+            ok ct-reduce --op $op "${words[@]}" h.tif -o got.tif
+            case $axis in
+            *time) want 4 '1000 * $a + 100 * $b + 10 * $v + $i' '0, 1' '0 .. 2' > want ;;
+            *channel) want 2 '1000 * $v + 100 * $a + 10 * $b + $i' '0 .. 2' '0 .. 3' > want ;;
+            *) want 3 '1000 * $a + 100 * $v + 10 * $b + $i' '0, 1' '0 .. 3' > want ;;
+            esac
+            numbers got.tif 'f<' | diff - want
+            uncounted h.tif | ct-reduce --op $op -j 3 "${words[@]}" | cmp - <(ct-reduce --op $op -j 1 "${words[@]}" h.tif)
+        done
+    done
+    labels() { ct-reduce "$@" -o o.tif && img-info --value axes,sizes,voxel,origin o.tif | paste -sd '|'; }
+    [ "$(labels --pages h.tif)" = "x y channel time|2 4|1 1 6|5 6 9" ]
+    [ "$(labels --along time h.tif)" = "x y channel z|2 3|1 1 2|5 6 7" ]
+    [ "$(labels --along channel h.tif)" = "x y z time|3 4|1 1 2|5 6 7" ]
+    ok ct-reduce --plan --pages h.tif
+    [[ "$output" == *"sum of 3 along z"*"8 pages"* ]]
+    # sums of all slices of a time are held of a pipe, of a file one
+    fails 3 "" sh -c 'cat h.tif | ct-reduce --along time --memory 600 - -o x.tif'
+    ok ct-reduce --along time --memory 600 h.tif -o o.tif
+}
+
+@test "ct-reduce: axes that are not there, or not counted" {
+    hyper h.tif
+    fails 1 "h.tif: --along: expected an axis view, got the axes x y channel z time" ct-reduce --along view h.tif
+    stack a 1 2 3 4
+    fails 1 "a.tif: --along: expected an axis time, got the axes x y z, of which nothing is said" ct-reduce --along time a.tif
+    ok ct-reduce --along z a.tif -o sum.tif
+    [ "$(values sum.tif)" = "4 6" ]
+    [ "$(img-info --value axes sum.tif)" = "x y" ]
+    img-cat --pages 0:2 h.tif -o c.tif
+    [ "$(img-info --value axes c.tif)" = "x y channel" ] || img-convert --set axes=x,y,channel c.tif -o c.tif
+    fails 1 "c.tif: all pages are channels" ct-reduce --pages c.tif
+    [[ "$stderr" == *"hint: --along channel"* ]]
+    ok ct-reduce --along channel c.tif -o o.tif
+    [ "$(img-info --value axes,pages o.tif | xargs)" = "x y 1" ]
+    fails 2 "--along and --join do not go together" ct-reduce --along z --join a.tif
+    # a pipe that does not say how many pages it has, and ends within a group
+    uncounted h.tif | perl -pe 's/sizes = 2 3 4/sizes = 2 3 5/' > five.tif
+    rm o.tif
+    fails 1 "standard input: expected pages by 30, as its axes say, got 24" \
+        sh -c 'cat five.tif | ct-reduce --along time -o o.tif'
+    [ ! -e o.tif ]
+}
+
+@test "ct-reduce: the geometry goes with the views, and stays with the channels" {
+    ct-geom --sod 500 --sdd 1000 --detector 8x8 --pitch 4 --views 6 | ct-phantom -g - -o s.tif
+    ct-reduce --op mean --pages s.tif -o m.tif
+    [ "$(img-info --value axes m.tif)" = "u v" ]
+    run ! grep -aq geom.sod m.tif
+    img-convert --set axes=u,v,channel,view --set sizes=2,3 s.tif -o c.tif
+    ct-reduce --along channel c.tif -o m.tif
+    grep -aq geom.sod m.tif
+    [ "$(img-info --value axes m.tif)" = "u v view" ]
 }

@@ -83,6 +83,11 @@ noise() {
     img-convert --raw-in "${w}x$h:${3/8/8}$([ "$3" = u8 ] || echo le)" noise.raw -o "$1"
 }
 
+# uncounted FILE: to standard output, the same stream without the number of pages (tag 297)
+uncounted() {
+    perl -0777 -pe 's/(\x29\x01\x03\0\x02\0\0\0(?:\0\0\0\0)?..)../$1\0\0/gs' "$1"
+}
+
 # tall FILE PAGES: pages of 1500 x 3000 f32 (18 MB), no two halves of them alike
 tall() {
     local i

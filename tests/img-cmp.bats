@@ -28,7 +28,7 @@ differs() {
     [[ "$output" == *"x 5, y 4, page 1: 77 instead of 79.5"* ]]
     fails 2 "missing.tif" img-cmp a.tif missing.tif
     fails 2 "expected two stacks" img-cmp a.tif
-    fails 2 "only one" img-cmp - -
+    fails 2 "standard input ('-') is given more than once" img-cmp - -
     fails 2 "--colour" img-cmp --colour a.tif b.tif
 }
 

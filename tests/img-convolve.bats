@@ -230,3 +230,38 @@ kernel() {
     ok img-convolve -k big.tif --raw-in 40000x40000:f32le --memory 500M large.raw -o out.tif --plan
     [[ "$output" == *"bands: "* ]]
 }
+
+@test "a kernel with other voxels than the image's: a warning; units count, rounding does not" {
+    local says="expected voxels of 0.1 x 0.1 mm, as in a.tif, got"
+    ct-phantom --volume 12x10x5 --voxel 0.1,0.1,0.3 -o a.tif
+    img-psf --gaussian 1 -o k.tif
+    with() { img-convert --set "voxel=$2" "$1" -o "$3"; }
+    warns() {
+        run --separate-stderr "${@:2}" -o out.tif
+        [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+        [ "$stderr" = "$2: warning: $1" ] || { echo "$stderr"; return 1; }
+    }
+    with k.tif 0.2,0.1mm wide.tif
+    warns "wide.tif: $says 0.2 x 0.1 mm" img-convolve -k wide.tif a.tif
+    warns "wide.tif: $says 0.2 x 0.1 mm" img-deconvolve -n 2 -k wide.tif a.tif
+    warns "wide.tif: $says 0.2 x 0.1 mm" img-convolve --2d --grid 1 -k wide.tif a.tif
+    ok img-convolve -q -k wide.tif a.tif -o out.tif
+    for same in 0.1,0.1mm 100,100um 100.02,99.98um 0.1,0.1,7mm; do
+        with k.tif $same same.tif
+        ok img-convolve -k same.tif a.tif -o out.tif
+    done
+    # not known: of the kernel, or of the image
+    ok img-convolve -k k.tif a.tif -o out.tif
+    img-convert --set voxel=1,1,1 --set unit=pixel a.tif -o pixels.tif
+    ok img-convolve -k wide.tif pixels.tif -o out.tif
+    # of a kernel of volumes z counts, too
+    img-psf --gaussian 1,1,1 --size 3x3x3 -o v.tif
+    with v.tif 0.1,0.1,0.3mm same.tif
+    ok img-convolve -k same.tif a.tif -o out.tif
+    with v.tif 0.1,0.1,0.1mm cubes.tif
+    warns "cubes.tif: expected voxels of 0.1 x 0.1 x 0.3 mm, as in a.tif, got 0.1 x 0.1 x 0.1 mm" \
+        img-convolve -k cubes.tif a.tif
+    # in a unit that only other programs write
+    perl -pe 's/# unit = mm/# unit = um/' wide.tif > um.tif
+    warns "um.tif: $says 0.0002 x 0.0001 mm" img-convolve -k um.tif a.tif
+}

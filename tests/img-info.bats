@@ -46,7 +46,7 @@ ramp() {
     [ "$(cat a.tif | img-info --spool --value mean,std,median,p1)" = "$want" ]
     img-cat --pages :2 a.tif -o 1.tif
     img-cat --pages 2: a.tif -o 2.tif
-    [ "$(img-info --value mean,std,median,p1 1.tif 2.tif)" = "$want" ]
+    [ "$(img-info --join --value mean,std,median,p1 1.tif 2.tif)" = "$want" ]
     [ "$(cat a.tif | img-info --value pages)" = 5 ]
     for part in "--pages 1" "--pages 4:" "--region 1:2,:" "--pages 1:3 --region 1:2,2:"; do
         read -ra words <<<"$part"

@@ -97,7 +97,7 @@ setup_file() {
     fails 1 "expected as many, or one" img-math 'a + b' aa.tif aaa.tif
     fails 1 "has" sh -c 'cat aaa.tif | img-math "a + b" aa.tif -'
     fails 1 "has" sh -c 'cat aa.tif | img-math "a + b" aaa.tif -'
-    fails 2 "standard input can be one" img-math 'a + b' - -
+    fails 2 "standard input ('-') is given more than once" img-math 'a + b' - -
 }
 
 @test "the type of the result" {

@@ -85,6 +85,18 @@ stars() {
     for z in $(seq 10 39); do img-cat --pages $((z - 10)) beads.tif -o slices/$z.tif; done
     ok img-psf --from slices --positions beads.txt --size 11x11x15 -o again.tif
     ok img-cmp again.tif got.tif
+    # beads near the last plane are left out, also where a pipe does not say which one that is
+    printf '15 15 15\n15 15 22\n' > two.txt
+    local warning="img-psf: warning: 1 of 2 stars left out (-v tells why)" from
+    for from in beads.tif <(uncounted beads.tif); do
+        run --separate-stderr img-psf --from "$from" --positions two.txt --size 11x11x15 -o again.tif
+        [ "$status" -eq 0 ]
+        [ "$stderr" = "$warning" ]
+        ok img-cmp again.tif got.tif
+    done
+    echo 15 15 22 > two.txt
+    fails 1 "none of the 1 stars can be used; the first one: too near to the edge" \
+        img-psf --from <(uncounted beads.tif) --positions two.txt --size 11x11x15
 }
 
 @test "what is missing or does not go together" {

@@ -268,3 +268,20 @@ less 27 1 0" ]
     [[ "$stderr" == *"z 3:8: "* ]]
     fails 3 "device cuda: img-sat works on the CPU only" img-sat --boxes boxes --device cuda a.tif
 }
+
+@test "the type of a volume's table does not depend on whether a pipe says how many planes it has" {
+    noise v.tif 20x10x5 u8
+    img-sat --3d v.tif -o table.tif
+    [ "$(img-info --value type table.tif)" = u32 ]
+    fails 1 "standard input: how many planes it has is not known" img-sat --3d -o got.tif < <(uncounted v.tif)
+    [[ "$stderr" == *"hint: --type u64 is enough for any number of them"* ]]
+    ok img-sat --3d --type u32 -o got.tif < <(uncounted v.tif)
+    ok img-cmp got.tif table.tif
+    # one plane alone may need 64 bits, and floats have one type
+    img-convert --type u32 v.tif -o w.tif
+    ok img-sat --3d -o got.tif < <(uncounted w.tif)
+    [ "$(img-info --value type got.tif)" = u64 ]
+    img-convert --type f32 v.tif -o f.tif
+    ok img-sat --3d -o got.tif < <(uncounted f.tif)
+    [ "$(img-info --value type got.tif)" = f64 ]
+}

@@ -59,8 +59,7 @@ cut() {
     for what in "" "--slice 3" "--axis x" "--axis y" --ortho "--montage 3"; do
         img-view $what v.tif > file.png
         cat v.tif | img-view $what | cmp - file.png
-        # img-cat of a raw pipe does not know how many pages will come
-        cat volume.raw | img-convert --raw-in 8x6:u8le | img-view $what | cmp - file.png
+        uncounted v.tif | img-view $what | cmp - file.png
         img-view -j 1 $what < v.tif | cmp - file.png
     done
 }
@@ -113,4 +112,77 @@ cut() {
     fails 2 "WxH" img-view --fit 5 v.tif
     head -c 250 v.tif > cut.tif
     fails 1 "truncated" sh -c 'cat cut.tif | img-view --slice 0'
+}
+
+# colours FILE IMAGES: 8x6 pages of u8, red, green and blue of one image after the other: 7 x + 10 image, 9 y, 3 (x + y)
+colours() {
+    perl -e 'for $n (0 .. $ARGV[0] - 1) { for $c (0 .. 2) { for $y (0 .. 5) {
+        print pack("C*", map { (7 * $_ + 10 * $n, 9 * $y, 3 * ($_ + $y))[$c] } 0 .. 7) } } }' "$2" > colours.raw
+    img-convert --raw-in 8x6:u8le --set axes=x,y,channel,z --set "sizes=3,$2" --set 'channels=red green blue' \
+        colours.raw -o "$1"
+}
+
+# rgb: "WIDTHxHEIGHT r g b r g b ..." of a PNG of three bytes a pixel
+rgb() {
+    perl -e 'undef $/; $_ = <STDIN>; s/^\x89PNG\r\n\x1a\n// or die; my $z = ""; my ($w, $h, $d, $t) = unpack("x8NNCC", $_);
+        die "depth $d, colour type $t" unless $d == 8 && $t == 2;
+        while (length) { my ($n, $t) = unpack("Na4"); $z .= substr($_, 8, $n) if $t eq "IDAT"; $_ = substr($_, 12 + $n) }
+        open(F, "|-", "gzip -dc > inflated 2> gzip.log"); print F "\x1f\x8b\x08", "\0" x 7, substr($z, 2); close(F);
+        open(F, "inflated"); my @raw = unpack("C*", <F>); my ($p, @up, @out) = 3; @up = (0) x (3 * $w);
+        for $y (0 .. $h - 1) { my $f = shift @raw; my @row;
+            for $x (0 .. 3 * $w - 1) {
+                my ($a, $b, $c) = ($x < $p ? 0 : $row[$x - $p], $up[$x], $x < $p ? 0 : $up[$x - $p]);
+                my $g = $a + $b - $c; my ($pa, $pb, $pc) = (abs $g - $a, abs $g - $b, abs $g - $c);
+                my @g = (0, $a, $b, int(($a + $b) / 2), $pa <= $pb && $pa <= $pc ? $a : $pb <= $pc ? $b : $c);
+                push @row, (shift(@raw) + $g[$f]) % 256 }
+            @up = @row; push @out, @row }
+        print "${w}x$h @out\n"' < "$1"
+}
+
+@test "red, green and blue are shown in colour, from files and from pipes" {
+    colours c.tif 4
+    want() { cut "$1" "$2" "join(' ', $3)"; }
+    ok img-view --window 0,255 c.tif -o c.png
+    [ "$(rgb c.png)" = "$(want 8 6 '7 * $c + 20, 9 * $r, 3 * ($c + $r)')" ]
+    ok img-view --window 0,255 --slice -1 c.tif -o c.png
+    [ "$(rgb c.png)" = "$(want 8 6 '7 * $c + 30, 9 * $r, 3 * ($c + $r)')" ]
+    ok img-view --window 0,255 --axis x --slice 5 c.tif -o c.png
+    [ "$(rgb c.png)" = "$(want 4 6 '35 + 10 * $c, 9 * $r, 3 * (5 + $r)')" ]
+    ok img-view --window 0,255 --montage 2 --columns 1 --invert c.tif -o c.png
+    [ "$(rgb c.png)" = "$(want 8 14 '$r == 6 || $r == 7 ? (0, 0, 0) : $r < 6 ? (245 - 7 * $c, 255 - 9 * $r, 255 - 3 * ($c + $r))
+        : (225 - 7 * $c, 255 - 9 * ($r - 8), 255 - 3 * ($c + $r - 8))')" ]
+    ok img-view --window 0,255 --zoom 2 --slice 0 c.tif -o c.png
+    [ "$(rgb c.png)" = "$(want 16 12 '7 * int($c / 2), 9 * int($r / 2), 3 * (int($c / 2) + int($r / 2))')" ]
+    # one window for all three
+    ok img-view --percentile 0,100 --slice 0 c.tif -o c.png
+    [ "$(rgb c.png)" = "$(want 8 6 'map { int($_ / 49 * 255 + 0.5) } 7 * $c, 9 * $r, 3 * ($c + $r)')" ]
+    for what in "" "--slice 3" "--axis x" "--axis y" --ortho "--montage 3" "--channel 1" "--fit 4x3"; do
+        img-view $what c.tif > file.png
+        cat c.tif | img-view $what | cmp - file.png
+        uncounted c.tif | img-view $what | cmp - file.png
+    done
+    # channels behind the slices
+    for i in 0 1 2; do img-convert --channel $i c.tif -o $i.tif; done
+    img-cat 0.tif 1.tif 2.tif | img-convert --set axes=x,y,z,channel --set sizes=4,3 \
+        --set 'channels=red green blue' -o planes.tif
+    img-view --ortho c.tif > file.png
+    img-view --ortho planes.tif | cmp - file.png
+    cat planes.tif | img-view --ortho | cmp - file.png
+}
+
+@test "of other channels one is shown in gray, and that is said; --channel chooses" {
+    colours c.tif 4
+    img-convert --set 'channels=DAPI GFP RFP' c.tif -o d.tif
+    run --separate-stderr img-view --window 0,255 d.tif -o d.png
+    [ "$status" -eq 0 ]
+    [ "$stderr" = "img-view: warning: d.tif: channel 0 (DAPI) of 3 is shown: --channel N shows another" ]
+    [ "$(pixels d.png)" = "$(cut 8 6 '7 * $c + 20')" ]
+    for file in c.tif d.tif; do
+        ok img-view --window 0,255 --channel 1 $file -o d.png
+        [ "$(pixels d.png)" = "$(cut 8 6 '9 * $r')" ]
+    done
+    fails 2 "--channel 3: expected 0 to 2" img-view --channel 3 d.tif
+    fails 2 "slice 4 is asked for, but there are only 4 along z" img-view --slice 4 d.tif -q
+    volume v.tif
+    fails 2 "--channel: the stack has no axis of channels" img-view --channel 0 v.tif
 }

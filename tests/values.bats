@@ -164,13 +164,13 @@ undone() {
 @test "img-cat and img-convert carry it; files of other scales are not mixed" {
     ok img-cat --pages 1:3 v.u16.tif -o b.tif
     [ "$(img-info --value type,scale b.tif | xargs)" = "u16 $(img-info --value scale v.u16.tif)" ]
-    ok img-convert --unscale v.u16.tif v.u16.tif -o b.tif
+    ok img-convert --join --unscale v.u16.tif v.u16.tif -o b.tif
     fails 1 "down.u16.tif: samples with the scale -50000 60000, expected" img-cat v.u16.tif down.u16.tif -o c.tif
     [[ "$stderr" == *"hint:"*"--unscale"* ]]
     img-convert --type u16 v.u16.tif | img-math a --type u16 -o none.tif -q
     fails 1 "none.tif: samples with the scale 1 0, expected" img-cat v.u16.tif none.tif -o c.tif
-    fails 1 "v.u16.tif: expected pages of 20x18 u16" img-info -s none.tif v.u16.tif
-    fails 1 "as in the first input" sh -c 'cat down.u16.tif | img-gauss v.u16.tif - -o c.tif'
+    fails 1 "v.u16.tif: expected pages of 20x18 u16" img-info --join -s none.tif v.u16.tif
+    fails 1 "as in the first input" sh -c 'cat down.u16.tif | img-gauss --join v.u16.tif - -o c.tif'
     # a window is of values
     img-convert --type u8 --window 0,0.03 v.f32.tif -o want.tif
     ok img-convert --type u8 --window 0,0.03 v.u16.tif -o got.tif

@@ -62,7 +62,7 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct vp_reconstruct_params),
     .examples = examples,
     .see_also = "ct-filter(1), ct-fdk(1), ct-reduce(1), ct-geometry(5)",
-    .flags = VP_TOOL_CUDA,
+    .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = run,
 };
 

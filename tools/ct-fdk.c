@@ -166,7 +166,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .sections = sections,
     .see_also = "ct-geom(1), ct-normalize(1), ct-filter(1), ct-backproject(1), ct-reduce(1), img-view(1), ct-geometry(5)",
-    .flags = VP_TOOL_CUDA | VP_TOOL_RANKS,
+    .flags = VP_TOOL_CUDA | VP_TOOL_RANKS | VP_TOOL_VIEWS,
     .run = run,
 };
 

@@ -105,7 +105,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (vp_device_cpu(run_, err)
-        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err))
+        || vp_open_input(run_, 0, VP_AS_VALUES, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
@@ -182,6 +182,7 @@ static const struct vp_tool tool = {
         "Computerized Tomographic Imaging (1988), chapter 3. Parker, Med. Phys. 9 (1982) 254. Wang, Med. "
         "Phys. 29 (2002) 1634.\n",
     .see_also = "ct-normalize(1), ct-backproject(1), ct-fdk(1), ct-geometry(5)",
+    .flags = VP_TOOL_VIEWS,
     .run = run,
 };
 

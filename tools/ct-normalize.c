@@ -127,7 +127,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (vp_device_cpu(run_, err) || vp_normalize_check(&p->normalize, err)
-        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err))
+        || vp_open_input(run_, 0, VP_AS_VALUES, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
@@ -215,6 +215,7 @@ static const struct vp_tool tool = {
         "them. sigma 1 finds pixels and columns by themselves, 2 or 3 groups of them; either costs a little sharpness, so "
         "it is for scans that show rings.\n",
     .see_also = "ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_VIEWS,
     .run = run,
 };
 

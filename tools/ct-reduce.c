@@ -21,110 +21,162 @@ static const struct vp_example examples[] = {
      "ct-backproject --slab :32 q.tif -o low.tif\n"
      "ct-backproject --slab 32: q.tif -o high.tif\n"
      "ct-reduce --join low.tif high.tif -o vol.tif"},
-    {"The mean of all pages, as one page.", "ct-reduce --op mean --pages vol.tif -o mean.tif"},
+    {"The mean of all slices, as one page.", "ct-reduce --op mean --pages vol.tif -o mean.tif"},
+    {"The brightest of the slices, for each channel at each time by itself.",
+     "img-cat vol.tif | img-convert --set axes=x,y,channel,z,time --set sizes=2,8,4 -o cells.tif\n"
+     "ct-reduce --op max --along z cells.tif -o flat.tif"},
     {0},
 };
 
-/* Each operand is a stack of its own, unless their pages are to be reduced together. */
-static int open_all(struct vp_run *run, const struct vp_reduce_params *p, struct vp_reader **readers, int n,
-                    struct vp_err *err)
-{
-    const char *const *paths = run->parsed.operands;
-    int standard = 0;
+struct work {
+    const struct vp_reduce_params *p;
+    struct vp_run *run;
+    struct vp_reader **readers;
+    int n;
+    bool along;             /* of the pages of one stack */
+    struct vp_along axis;
+    struct vp_reduce *sums; /* axis.sums of them; not of --join */
+    struct vp_stack out;
+};
 
-    if (p->pages)
-        return vp_open_values(run, paths, run->parsed.n_operands, &readers[0], err);
-    for (int i = 0; i < n; i++)
-        if (!strcmp(paths[i], "-") && standard++)
-            return vp_fail(err, VP_EUSAGE, "standard input is given twice");
-    for (int i = 0; i < n; i++)
-        if (vp_open_paths(run, &paths[i], 1, p->join ? VP_AS_STORED : VP_AS_VALUES, &readers[i], err))
+static int open_sums(struct work *w, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(w->readers[0]);
+
+    w->sums = vp_alloc((size_t)w->axis.sums, sizeof *w->sums, "the sums", err);
+    for (int64_t i = 0; w->sums && i < w->axis.sums; i++)
+        if (vp_reduce_open(&w->sums[i], w->p->op, in->type, in->nx * in->ny, (int)w->run->common.threads, err))
             return -1;
-    return 0;
+    return w->sums ? 0 : -1;
+}
+
+/* The header of the result, as far as it is known; `note`: what is to be said of it. */
+static int head(struct work *w, char *note, size_t size, struct vp_err *err)
+{
+    const struct vp_reduce_params *p = w->p;
+
+    if (p->join)
+        return vp_join_stack(w->readers, w->n, &w->out, err);
+    w->axis = (struct vp_along){.stride = 1, .count = 1, .sums = 1};
+    if (vp_reduce_stack(w->readers, w->n, p->op, &w->out, note, size, err))
+        return -1;
+    if (w->along && (vp_along_find(&w->axis, p->along, w->readers[0], err)
+                     || (w->axis.count > 0 && vp_along_stack(&w->axis, &w->out, err))))
+        return -1;
+    return open_sums(w, err);
+}
+
+static void plan(const struct work *w)
+{
+    static const char *const names[] = {"sum", "mean", "min", "max"};
+    const struct vp_reduce_params *p = w->p;
+    const struct vp_stack *in = vp_reader_stack(w->readers[0]);
+
+    for (int i = 0; i < w->n; i++)
+        vp_plan(w->run, p->join ? "slab" : "operand", "%s: %lld x %lld, %lld pages, %s",
+                vp_reader_name(w->readers[i]), (long long)in->nx, (long long)in->ny,
+                (long long)vp_reader_stack(w->readers[i])->pages, vp_type_name(in->type));
+    if (w->along && *w->axis.name && w->axis.count > 0)
+        vp_plan(w->run, "operation", "%s of %lld along %s", names[p->op], (long long)w->axis.count, w->axis.name);
+    else
+        vp_plan(w->run, "operation", "%s%s", p->join ? "join" : names[p->op], w->along ? " over the pages" : "");
+    vp_plan(w->run, "output", "%lld x %lld, %lld page%s, %s", (long long)w->out.nx, (long long)w->out.ny,
+            (long long)(w->axis.count < 0 ? 1 : w->out.pages), w->out.pages == 1 || w->axis.count < 0 ? "" : "s",
+            vp_type_name(w->out.type));
+}
+
+/* All pages of a pipe that did not say how many it has, as one. */
+static int write_last(struct work *w, int64_t pages, struct vp_writer **writer, struct vp_err *err)
+{
+    void *page = vp_alloc_raw(vp_page_bytes(&w->out), 1, "a page", err);
+
+    w->axis.count = pages;
+    w->out.pages = pages;
+    int rc = page ? vp_along_stack(&w->axis, &w->out, err) : -1;
+    if (!rc) {
+        vp_reduce_result(w->sums, page);
+        rc = vp_open_output(w->run, &w->out, writer, err) || vp_writer_page(*writer, page, err) ? -1 : 0;
+    }
+    free(page);
+    return rc;
+}
+
+static int work(struct work *w, struct vp_writer **writer, struct vp_err *err)
+{
+    const struct vp_reduce_params *p = w->p;
+    const bool endless = w->along && w->axis.count < 0;
+    struct vp_run *run = w->run;
+
+    /* besides the pages in flight: the sums, and a page of each of the other operands in turn or of the
+     * result */
+    const uint64_t held = !p->join ? (uint64_t)w->axis.sums * vp_reduce_bytes(w->sums)
+                                         + vp_page_bytes(vp_reader_stack(w->readers[0])) + vp_page_bytes(&w->out) : 0;
+    struct vp_pages pages = {.reader = w->readers[0], .memory = run->common.memory,
+                             .beside = held + vp_output_holds(run, &w->out, run->common.memory), .stats = run->stats,
+                             .progress = run->progress, .stage = "reduce"};
+    if (!endless && vp_open_output(run, &w->out, writer, err))
+        return -1;
+    pages.writer = *writer;
+    int rc = p->join    ? vp_join_run(w->readers, w->n, &pages, err)
+             : w->along ? vp_along_run(&w->axis, w->sums, w->readers[0], &pages, err)
+                        : vp_reduce_run(w->sums, w->readers, w->n, &pages, err);
+    if (!rc && endless)
+        rc = write_last(w, pages.done, writer, err);
+    int64_t nan = 0;
+    for (int64_t i = 0; w->sums && i < w->axis.sums; i++)
+        nan += w->sums[i].nan;
+    if (!rc && nan)
+        vp_warn(run, "%lld samples are NaN", (long long)nan);
+    return rc;
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
-    static const char *const names[] = {"sum", "mean", "min", "max"};
     const struct vp_reduce_params *p = params;
-    const int n = p->pages ? 1 : run_->parsed.n_operands, threads = (int)run_->common.threads;
-    struct vp_reader **readers = NULL;
+    const bool along = p->pages || p->along;
+    struct work w = {.p = p, .run = run_, .n = along ? 1 : run_->parsed.n_operands, .along = along};
     struct vp_writer *writer = NULL;
-    struct vp_reduce reduce = {0};
-    struct vp_stack out = {0};
-    void *page = NULL;
     char note[512] = "";
     int rc = -1;
 
     if (vp_device_cpu(run_, err))
         return -1;
-    if (p->pages && p->join)
-        return vp_fail(err, VP_EUSAGE, "--pages and --join do not go together");
+    if (along && p->join)
+        return vp_fail(err, VP_EUSAGE, "--%s and --join do not go together", p->along ? "along" : "pages");
     if (p->join && vp_given(run_, "op"))
         return vp_fail(err, VP_EUSAGE, "--op and --join do not go together");
-    if (n < (p->pages ? 0 : p->join ? 1 : 2)) {
-        vp_fail(err, VP_EUSAGE, "%d operand%s, expected %s stack%s", n, n == 1 ? "" : "s",
+    if (w.n < (along ? 0 : p->join ? 1 : 2)) {
+        vp_fail(err, VP_EUSAGE, "%d operand%s, expected %s stack%s", w.n, w.n == 1 ? "" : "s",
                 p->join ? "a" : "two or more", p->join ? "" : "s");
-        return n == 1 ? vp_hint(err, "--pages reduces over the pages of one stack") : -1;
+        return w.n == 1 ? vp_hint(err, "--pages reduces over the pages of one stack") : -1;
     }
-    readers = calloc((size_t)n, sizeof *readers);
-    if (!readers)
+    w.readers = calloc((size_t)w.n, sizeof *w.readers);
+    if (!w.readers)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (open_all(run_, p, readers, n, err))
+    const enum vp_samples samples = p->join ? VP_AS_STORED : VP_AS_VALUES;
+    if (along ? vp_open_input(run_, 0, samples, w.readers, err) : vp_open_each(run_, w.n, samples, w.readers, err))
         goto out;
-    const struct vp_stack *in = vp_reader_stack(readers[0]);
-    if (p->join ? vp_join_stack(readers, n, &out, err)
-                : vp_reduce_stack(readers, n, p->op, &out, note, sizeof note, err))
+    if (head(&w, note, sizeof note, err))
         goto out;
-    if (!p->join && vp_reduce_open(&reduce, p->op, in->type, in->nx * in->ny, threads, err))
-        goto out;
-    if (p->pages) {
-        out.pages = 1;
-        vp_meta_set(&out.meta, "sizes", NULL);
-        vp_meta_remove_prefix(&out.meta, "geom.");
-    }
-    for (int i = 0; i < n; i++)
-        vp_plan(run_, p->join ? "slab" : "operand", "%s: %lld x %lld, %lld pages, %s",
-                vp_reader_name(readers[i]), (long long)in->nx, (long long)in->ny,
-                (long long)vp_reader_stack(readers[i])->pages, vp_type_name(in->type));
-    vp_plan(run_, "operation", "%s%s", p->join ? "join" : names[p->op], p->pages ? " over the pages" : "");
-    vp_plan(run_, "output", "%lld x %lld, %lld pages, %s", (long long)out.nx, (long long)out.ny,
-            (long long)out.pages, vp_type_name(out.type));
+    plan(&w);
     if (vp_plan_done(run_)) {
         rc = 0;
         goto out;
     }
     if (note[0])
         vp_warn(run_, "%s", note);
-
-    /* besides the pages in flight: the sums, and a page of each of the other operands in turn or of the
-     * result */
-    const uint64_t held = !p->join ? vp_reduce_bytes(&reduce) + vp_page_bytes(in) + vp_page_bytes(&out) : 0;
-    struct vp_pages pages = {.reader = readers[0], .memory = run_->common.memory,
-                           .beside = held + vp_output_holds(run_, &out, run_->common.memory),
-                           .stats = run_->stats, .progress = run_->progress, .stage = "reduce"};
-    if (p->pages && !(page = vp_alloc_raw(vp_page_bytes(&out), 1, "a page", err)))
-        goto out;
-    if (vp_open_output(run_, &out, &writer, err))
-        goto out;
-    pages.writer = p->pages ? NULL : writer;
-    rc = p->join ? vp_join_run(readers, n, &pages, err) : vp_reduce_run(&reduce, readers, n, &pages, err);
-    if (!rc && p->pages) {
-        vp_reduce_result(&reduce, page);
-        rc = vp_writer_page(writer, page, err);
-    }
-    if (!rc && reduce.nan)
-        vp_warn(run_, "%lld samples are NaN", (long long)reduce.nan);
+    rc = work(&w, &writer, err);
 out:
-    for (int i = 1; i < n; i++)
-        if (readers[i] && vp_close(run_, readers[i], NULL, rc != 0, err))
+    for (int i = 1; i < w.n; i++)
+        if (w.readers[i] && vp_close(run_, w.readers[i], NULL, rc != 0, err))
             rc = -1;
-    if (vp_close(run_, n ? readers[0] : NULL, writer, rc != 0, err))
+    if (vp_close(run_, w.n ? w.readers[0] : NULL, writer, rc != 0, err))
         rc = -1;
-    vp_reduce_close(&reduce);
-    vp_stack_free(&out);
-    free(page);
-    free(readers);
+    for (int64_t i = 0; w.sums && i < w.axis.sums; i++)
+        vp_reduce_close(&w.sums[i]);
+    free(w.sums);
+    vp_stack_free(&w.out);
+    free(w.readers);
     return rc;
 }
 
@@ -135,7 +187,8 @@ static const struct vp_tool tool = {
     .description =
         "Takes each operand as a stack of its own and reduces samples at the same place to one: their sum, "
         "mean, smallest or largest. Sizes, sample types and numbers of pages must agree. With --pages the "
-        "operands are one stack, and its pages are reduced to one page. With --join the operands are slabs "
+        "operands are one stack, and its pages are reduced along one of their axes: slices, views or times to one page "
+        "for each channel, or along the axis that --along names. With --join the operands are slabs "
         "of a volume, which are put one on top of the other.\n\n"
         "The metadata is that of the first stack (of the lowest slab). Scales that img-convert(1) recorded are undone: "
         "values are reduced, whatever the scale of each stack. Slabs are joined as they are stored, and must have the "
@@ -147,6 +200,7 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct vp_reduce_params),
     .examples = examples,
     .see_also = "ct-backproject(1), img-cat(1), img-cmp(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_JOINS,
     .run = run,
 };
 

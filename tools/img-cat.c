@@ -92,7 +92,7 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .see_also = "img-convert(1), img-info(1), voxpipe-stack(5)",
-    .flags = VP_TOOL_NO_DEVICE,
+    .flags = VP_TOOL_NO_DEVICE | VP_TOOL_JOINS,
     .run = run,
 };
 

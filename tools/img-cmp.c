@@ -138,17 +138,17 @@ static void print(const struct vp_run *run, const struct params *p, const struct
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
-    const char *const *paths = run_->parsed.operands;
     struct job j = {.c = {.scale = p->scale, .atol = p->atol, .rtol = p->rtol, .nan_equal = p->nan_equal}};
-    struct vp_reader *a = NULL, *b = NULL, *mask = NULL;
+    struct vp_reader *readers[2] = {NULL}, *a = NULL, *b = NULL, *mask = NULL;
     struct vp_select select = {0};
     int rc = -1;
 
     if (run_->parsed.n_operands != 2)
         return vp_fail(err, VP_EUSAGE, "expected two stacks to compare, got %d", run_->parsed.n_operands);
-    if (!strcmp(paths[0], "-") && !strcmp(paths[1], "-"))
-        return vp_fail(err, VP_EUSAGE, "only one of the two can be standard input");
-    if (vp_open_values(run_, &paths[0], 1, &a, err) || vp_open_values(run_, &paths[1], 1, &b, err))
+    const int opened = vp_open_each(run_, 2, VP_AS_VALUES, readers, err);
+    a = readers[0];
+    b = readers[1];
+    if (opened)
         goto out;
     const struct vp_stack *in = vp_reader_stack(a);
     j.select = &select;

@@ -42,7 +42,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (vp_info_ask(&i, p, err)
-        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err))
+        || vp_open_input(run_, 0, VP_AS_VALUES, &reader, err))
         goto out;
     i.stack = vp_reader_stack(reader);
     i.stored = &reader->stored;

@@ -205,7 +205,7 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     for (int a = 0; a < p->size.n || (p->size.n == 1 && a < 2); a++)
         size[a] = p->size.v[p->size.n == 1 ? 0 : a];
     if (check_size(size, err) || vp_stars_read(&s.stars, p->positions, err)
-        || vp_open_values(run, &p->from, 1, &reader, err))
+        || vp_open_values(run, p->from, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     s.nx = in->nx;
@@ -218,12 +218,15 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     }
     struct vp_pages pages = {.reader = reader, .as_f32 = true, .work = look, .ctx = &s, .stage = "stars",
                              .memory = run->common.memory, .stats = run->stats, .progress = run->progress};
-    const int64_t image[3] = {in->nx, in->ny, in->pages < 0 ? INT64_MAX / 4 : in->pages};
+    const int64_t image[3] = {in->nx, in->ny, in->pages < 0 ? INT64_MAX : in->pages};
     if (vp_stars_open(&s.stars, size, image, run->common.memory, err)
         || !(kernel = vp_alloc((size_t)(size[0] * size[1] * size[2]), sizeof *kernel, "the kernel", err)))
         goto out;
     pages.beside = s.stars.bytes;
-    if (vp_pages_run(&pages, err) || vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
+    if (vp_pages_run(&pages, err))
+        goto out;
+    vp_stars_end(&s.stars, pages.done);
+    if (vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
         goto out;
     tell(run, &s.stars);
     rc = write_kernel(run, kernel, size, reader, err);

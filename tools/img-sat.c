@@ -104,6 +104,17 @@ static enum vp_type type_of(const struct vp_images *im, const struct params *p)
     return p->type == AUTO ? vp_sat_type(im->type, samples) : types[p->type];
 }
 
+/* The type of a table does not depend on whether a pipe says how many planes it has. */
+static int check_type(const struct vp_images *im, const struct params *p, const char *name, struct vp_err *err)
+{
+    const bool decided = p->type != AUTO || im->size[2] < VP_UNKNOWN;
+    const enum vp_type least = vp_sat_type(im->type, (double)im->size[0] * (double)im->size[1]);
+    if (decided || least == vp_sat_type(im->type, 0)) /* 64 bits, however many there are */
+        return 0;
+    vp_fail(err, VP_ERUN, "%s: how many planes it has is not known, and with it the type of the table", name);
+    return vp_hint(err, "--type %s is enough for any number of them", vp_type_name(vp_sat_type(im->type, 0)));
+}
+
 static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct params *p, struct vp_err *err)
 {
     const enum vp_type type = vp_reader_stack(im->reader[0])->type;
@@ -158,7 +169,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct vp_sat_request table = {.volume = p->volume, .exclusive = p->exclusive, .squares = p->squares,
                                          .out = type_of(&im, p)};
     const struct vp_result result = {.values = VP_NO_VALUES, .quantity = ""};
-    if (!vp_sat_op(&op, &table, im.size, im.type, err) && !vp_chain_add(&chain, &op, err))
+    if (!check_type(&im, p, vp_reader_name(im.reader[0]), err) && !vp_sat_op(&op, &table, im.size, im.type, err) && !vp_chain_add(&chain, &op, err))
         rc = vp_images_run(&im, run_, &chain, &result, err);
 out:
     vp_chain_free(&chain);

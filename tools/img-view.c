@@ -2,16 +2,20 @@
 /* img-view: a PNG of a slice, of three orthogonal slices, or of a montage, with a robust or a given
  * window. */
 #include "base/size.h"
+#include "image/channel.h"
 #include "image/render.h"
+#include "stack/axes.h"
 #include "stack/outfile.h"
 #include "tool/open.h"
 #include "tool/tool.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct params {
-    int64_t slice, montage, columns, zoom;
+    int64_t slice, channel, montage, columns, zoom;
     int axis;
     bool ortho, invert, square;
     struct vp_reals at, window, percentile;
@@ -21,7 +25,12 @@ struct params {
 static const struct vp_opt options[] = {
     VP_INT(struct params, slice, "slice", 's', .metavar = "N", .group = "What is shown",
            .help = "number of the slice along --axis (default: the middle one)",
-           .more = "Counted from 0; negative numbers count from the end."),
+           .more = "Counted from 0; negative numbers count from the end. Of a stack with channels, those of one channel "
+                   "are counted."),
+    VP_INT(struct params, channel, "channel", 'c', .metavar = "N", .min = 0, .max = 1e15,
+           .help = "channel that is shown, in gray (default: colours, or channel 0)",
+           .more = "Counted from 0. Red, green and blue are shown in colour, where the metadata names the channels so "
+                   "(img-info shows it). Of other channels the first is shown, with a warning."),
     VP_CHOICE(struct params, axis, "axis", 'a', "z|y|x", .metavar = "AXIS", .def = "z",
               .help = "cut across z (a page), y or x",
               .more = "Across z the picture shows x to the right and y down; across y it shows x to the "
@@ -61,7 +70,7 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-enum { GAP = 2, MAX_STRETCH = 100 };
+enum { GAP = 2, MAX_STRETCH = 100, COLOURS = 3 };
 
 static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
 {
@@ -90,6 +99,61 @@ static int64_t length(const struct vp_stack *in, int64_t pages, enum vp_cut axis
     return axis == VP_CUT_Z ? pages : axis == VP_CUT_Y ? in->ny : in->nx;
 }
 
+/* What `channels` in the metadata calls a channel, as " (cyan)"; "" where it has no name. */
+static void name_channel(const struct vp_stack *in, int64_t k, char name[40])
+{
+    const char *at = vp_meta_get(&in->meta, "channels");
+    int n = 0;
+    char word[32] = "";
+
+    for (; at && k >= 0 && sscanf(at, "%31s%n", word, &n) == 1; at += n)
+        k--;
+    name[0] = '\0';
+    if (k < 0)
+        snprintf(name, 40, " (%s)", word);
+}
+
+/* The axis of the channels: the colours of an image are one of their own if there is another. */
+static int channels_of(const struct vp_axes *axes)
+{
+    const int samples = vp_axes_find(axes, "sample");
+
+    return samples >= 0 ? samples : vp_axes_find(axes, "channel");
+}
+
+/* Which channels are shown: *first alone, or red, green and blue. */
+static int choose_channels(const struct vp_run *run, const struct params *p, struct vp_reader *reader,
+                           struct vp_slices *s, int64_t *first, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(reader);
+    const bool given = vp_given(run, "channel");
+    struct vp_axes axes;
+    char name[40];
+
+    vp_axes_get(in, &axes);
+    const int which = channels_of(&axes);
+    *first = given ? p->channel : 0;
+    s->stride = s->count = s->colours = 1;
+    if (which >= 0 && axes.sized) {
+        s->stride = vp_axes_stride(&axes, which);
+        s->count = axes.size[which];
+    } else if (given) {
+        return vp_fail(err, VP_EUSAGE, "%s: --channel: the stack has no axis of channels (axes %s)",
+                       vp_reader_name(reader), vp_meta_get(&in->meta, "axes") ? vp_meta_get(&in->meta, "axes") : "x y z");
+    }
+    if (*first >= s->count)
+        return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", vp_reader_name(reader),
+                       (long long)*first, (long long)s->count - 1);
+    if (!given && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
+        s->colours = 3;
+    } else if (!given && s->count > 1) {
+        name_channel(in, *first, name);
+        vp_warn(run, "%s: channel %lld%s of %lld is shown: --channel N shows another", vp_reader_name(reader),
+                (long long)*first, name, (long long)s->count);
+    }
+    return 0;
+}
+
 /* Which cuts to make. A page given by its number can be had from a pipe that does not say how many there
  * are. */
 static int choose(const struct vp_run *run, const struct params *p, struct vp_reader *reader,
@@ -98,27 +162,36 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
 {
     const struct vp_stack *in = vp_reader_stack(reader);
     const enum vp_cut axis = (enum vp_cut)p->axis;
-    const bool by_number = vp_given(run, "slice") && p->slice >= 0 && axis == VP_CUT_Z;
+    struct vp_axes axes;
+    int64_t first;
 
+    vp_axes_get(in, &axes);
+    const bool uncounted = channels_of(&axes) >= 0 && !axes.sized;
+    const bool by_number = vp_given(run, "slice") && p->slice >= 0 && axis == VP_CUT_Z && !uncounted;
     s->pages = in->pages;
-    if (!by_number && vp_slices_count(s, reader, run->common.memory, err))
+    if ((!by_number && vp_slices_count(s, reader, run->common.memory, err))
+        || choose_channels(run, p, reader, s, &first, err))
         return -1;
+    s->pages = s->pages < 0 ? -1 : s->pages / s->count;
     const int64_t length_ = length(in, s->pages, axis);
-    s->n = p->ortho ? 3 : p->montage ? (int)(p->montage < length_ ? p->montage : length_) : 1;
+    const int cuts = p->ortho ? 3 : p->montage ? (int)(p->montage < length_ ? p->montage : length_) : 1;
+    s->n = cuts * s->colours;
     s->slice = vp_alloc((size_t)s->n, sizeof *s->slice, "slices", err);
     if (!s->slice)
         return -1;
     for (int i = 0; i < s->n; i++) {
         struct vp_slice *c = &s->slice[i];
-        c->axis = p->ortho ? (enum vp_cut)i : axis;
+        const int cut = i % cuts;
+        c->channel = first + i / cuts;
+        c->axis = p->ortho ? (enum vp_cut)cut : axis;
         c->out.w = c->shape[0] = c->axis == VP_CUT_X ? s->pages : in->nx;
         c->out.h = c->shape[1] = c->axis == VP_CUT_Y ? s->pages : in->ny;
         const int64_t n = length(in, s->pages, c->axis);
         c->at = n / 2;
         if (p->at.n)
-            c->at = (int64_t)p->at.v[2 - i];
+            c->at = (int64_t)p->at.v[2 - cut];
         else if (p->montage)
-            c->at = (2 * i + 1) * n / (2 * s->n);
+            c->at = (2 * cut + 1) * n / (2 * cuts);
         else if (vp_given(run, "slice"))
             c->at = p->slice + (p->slice < 0 && p->slice >= -n ? n : 0);
     }
@@ -164,9 +237,10 @@ static void lay_out(const struct vp_run *run, const struct params *p, const stru
 {
     if (!p->square)
         true_shape(run, in, s);
-    l->columns = p->columns ? (int)p->columns : (int)ceil(sqrt(s->n));
-    l->columns = l->columns < s->n ? l->columns : s->n;
-    const int64_t rows = (s->n + l->columns - 1) / l->columns, *one = s->slice[0].shape;
+    const int cuts = s->n / s->colours;
+    l->columns = p->columns ? (int)p->columns : (int)ceil(sqrt(cuts));
+    l->columns = l->columns < cuts ? l->columns : cuts;
+    const int64_t rows = (cuts + l->columns - 1) / l->columns, *one = s->slice[0].shape;
     l->picture[0] = p->ortho ? one[0] + GAP + s->slice[2].shape[0] : l->columns * (one[0] + GAP) - GAP;
     l->picture[1] = p->ortho ? one[1] + GAP + s->slice[1].shape[1] : rows * (one[1] + GAP) - GAP;
     const double w = (double)l->picture[0], h = (double)l->picture[1];
@@ -175,48 +249,52 @@ static void lay_out(const struct vp_run *run, const struct params *p, const stru
     l->fitted[1] = llround(h * f) < 1 ? 1 : llround(h * f);
 }
 
-/* The slices as one picture; they are gone then. With --ortho: z (x right, y down), below it y (x right, z down), to
- * its right x (z right, y down). */
+/* The slices as one picture, or one of each colour; they are gone then. With --ortho: z (x right, y down), below it y
+ * (x right, z down), to its right x (z right, y down). */
 static int compose(const struct params *p, struct vp_slices *s, const struct layout *l, struct vp_picture *out,
                    struct vp_err *err)
 {
-    struct vp_picture *const one = &s->slice[0].out;
+    const int cuts = s->n / s->colours;
 
-    for (int i = 0; i < s->n; i++)
-        if (vp_picture_resize(&s->slice[i].out, s->slice[i].shape[0], s->slice[i].shape[1], err))
-            return -1;
-    if (s->n == 1) {
-        *out = *one;
-        *one = (struct vp_picture){0};
-        return 0;
-    }
-    if (vp_picture_new(out, l->picture[0], l->picture[1], err))
-        return -1;
     for (int i = 0; i < s->n; i++) {
-        const int column = p->ortho ? i == 2 : i % l->columns, row = p->ortho ? i == 1 : i / l->columns;
-        vp_picture_put(out, column * (one->w + GAP), row * (one->h + GAP), &s->slice[i].out);
+        struct vp_picture *const one = &s->slice[i].out;
+        if (vp_picture_resize(one, s->slice[i].shape[0], s->slice[i].shape[1], err))
+            return -1;
+        if (cuts == 1) {
+            out[i] = *one;
+            *one = (struct vp_picture){0};
+        }
     }
-    vp_slices_free(s);
+    for (int i = 0; i < s->n && cuts > 1; i++) {
+        const struct vp_picture *const one = &s->slice[i].out, *const corner = &s->slice[0].out;
+        const int cut = i % cuts;
+        const int column = p->ortho ? cut == 2 : cut % l->columns, row = p->ortho ? cut == 1 : cut / l->columns;
+        if (cut == 0 && vp_picture_new(&out[i / cuts], l->picture[0], l->picture[1], err))
+            return -1;
+        vp_picture_put(&out[i / cuts], column * (corner->w + GAP), row * (corner->h + GAP), one);
+    }
+    for (int i = 0; i < s->n; i++)
+        vp_picture_free(&s->slice[i].out);
     return 0;
 }
 
-static int write_png(const struct vp_run *run, const struct params *p, const struct vp_picture *picture,
-                     double lo,
-                     double hi, struct vp_err *err)
+static int write_png(const struct vp_run *run, const struct params *p, const struct vp_picture *picture, int colours,
+                     double lo, double hi, struct vp_err *err)
 {
     struct vp_outfile *file = NULL;
-    uint8_t *gray = vp_alloc_raw((size_t)picture->w, (size_t)picture->h, "picture", err);
+    uint8_t *pixels = vp_alloc_raw((size_t)(picture->w * colours), (size_t)picture->h, "picture", err);
     int rc = -1;
 
-    if (gray && !vp_outfile_open(&file, run->common.output, err)) {
-        vp_picture_gray(picture, lo, hi, p->invert, gray);
-        rc = vp_png_write(file, gray, picture->w, picture->h, (int)p->zoom, err);
+    if (pixels && !vp_outfile_open(&file, run->common.output, err)) {
+        for (int i = 0; i < colours; i++)
+            vp_picture_gray(&picture[i], lo, hi, p->invert, pixels + i, colours);
+        rc = vp_png_write(file, pixels, colours, picture->w, picture->h, (int)p->zoom, err);
         if (rc)
             vp_outfile_abort(file);
         else
             rc = vp_outfile_close(file, err);
     }
-    free(gray);
+    free(pixels);
     return rc;
 }
 
@@ -225,43 +303,47 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_reader *reader = NULL;
     struct vp_slices slices = {0};
-    struct vp_picture picture = {0};
+    struct vp_picture picture[COLOURS] = {{0}};
     struct layout l = {0};
     double lo = 0, hi = 0;
     int64_t bad = 0;
     int rc = -1;
 
     if (check(run_, p, err)
-        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err)
+        || vp_open_input(run_, 0, VP_AS_VALUES, &reader, err)
         || choose(run_, p, reader, &slices, err))
         goto out;
     lay_out(run_, p, vp_reader_stack(reader), &slices, &l);
     if (vp_slices_fit(&slices, reader, l.picture, l.fitted, !p->window.n, run_->common.memory, err))
         goto out;
-    for (int i = 0; i < slices.n; i++)
+    for (int i = 0; i < slices.n / slices.colours; i++)
         vp_plan(run_, "slice", "%lld along %c", (long long)slices.slice[i].at, "zyx"[slices.slice[i].axis]);
     if (vp_plan_done(run_)) {
         rc = 0;
         goto out;
     }
-    if (vp_slices_read(&slices, reader, &bad, err) || compose(p, &slices, &l, &picture, err))
+    if (vp_slices_read(&slices, reader, &bad, err) || compose(p, &slices, &l, picture, err))
         goto out;
     if (p->window.n) {
         lo = p->window.v[0];
         hi = p->window.v[1];
-    } else if (vp_picture_window(&picture, p->percentile.v[0], p->percentile.v[1], &lo, &hi, err)) {
+    } else if (vp_picture_window(picture, slices.colours, p->percentile.v[0], p->percentile.v[1], &lo, &hi, err)) {
         goto out;
     }
     vp_note(run_, "window %.6g to %.6g", lo, hi);
     if (bad)
         vp_warn(run_, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(reader),
                 (long long)bad);
-    rc = vp_picture_resize(&picture, l.fitted[0], l.fitted[1], err) || write_png(run_, p, &picture, lo, hi, err) ? -1 : 0;
+    for (int i = 0; i < slices.colours; i++)
+        if (vp_picture_resize(&picture[i], l.fitted[0], l.fitted[1], err))
+            goto out;
+    rc = write_png(run_, p, picture, slices.colours, lo, hi, err);
 out:
     if (vp_close(run_, reader, NULL, rc != 0, err))
         rc = -1;
     vp_slices_free(&slices);
-    vp_picture_free(&picture);
+    for (int i = 0; i < COLOURS; i++)
+        vp_picture_free(&picture[i]);
     return rc;
 }
 
@@ -270,7 +352,7 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "make a PNG of a slice, three orthogonal slices or a montage",
     .description =
-        "Writes an 8-bit gray PNG to look at. Black and white are the 0.5 and 99.5 percentiles of the "
+        "Writes an 8-bit PNG to look at: gray, or in colour of a stack whose channels are red, green and blue. Black and white are the 0.5 and 99.5 percentiles of the "
         "samples shown, or what --window says, so pictures of different slices or scans can be made "
         "comparable. Slices of voxels that are not cubes are shown in their true shape.\n\nOf a file only "
         "what is shown is read. A pipe is read to its end; what is kept of it is what is shown (or all of "

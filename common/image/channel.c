@@ -14,6 +14,12 @@
 enum { COLOURS = 3 };
 static const double weight[COLOURS] = {0.299, 0.587, 0.114};
 
+bool vp_channels_are_colours(const struct vp_meta *m)
+{
+    const char *names = vp_meta_get(m, "channels");
+    return names && !strncmp(names, "red green blue", 14);
+}
+
 /* The pages of channel `at`, or those of the colours (mix), each image's behind each other, as --pages has them.
  * stride: pages from one channel to the next. */
 static char *choose(const struct vp_channel *c, bool mix, int64_t at, int64_t stride, int64_t pages)
@@ -43,7 +49,6 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
 {
     const char *names = vp_meta_get(&in->meta, "channels");
     int which = -1;
-    int64_t stride = 1;
     char *end;
 
     *c = (struct vp_channel){.luminance = !strcmp(text, "luminance")};
@@ -51,13 +56,12 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
     const long long k = c->luminance ? 0 : strtoll(text, &end, 10);
     if (!c->luminance && (end == text || *end || errno || k < 0))
         return vp_fail(err, VP_EUSAGE, "--channel: '%s' is not a channel: expected 0, 1, ... or luminance", text);
-    for (int i = 0; i < axes->n && (axes->n == 1 || axes->sized); i++)
-        which = !strcmp(axes->name[i], "channel") && which < 0 ? i : which;
+    if (axes->n == 1 || axes->sized)
+        which = vp_axes_find(axes, "channel");
     if (which < 0)
         return vp_fail(err, VP_ERUN, "%s: --channel: the stack has no axis named channel (axes = %s)", name,
                        vp_meta_get(&in->meta, "axes") ? vp_meta_get(&in->meta, "axes") : "not said");
-    for (int i = 0; i < which; i++)
-        stride *= axes->size[i];
+    const int64_t stride = vp_axes_stride(axes, which);
     c->count = axes->size[which];
     const bool listed = stride > 1 || (c->luminance && c->count != COLOURS);
     if (c->count < 0 || (listed && in->pages < 0))
@@ -65,14 +69,10 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
                             "%s: --channel: how many channels there are is not known", name);
     if (k >= c->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", name, k, (long long)c->count - 1);
-    if (c->luminance && (c->count < COLOURS || (names && strncmp(names, "red green blue", 14))))
+    if (c->luminance && (c->count < COLOURS || (names && !vp_channels_are_colours(&in->meta))))
         return vp_fail(err, VP_ERUN, "%s: --channel luminance: expected red, green and blue, got %lld channels%s%s",
                        name, (long long)c->count, names ? ": " : "", names ? names : "");
-    axes->n--;
-    for (int i = which; i < axes->n; i++) {
-        strcpy(axes->name[i], axes->name[i + 1]);
-        axes->size[i] = axes->size[i + 1];
-    }
+    vp_axes_drop(axes, which);
     c->pages = choose(c, c->luminance, k, stride, in->pages);
     *one = choose(c, false, k, stride, in->pages);
     return c->pages && *one ? 0 : vp_fail(err, VP_ERESOURCE, "out of memory");

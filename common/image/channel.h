@@ -5,6 +5,9 @@
 
 #include "image/select.h"
 
+/* Whether the first three channels are red, green and blue, as the metadata name them; false where they do not. */
+bool vp_channels_are_colours(const struct vp_meta *m);
+
 struct vp_channel {
     bool luminance;      /* three pages become one, each with its weight */
     int64_t count;       /* channels of the stack */

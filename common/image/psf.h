@@ -55,12 +55,16 @@ struct vp_stars {
 /* A line for each: x y, or x y z; what follows # does not count, nor does a first line of names. Numbers are separated
  * by blanks, tabs or commas. -1: VP_ERUN. */
 int vp_stars_read(struct vp_stars *s, const char *path, struct vp_err *err);
-/* Room for what is cut out, of an image of so many voxels; stars too near to its edge are out. -1: VP_ERESOURCE. */
+/* Room for what is cut out, of an image of that many voxels (INT64_MAX planes: until vp_stars_end() says); stars too near
+ * to its edge are out. -1: VP_ERESOURCE. */
 int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image[3], uint64_t memory,
                   struct vp_err *err);
 /* Page z of the image. */
 void vp_stars_page(struct vp_stars *s, const float *page, int64_t nx, int64_t z);
-/* After all pages: the kernel (of s->size). From each star the background is taken (the median of its margin), its
+/* All `pages` of the image have come (with vp_stars_open their number may be unknown): stars too near to the last one
+ * are out. */
+void vp_stars_end(struct vp_stars *s, int64_t pages);
+/* After that: the kernel (of s->size). From each star the background is taken (the median of its margin), its
  * centre found (unless `given`, then it is where the list says), it is moved onto a voxel and scaled to a sum of one;
  * then they are averaged, brighter ones counting more, without samples that deviate by more than three sigma. What is
  * below 0 becomes 0 unless `negative`. -1: VP_ERUN, none is left. */

@@ -12,6 +12,8 @@
 
 enum { LOBES = 5, TURNS = 60 };
 
+static const char too_near[] = "too near to the edge";
+
 /* ---- the list ---- */
 
 /* Numbers of a line; -1 if there is something else. */
@@ -115,7 +117,7 @@ int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image
         for (int a = 0; a < 3; a++) {
             const bool inside = star->at[a] > -1e9 && star->at[a] < 1e15;
             if (!inside || first(s, star, a) < 0 || first(s, star, a) + side(s, a) > image[a])
-                star->out = "too near to the edge";
+                star->out = too_near;
         }
         if (!star->out && !(star->cut = vp_alloc(1, (size_t)each, "stars", err)))
             return -1;
@@ -137,6 +139,13 @@ void vp_stars_page(struct vp_stars *s, const float *page, int64_t nx, int64_t z)
             memcpy(star->cut + (dz * h + y) * w, page + (first(s, star, 1) + y) * nx + first(s, star, 0),
                    (size_t)w * sizeof *page);
     }
+}
+
+void vp_stars_end(struct vp_stars *s, int64_t pages)
+{
+    for (int64_t i = 0; i < s->n; i++)
+        if (!s->star[i].out && first(s, &s->star[i], 2) + side(s, 2) > pages)
+            s->star[i].out = too_near;
 }
 
 /* ---- one star ---- */

@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "image/label.h"
+#include "stack/axes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +19,13 @@ const struct vp_opt vp_reduce_options[] = {
                       "precision in the order of the operands; sum and mean give f64 for f64 and integers "
                       "of 32 and 64 bits, f32 for all others."),
     VP_FLAG(struct vp_reduce_params, pages, "pages", 0,
-            .help = "reduce the pages of one stack to one page",
+            .help = "reduce the pages of one stack",
             .more = "All operands are then one stack: ct-reduce --op mean --pages flats/*.tif"),
+    VP_STRING(struct vp_reduce_params, along, "along", 0, .metavar = "AXIS", .choices = "z|channel|time|view",
+              .help = "the same along one axis of the pages (default: the first but channels)",
+              .more = "One page is made for each combination of the other axes: of x y channel z time along z, one for "
+                      "each channel at each time. img-info shows the axes. The slices of a volume become one as thick "
+                      "as all of them."),
     VP_FLAG(struct vp_reduce_params, join, "join", 0,
             .help = "join slabs of a volume along z",
             .more = "The slabs are put in the order of the origins in their metadata, and must fit without "
@@ -209,47 +216,59 @@ struct lockstep {
     struct vp_reduce *reduce;
     struct vp_reader *const *readers;
     int n;
-    void *page;
+    void *page;           /* of the others */
+    struct vp_along along; /* reduce[i % sums] has the sums of page i */
 };
 
-/* To `out` goes the result of each page; without, one of all is left. */
+static int add_others(const struct lockstep *l, int64_t page, struct vp_err *err)
+{
+    for (int i = 1; i < l->n; i++) {
+        const int got = vp_reader_next(l->readers[i], l->page, err);
+        if (got < 0)
+            return -1;
+        if (!got)
+            return vp_fail(err, VP_ERUN, "%s: ends after %lld pages, %s goes on", vp_reader_name(l->readers[i]),
+                           (long long)page, vp_reader_name(l->readers[0]));
+        vp_reduce_add(l->reduce, l->page);
+    }
+    return 0;
+}
+
 static int reduce_batch(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     const struct lockstep *l = ctx;
-    struct vp_reduce *r = l->reduce;
-    const size_t out_bytes = result_bytes(r);
+    const size_t bytes = result_bytes(l->reduce);
+    int made = 0;
 
     for (int k = 0; k < n; k++) {
+        struct vp_reduce *r = &l->reduce[(page + k) % l->along.sums];
         vp_reduce_add(r, (const char *)in + (size_t)(k * r->n) * vp_type_size(r->type));
-        for (int i = 1; i < l->n; i++) {
-            const int got = vp_reader_next(l->readers[i], l->page, err);
-            if (got < 0)
-                return -1;
-            if (!got)
-                return vp_fail(err, VP_ERUN, "%s: ends after %lld pages, %s goes on",
-                               vp_reader_name(l->readers[i]), (long long)(page + k),
-                               vp_reader_name(l->readers[0]));
-            vp_reduce_add(r, l->page);
-        }
-        if (out)
-            vp_reduce_result(r, (char *)out + (size_t)k * out_bytes);
+        if (add_others(l, page + k, err))
+            return -1;
+        if (out && (page + k) / l->along.sums % l->along.count == l->along.count - 1)
+            vp_reduce_result(r, (char *)out + (size_t)made++ * bytes);
     }
-    return n;
+    return out ? made : n;
+}
+
+static int run_lockstep(struct lockstep *l, struct vp_pages *pages, struct vp_err *err)
+{
+    pages->as_f32 = false;
+    pages->out_bytes = result_bytes(l->reduce);
+    pages->work = reduce_batch;
+    pages->ctx = l;
+    return vp_pages_run(pages, err);
 }
 
 int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_pages *pages,
                   struct vp_err *err)
 {
-    struct lockstep l = {.reduce = r, .readers = readers, .n = n};
+    struct lockstep l = {.reduce = r, .readers = readers, .n = n, .along = {.count = 1, .sums = 1}};
 
     l.page = vp_alloc_raw((size_t)r->n, vp_type_size(r->type), "a page", err);
     if (!l.page)
         return -1;
-    pages->as_f32 = false;
-    pages->out_bytes = result_bytes(r);
-    pages->work = reduce_batch;
-    pages->ctx = &l;
-    int rc = vp_pages_run(pages, err);
+    int rc = run_lockstep(&l, pages, err);
     for (int i = 1; i < n && !rc; i++) {
         rc = vp_reader_next(readers[i], l.page, err);
         if (rc > 0)
@@ -258,6 +277,125 @@ int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, 
     }
     free(l.page);
     return rc;
+}
+
+/* ---- the pages of one stack ---- */
+
+static bool is_channels(const char *name)
+{
+    return !strcmp(name, "channel") || !strcmp(name, "sample"); /* see vp_axes_channels */
+}
+
+static int no_axis(const char *name, const struct vp_reader *reader, struct vp_err *err)
+{
+    const char *axes = vp_meta_get(&vp_reader_stack(reader)->meta, "axes");
+
+    return vp_fail(err, VP_ERUN, "%s: --along: expected an axis %s, got the axes %s", vp_reader_name(reader), name,
+                   axes ? axes : "x y z, of which nothing is said");
+}
+
+int vp_along_find(struct vp_along *a, const char *name, const struct vp_reader *reader, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(reader);
+    struct vp_axes axes;
+    int which = 0;
+
+    vp_axes_get(in, &axes);
+    *a = (struct vp_along){.stride = 1, .count = in->pages, .sums = 1};
+    if (axes.n == 0) /* slices */
+        return name && strcmp(name, "z") ? no_axis(name, reader, err) : 0;
+    if (name)
+        which = vp_axes_find(&axes, name);
+    else
+        while (which < axes.n && is_channels(axes.name[which]))
+            which++;
+    if (which < 0)
+        return no_axis(name, reader, err);
+    if (which == axes.n)
+        return vp_fail_hint(err, VP_ERUN, "--along channel reduces over them", "%s: all pages are channels",
+                            vp_reader_name(reader));
+    if (axes.n > 1 && !axes.sized)
+        return vp_fail_hint(err, VP_ERUN, "img-convert --set sizes=... says how many",
+                            "%s: how many pages there are along each of the axes %s is not known",
+                            vp_reader_name(reader), vp_meta_get(&in->meta, "axes"));
+    strcpy(a->name, axes.name[which]);
+    a->stride = vp_axes_stride(&axes, which);
+    a->count = axes.size[which];
+    a->sums = vp_reader_seekable(reader) ? 1 : a->stride;
+    return 0;
+}
+
+/* Slices become one. */
+static int thicken(const struct vp_along *a, struct vp_meta *m)
+{
+    double voxel[3], origin[3];
+
+    if (!vp_meta_numbers(m, "voxel", 3, voxel))
+        return vp_meta_set(m, "origin", NULL);
+    if (vp_meta_numbers(m, "origin", 3, origin)) {
+        origin[2] += voxel[2] * (double)(a->count - 1) / 2;
+        if (vp_label_numbers(m, "origin", 3, origin))
+            return -1;
+    }
+    voxel[2] *= (double)a->count;
+    return vp_label_numbers(m, "voxel", 3, voxel);
+}
+
+int vp_along_stack(const struct vp_along *a, struct vp_stack *out, struct vp_err *err)
+{
+    struct vp_axes axes;
+    const bool slices = !*a->name || !strcmp(a->name, "z"), channels = is_channels(a->name);
+
+    vp_axes_get(out, &axes);
+    if (*a->name)
+        vp_axes_drop(&axes, vp_axes_find(&axes, a->name));
+    int rc = vp_axes_set(&out->meta, &axes);
+    if (slices)
+        rc = rc || thicken(a, &out->meta);
+    if (channels)
+        rc = rc || vp_meta_set(&out->meta, "channels", NULL);
+    else if (strcmp(a->name, "time"))
+        vp_meta_remove_prefix(&out->meta, "geom.");
+    if (out->pages > 0)
+        out->pages /= a->count;
+    return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
+}
+
+struct turned { const struct vp_along *along; struct vp_reader *reader; };
+
+/* Pages in the order in which one sum after the other becomes whole. */
+static int64_t read_turned(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err)
+{
+    const struct turned *t = source;
+    const struct vp_along *a = t->along;
+
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t result = (page + k) / a->count, i = result % a->stride, o = result / a->stride;
+        const struct vp_wanted w = {.page = i + a->stride * ((page + k) % a->count + a->count * o), .n = 1,
+                                    .threads = threads};
+        if (vp_reader_read(t->reader, &w, &to[k], err) < 0)
+            return -1;
+    }
+    return n;
+}
+
+int vp_along_run(const struct vp_along *a, struct vp_reduce *r, struct vp_reader *reader, struct vp_pages *pages,
+                 struct vp_err *err)
+{
+    struct lockstep l = {.reduce = r, .readers = &reader, .n = 1, .along = *a};
+    struct turned t = {a, reader};
+
+    if (a->stride > 1 && a->sums == 1) {
+        pages->read = read_turned;
+        pages->source = &t;
+        pages->count = vp_reader_stack(reader)->pages;
+    }
+    if (run_lockstep(&l, pages, err))
+        return -1;
+    if (a->count < 0 || pages->done % (a->stride * a->count) == 0)
+        return 0;
+    return vp_fail(err, VP_ERUN, "%s: expected pages by %lld, as its axes say, got %lld", vp_reader_name(reader),
+                   (long long)(a->stride * a->count), (long long)pages->done);
 }
 
 /* ---- slabs ---- */

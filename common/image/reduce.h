@@ -13,6 +13,7 @@ enum vp_reduce_op { VP_REDUCE_SUM, VP_REDUCE_MEAN, VP_REDUCE_MIN, VP_REDUCE_MAX 
 struct vp_reduce_params {
     int op;         /* --op */
     bool pages;     /* --pages: over the pages of one stack */
+    const char *along; /* --along: that axis of them; NULL: the first that is not channels */
     bool join;      /* --join */
 };
 extern const struct vp_opt vp_reduce_options[];
@@ -45,10 +46,27 @@ void vp_reduce_close(struct vp_reduce *r);
 int vp_reduce_stack(struct vp_reader *const *readers, int n, int op, struct vp_stack *out, char *note,
                     size_t size, struct vp_err *err);
 /* The stacks in lockstep, in their order within each page. pages->reader is the first, pages->writer takes the
- * result, or if it is NULL all pages become one, which vp_reduce_result() gives; both and the memory are set, the work
- * is not. */
+ * result; both and the memory are set, the work is not. */
 int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_pages *pages,
                   struct vp_err *err);
+
+/* An axis of a stack's pages: page i + stride * (k + count * o) is number k along it, and becomes page i + stride * o of
+ * the result with the others. */
+struct vp_along {
+    int64_t stride, count; /* pages from one to the next; how many, or -1 where only the end of a pipe says it */
+    int64_t sums;          /* accumulators that are needed: `stride` of a pipe, 1 of what can be read in any order */
+    char name[32];         /* "" where nothing is said of the pages */
+};
+/* The axis of that name, or (NULL) the first that is not channels, of the stack that `reader` has. -1: VP_ERUN, there is
+ * none, or how many of each there are is not known. */
+int vp_along_find(struct vp_along *a, const char *name, const struct vp_reader *reader, struct vp_err *err);
+/* The header `out`, which is that of the pages, becomes that of the result: without the axis; the voxel of slices is as
+ * thick as all of them and lies in their middle; what is said of channels or of views goes with them. count is known. */
+int vp_along_stack(const struct vp_along *a, struct vp_stack *out, struct vp_err *err);
+/* The pages of one stack along it, r[a->sums]. pages as above; pages->writer may be NULL where there is one result, which
+ * vp_reduce_result() gives. */
+int vp_along_run(const struct vp_along *a, struct vp_reduce *r, struct vp_reader *reader, struct vp_pages *pages,
+                 struct vp_err *err);
 /* Sort slabs by the z of their origin (those without one stay in order) and make the header of the whole. An
  * error if they are not slabs of one volume: other sizes, types, voxels, or a gap or overlap in z. */
 int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struct vp_err *err);

@@ -108,7 +108,7 @@ int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err 
     return 0;
 }
 
-int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_percent, double *lo,
+int vp_picture_window(const struct vp_picture *p, int n, double lo_percent, double hi_percent, double *lo,
                       double *hi, struct vp_err *err)
 {
     const double percent[2] = {lo_percent, hi_percent};
@@ -117,7 +117,8 @@ int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_p
     if (vp_quantiles_open(&q, VP_F32, percent, 2, false, err) < 0)
         return -1;
     do
-        vp_quantiles_add(q, p->v, p->w * p->h);
+        for (int i = 0; i < n; i++)
+            vp_quantiles_add(q, p[i].v, p[i].w * p[i].h);
     while (vp_quantiles_again(q));
     *lo = vp_quantiles_get(q, 0);
     *hi = vp_quantiles_get(q, 1);
@@ -133,14 +134,14 @@ int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_p
     return 0;
 }
 
-void vp_picture_gray(const struct vp_picture *p, double lo, double hi, bool invert, uint8_t *dst)
+void vp_picture_gray(const struct vp_picture *p, double lo, double hi, bool invert, uint8_t *dst, int step)
 {
     const double gain = 255 / (hi - lo);
 
     for (int64_t i = 0; i < p->w * p->h; i++) {
         const double g = floor((p->v[i] - lo) * gain + 0.5);
         const uint8_t u = g >= 255 ? 255 : g > 0 ? (uint8_t)g : 0;
-        dst[i] = isnan(p->v[i]) ? 0 : invert ? 255 - u : u;
+        dst[i * step] = isnan(p->v[i]) ? 0 : invert ? 255 - u : u;
     }
 }
 
@@ -196,16 +197,17 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, const int64_t 
         shaped += picture_bytes((double)c->shape[0], (double)c->shape[1]);
         stretch = more > stretch ? more : stretch;
     }
-    const uint64_t whole = s->n > 1 ? picture_bytes((double)picture[0], (double)picture[1]) : shaped;
+    const uint64_t colours = (uint64_t)s->colours, composed = colours * picture_bytes((double)picture[0], (double)picture[1]);
+    const uint64_t whole = s->n > s->colours ? composed : shaped;
     const bool forward = !vp_reader_seekable(r) || columns;
     /* one after the other: reading, stretching, putting together, measuring, fitting, writing */
     need = s->held + cut + (forward ? page : 0) + vp_reader_holds(r, false);
     const uint64_t steps[] = {
         (cut > shaped ? cut : shaped) + stretch,
-        s->n > 1 ? shaped + whole : whole,
+        s->n > s->colours ? shaped + whole : whole,
         whole + (measured ? vp_quantiles_bytes(VP_F32, 2, false) : 0),
         whole + resize_bytes(picture, fitted),
-        sizeof(float) * gray + gray,
+        colours * (sizeof(float) * gray + gray),
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         need = steps[i] > need ? steps[i] : need;
@@ -238,14 +240,17 @@ void vp_slices_free(struct vp_slices *s)
     *s = (struct vp_slices){0};
 }
 
-/* Page number k to all cuts; returns how many of them wanted it whole. */
-static int64_t place_page(const struct vp_slices *s, int64_t k, const float *page, int64_t nx, int64_t ny)
+/* Page `at` of the stack to all cuts; returns how many of them wanted it whole. */
+static int64_t place_page(const struct vp_slices *s, int64_t at, const float *page, int64_t nx, int64_t ny)
 {
+    const int64_t block = s->stride * s->count, channel = at % block / s->stride, k = at / block * s->stride + at % s->stride;
     int64_t whole = 0;
 
     for (int i = 0; i < s->n; i++) {
         const struct vp_slice *c = &s->slice[i];
         const struct vp_picture *out = &c->out;
+        if (c->channel != channel)
+            continue;
         if (c->axis == VP_CUT_Y) {
             memcpy(out->v + k * nx, page + c->at * nx, (size_t)nx * sizeof *page);
         } else if (c->axis == VP_CUT_X) {
@@ -275,7 +280,7 @@ static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct v
     free(page);
     if (got < 0)
         return -1;
-    if (wanted > 0 || (s->pages >= 0 && k != s->pages))
+    if (wanted > 0 || (s->pages >= 0 && k != s->pages * s->count))
         return vp_fail(err, VP_ERUN, "%s: a slice is asked for that is not there: only %lld pages",
                        vp_reader_name(r), (long long)k);
     return 0;
@@ -291,7 +296,8 @@ static int read_parts(const struct vp_slices *s, struct vp_reader *r, struct vp_
         struct vp_wanted w = {.n = 1, .y0 = page ? 0 : c->at, .y1 = page ? 0 : c->at + 1, .f32 = true};
         for (int64_t k = 0; k < (page ? 1 : s->pages); k++) {
             void *to = c->out.v + k * in->nx;
-            w.page = page ? c->at : k;
+            const int64_t of_channel = page ? c->at : k;
+            w.page = of_channel % s->stride + s->stride * (c->channel + s->count * (of_channel / s->stride));
             if (vp_reader_read(r, &w, &to, err) < 0)
                 return -1;
         }
@@ -345,15 +351,15 @@ static uint8_t paeth(int a, int b, int c)
     return (uint8_t)(pa <= pb && pa <= pc ? a : pb <= pc ? b : c);
 }
 
-/* The row under filter type f into out (one byte of type, n of data); returns the sum of absolute
- * differences. */
-static uint64_t filter_row(int f, const uint8_t *row, const uint8_t *up, int64_t n, uint8_t *out)
+/* The row of n bytes, `pixel` of each, under filter type f into out (one byte of type, n of data); returns the sum of
+ * absolute differences. */
+static uint64_t filter_row(int f, const uint8_t *row, const uint8_t *up, int pixel, int64_t n, uint8_t *out)
 {
     uint64_t sum = 0;
 
     *out++ = (uint8_t)f;
     for (int64_t i = 0; i < n; i++) {
-        const int a = i ? row[i - 1] : 0, b = up[i], c = i ? up[i - 1] : 0;
+        const int a = i < pixel ? 0 : row[i - pixel], b = up[i], c = i < pixel ? 0 : up[i - pixel];
         const int guess = f == 0 ? 0 : f == 1 ? a : f == 2 ? b : f == 3 ? (a + b) / 2 : paeth(a, b, c);
         out[i] = (uint8_t)(row[i] - guess);
         sum += (uint64_t)abs((int8_t)out[i]);
@@ -389,19 +395,19 @@ static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool fin
 
 /* The rows, each filtered by the rule that leaves least. `memory`: `line` bytes for two of them, zeros, and for each
  * trial. */
-static int write_rows(struct png *p, const uint8_t *gray, int64_t w, int64_t height, int zoom, size_t line,
-                      uint8_t *memory, struct vp_err *err)
+static int write_rows(struct png *p, const uint8_t *pixels, int colours, int64_t w, int64_t height, int zoom,
+                      size_t line, uint8_t *memory, struct vp_err *err)
 {
     uint8_t *const trial = memory + 2 * line;
 
     for (int64_t y = 0; y < height; y++) {
         uint8_t *row = memory + (y & 1) * (int64_t)line, *up = memory + (~y & 1) * (int64_t)line;
         for (int64_t x = 0; x < w * zoom; x++)
-            row[x] = gray[y / zoom * w + x / zoom];
+            memcpy(row + x * colours, pixels + (y / zoom * w + x / zoom) * colours, (size_t)colours);
         int best = 0;
         uint64_t least = UINT64_MAX;
         for (int k = 0; k < N_FILTERS; k++) {
-            const uint64_t sum = filter_row(k, row, up, w * zoom, trial + (size_t)k * line);
+            const uint64_t sum = filter_row(k, row, up, colours, w * zoom * colours, trial + (size_t)k * line);
             if (sum < least) {
                 least = sum;
                 best = k;
@@ -413,12 +419,12 @@ static int write_rows(struct png *p, const uint8_t *gray, int64_t w, int64_t hei
     return compress_bytes(p, NULL, 0, true, err);
 }
 
-int vp_png_write(struct vp_outfile *f, const uint8_t *gray, int64_t w, int64_t h, int zoom,
+int vp_png_write(struct vp_outfile *f, const uint8_t *pixels, int colours, int64_t w, int64_t h, int zoom,
                  struct vp_err *err)
 {
     static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     const int64_t width = w * zoom, height = h * zoom;
-    const size_t line = (size_t)width + 1;
+    const size_t line = (size_t)(width * colours) + 1;
     uint8_t head[25] = {0}, tail[12] = {0};
 
     if (width > SIDE_MAX || height > SIDE_MAX)
@@ -435,8 +441,9 @@ int vp_png_write(struct vp_outfile *f, const uint8_t *gray, int64_t w, int64_t h
     put_be32(head + 8, (uint32_t)width);
     put_be32(head + 12, (uint32_t)height);
     head[16] = 8; /* bits; gray, deflate, adaptive filters and no interlace are all 0 */
+    head[17] = colours > 1 ? 2 : 0;
     const int rc = vp_outfile_write(f, signature, sizeof signature, err) || write_chunk(f, "IHDR", head, 13, err)
-                   || write_rows(&p, gray, w, height, zoom, line, memory + CHUNK + 12, err)
+                   || write_rows(&p, pixels, colours, w, height, zoom, line, memory + CHUNK + 12, err)
                    || write_chunk(f, "IEND", tail, 0, err) ? -1 : 0;
     deflateEnd(&p.z);
     free(memory);

@@ -1,4 +1,4 @@
-/* Pictures of slices: composing, resizing, windowing to 8-bit gray, and a PNG writer. */
+/* Pictures of slices: composing, resizing, windowing to 8-bit gray or colour, and a PNG writer. */
 #ifndef VP_RENDER_H
 #define VP_RENDER_H
 
@@ -18,28 +18,32 @@ void vp_picture_free(struct vp_picture *p);
 int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
 /* Copy src into dst with its corner at (x, y); it must fit. */
 void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src);
-/* Percentiles lo_percent and hi_percent of what is not NaN; hi > lo always. */
-int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_percent, double *lo,
+/* Percentiles lo_percent and hi_percent of what is not NaN in n pictures; hi > lo always. */
+int vp_picture_window(const struct vp_picture *p, int n, double lo_percent, double hi_percent, double *lo,
                       double *hi, struct vp_err *err);
 /* Gray value of a sample: round(255 (v - lo) / (hi - lo)) clamped to 0..255, or 255 less that; NaN is 0.
- * dst has w x h bytes. */
-void vp_picture_gray(const struct vp_picture *p, double lo, double hi, bool invert, uint8_t *dst);
+ * The pixels are dst[0], dst[step], ... */
+void vp_picture_gray(const struct vp_picture *p, double lo, double hi, bool invert, uint8_t *dst, int step);
 
 /* Cuts through a stack; where pictures come from. */
 enum vp_cut { VP_CUT_Z, VP_CUT_Y, VP_CUT_X };
 struct vp_slice {
     enum vp_cut axis;
+    int64_t channel;         /* of the pages that it is cut from */
     int64_t at;              /* its number along the axis */
     struct vp_picture out;   /* z: nx x ny; y: nx x pages; x: pages x ny; samples made by vp_slices_read */
     int64_t shape[2];        /* width and height that it is resized to then */
 };
 struct vp_slices {
     int n;                   /* cuts wanted */
+    int colours;             /* 3: the first third of them are red, the next green, the last blue; else 1 */
+    int64_t stride, count;   /* of the axis of the channels: page s + stride * (c + count * t) of the stack is page
+                                s + stride * t of channel c; 1 and 1 if there is none */
     struct vp_slice *slice;  /* malloc'd */
-    int64_t pages;           /* of the stack; -1: unknown, then only cuts across z can be made */
+    int64_t pages;           /* of each channel; -1: unknown, then only cuts across z can be made */
     uint64_t held;           /* bytes of the stack that the reader keeps, see vp_slices_count */
 };
-/* Set s->pages. If the reader does not know it, the pipe is read to its end and kept in memory (vp_reader_keep), or, if
+/* Set s->pages to those of the stack. If the reader does not know it, the pipe is read to its end and kept in memory (vp_reader_keep), or, if
  * that does not fit `memory`, refused (VP_ERESOURCE). */
 int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err);
 /* Before anything is read: do the cuts fit `memory` (0: no limit; else VP_ERESOURCE), and what becomes of them? Each
@@ -53,8 +57,9 @@ int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struc
 /* Frees what the functions above allocated, and `slice`. */
 void vp_slices_free(struct vp_slices *s);
 
-/* 8-bit gray PNG, the same bytes for the same pixels; each pixel becomes zoom x zoom. */
-int vp_png_write(struct vp_outfile *f, const uint8_t *gray, int64_t w, int64_t h, int zoom,
+/* 8-bit PNG of w x h pixels of one byte (gray) or three (red, green, blue), the same bytes for the same pixels; each
+ * pixel becomes zoom x zoom. */
+int vp_png_write(struct vp_outfile *f, const uint8_t *pixels, int colours, int64_t w, int64_t h, int zoom,
                  struct vp_err *err);
 
 #endif

@@ -47,7 +47,7 @@ struct vp_sat_request {
 };
 
 /* The type of a table of `in` where none is asked for: f64 of floats; of integers 32 bits if no sum over `samples` of
- * them (0: not known how many) leaves that range, else 64. */
+ * them (0: any number) leaves that range, else 64. */
 enum vp_type vp_sat_type(enum vp_type in, double samples);
 /* Whether there is a table of type `out` of samples `in`; else why not, and a hint. */
 int vp_sat_check(enum vp_type in, enum vp_type out, struct vp_err *err);

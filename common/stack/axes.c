@@ -101,7 +101,23 @@ static int64_t product(const struct vp_axes *a)
     return n;
 }
 
-static void drop(struct vp_axes *a, int i)
+int vp_axes_find(const struct vp_axes *a, const char *name)
+{
+    for (int i = 0; i < a->n; i++)
+        if (!strcmp(a->name[i], name))
+            return i;
+    return -1;
+}
+
+int64_t vp_axes_stride(const struct vp_axes *a, int i)
+{
+    int64_t stride = 1;
+    while (i-- > 0)
+        stride *= a->size[i];
+    return stride;
+}
+
+void vp_axes_drop(struct vp_axes *a, int i)
 {
     a->n--;
     memmove(a->name + i, a->name + i + 1, (size_t)(a->n - i) * sizeof *a->name);
@@ -116,7 +132,7 @@ int vp_axes_channels(struct vp_meta *m, int64_t channels, int64_t images)
     if (a.sized && product(&a) == channels * images)
         for (int i = a.n - 1; i >= 0; i--)
             if (!strcmp(a.name[i], "channel") && a.size[i] == channels)
-                drop(&a, i);
+                vp_axes_drop(&a, i);
     if (images == 1)
         a.n = 0;
     else if (!a.n) /* as of a stack of which nothing is said */

@@ -25,6 +25,13 @@ int vp_axes_lose(struct vp_meta *m);
 /* Index of the axis along which pages are slices, or -1. */
 int vp_axes_z(const struct vp_axes *a);
 
+/* Index of the axis of that name, or -1. */
+int vp_axes_find(const struct vp_axes *a, const char *name);
+/* Pages from one index of axis i to the next, where the axes are sized (of the first: 1). */
+int64_t vp_axes_stride(const struct vp_axes *a, int i);
+/* Leave axis i out. */
+void vp_axes_drop(struct vp_axes *a, int i);
+
 /* The metadata speak of `images` images, each of which became `channels` pages: the first page axis is that of the
  * channels then. -1 if out of memory. */
 int vp_axes_channels(struct vp_meta *m, int64_t channels, int64_t images);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the names of the inputs stand for: files, directories, lists. */
+#include "stack/paths.h"
 #include "base/err.h"
 #include "base/places.h"
-#include "stack/source.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -59,12 +58,30 @@ static bool is_tiff_name(const char *name)
     return dot && name[0] != '.' && (!strcasecmp(dot, ".tif") || !strcasecmp(dot, ".tiff"));
 }
 
+static const char *name_of(const char *output)
+{
+    return output && strcmp(output, "-") ? output : "standard output";
+}
+
+static bool is_output(const char *path, const char *output)
+{
+    return vp_same_file(strcmp(path, "-") ? path : "/dev/fd/0", output && strcmp(output, "-") ? output : "/dev/fd/1");
+}
+
+int vp_path_apart(const char *path, const char *output, struct vp_err *err)
+{
+    if (!is_output(path, output))
+        return 0;
+    vp_fail(err, VP_EUSAGE, "%s: one of several inputs is the output, %s", strcmp(path, "-") ? path : "standard input",
+            name_of(output));
+    return vp_hint(err, "write it elsewhere, or leave it out of the inputs");
+}
+
 static int add_directory(struct vp_paths *p, const char *path, const char *output, struct vp_err *err)
 {
     DIR *d = opendir(path);
     if (!d)
         return vp_fail_errno(err, "%s", path);
-    const bool writes = output && strcmp(output, "-");
     const int64_t first = p->n;
     const size_t len = strlen(path);
     const char *slash = len && path[len - 1] == '/' ? "" : "/";
@@ -80,9 +97,9 @@ static int add_directory(struct vp_paths *p, const char *path, const char *outpu
         }
         struct stat st;
         const bool there = !stat(full, &st);
-        if (there && writes && vp_same_file(full, output)) { /* that of the run before this one, most likely */
+        if (there && is_output(full, output)) { /* that of the run before this one, most likely */
             vp_fail(err, VP_EUSAGE, "%s: the folder that is read holds the output, %s, which would be an input", path,
-                    output);
+                    name_of(output));
             rc = vp_hint(err, "write it elsewhere, or remove it first, or name the inputs");
         } else if (!there || !S_ISDIR(st.st_mode))
             rc = add(p, full, err);
@@ -139,7 +156,9 @@ int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const
                                 : add_path(out, paths[i], output, err);
     for (int64_t i = 0; i < out->n && !rc; i++) {
         struct stat st;
-        if (!strcmp(out->path[i], "-"))
+        if (out->n > 1 && vp_path_apart(out->path[i], output, err))
+            rc = -1;
+        else if (!strcmp(out->path[i], "-"))
             rc = standard++ ? vp_fail(err, VP_EUSAGE, "standard input ('-') is given more than once") : 0;
         else if (stat(out->path[i], &st))
             rc = vp_fail_errno(err, "%s", out->path[i]);

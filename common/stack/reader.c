@@ -5,6 +5,7 @@
 #include "base/places.h"
 #include "base/size.h"
 #include "stack/axes.h"
+#include "stack/paths.h"
 #include "stack/source.h"
 #include <assert.h>
 #include <fcntl.h>
@@ -167,13 +168,34 @@ static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b
     return i < a->n || k < b->n ? "scan geometry" : NULL;
 }
 
+/* Refuse a volume as one of several inputs: along the seam it would be mixed with the next. */
+static int check_alone(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
+{
+    const struct vp_stack *k = &s->stack;
+    struct vp_axes a;
+    if (r->in->paths.n == 1 || !r->options.volumes || k->pages == 1)
+        return 0;
+    vp_axes_get(k, &a);
+    const int z = vp_axes_z(&a);
+    /* of pages without a name an origin says that they are slices, whatever the program takes them for */
+    const bool slices = z >= 0 ? a.size[z] != 1 : a.n == 0 && (!r->options.views || vp_meta_get(&k->meta, "origin"));
+    const int64_t n = z >= 0 ? a.size[z] : k->pages;
+    char text[32] = "several";
+    if (!slices)
+        return 0;
+    if (n > 0)
+        snprintf(text, sizeof text, "%lld", (long long)n);
+    return vp_fail_hint(err, VP_EUSAGE, r->options.volumes, "%s: one of %lld files: expected one slice, got a volume of %s",
+                        s->name, (long long)r->in->paths.n, text);
+}
+
 /* The source of input i, which fits the stack; NULL with an error. */
 static struct vp_source *open_source(struct vp_reader *r, int64_t i, struct vp_err *err)
 {
     struct vp_source *s;
     if (open_stored(r, i, &s, err))
         return NULL;
-    if (!undo_scale(r, s, err) && !(r->stack.nx && check_like_first(r, s, err)))
+    if (!check_alone(r, s, err) && !undo_scale(r, s, err) && !(r->stack.nx && check_like_first(r, s, err)))
         return s;
     vp_source_close(s);
     return NULL;

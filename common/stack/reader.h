@@ -17,7 +17,10 @@ struct vp_reader_options {
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
     size_t hold;        /* see vp_open_input */
     enum vp_samples samples;
-    const char *output; /* a folder among the inputs must not hold it; or NULL */
+    const char *output; /* see vp_paths_expand */
+    const char *volumes; /* the hint with which several inputs are refused one of which is a volume by itself (several
+                            slices); NULL: all are joined */
+    bool views;          /* pages of which nothing is said are views, not slices */
 };
 
 struct vp_reader {
@@ -46,7 +49,7 @@ struct vp_reader {
     int64_t at, page;
 };
 
-/* Open inputs as one stack, in argument order. Each path is a file, a directory (its .tif and .tiff
+/* Open inputs as one stack, in argument order; `options.volumes` says which are not joined (VP_EUSAGE). Each path is a file, a directory (its .tif and .tiff
  * files in natural order), "@list" (one path a line) or "-" (standard input, at most once). n = 0
  * means standard input. Files after the first are opened when their turn comes, but all are stat'ed
  * now; the number of pages of the whole is counted from the headers when it is cheap (seekable).

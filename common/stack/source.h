@@ -86,12 +86,6 @@ void vp_kept_free(struct vp_kept *k);
 /* All that a pipe has to give, in such a file: it becomes that input. */
 int vp_spool(struct vp_input *in, struct vp_err *err);
 
-/* "@list", directories and files as the files that they stand for, in order. */
-struct vp_paths { int64_t n; char **path; };
-/* A folder that holds the file `output` (NULL: none) is refused: it would become its own input. */
-int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const char *output, struct vp_err *err);
-void vp_paths_free(struct vp_paths *p);
-
 /* Call work(ctx, page, y0, y1) for all rows [0, height) of `pages` pages, in pieces that keep every thread busy
  * but do not cross pages; row: bytes of a row. After a failure no more is started than what comes before it;
  * the error of the first piece in order is the one that is kept. 0 or -1. */

@@ -101,7 +101,7 @@ static int load_mean(float **out, struct vp_run *run, const char *const *paths, 
     struct vp_reader *r = NULL;
     int rc = -1;
 
-    if (vp_open_values(run, paths, n, &r, err))
+    if (vp_open_joined(run, paths, n, &r, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(r);
     const int64_t rows = sinograms ? s->pages : s->ny;

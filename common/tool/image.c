@@ -53,16 +53,10 @@ const struct vp_opt vp_footprint_options[] = {
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err)
 {
-    const char *const *paths = run->parsed.operands;
     const int n = run->parsed.n_operands;
-    int standard = 0;
     *im = (struct vp_images){.params = *p};
-    for (int k = 0; k < n; k++)
-        standard += !strcmp(paths[k], "-");
     if (stacks > 1 && n > stacks)
         return vp_fail(err, VP_EUSAGE, "expected at most %d stacks, got %d", stacks, n);
-    if (stacks > 1 && standard > 1)
-        return vp_fail(err, VP_EUSAGE, "'-': standard input can be one of the stacks only");
     if (stacks == 1 || n <= 1) {
         /* a page and its result are in memory at least */
         const uint64_t hold = stacks == 1 ? run->common.memory / 2 : 0;
@@ -75,9 +69,11 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
         if (run->common.raw_in && !vp_reader_seekable(im->reader[0]) && stack->pages < 2 && page <= hold)
             im->held = page;
     }
-    for (; im->n < n && stacks > 1; im->n++)
-        if (vp_open_values(run, &paths[im->n], 1, &im->reader[im->n], err))
+    if (!im->n) {
+        im->n = n;
+        if (vp_open_each(run, n, VP_AS_VALUES, im->reader, err))
             return -1;
+    }
     if (p->voxels && vp_images_spread(im, run, err))
         return -1;
     double scale[2];

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "stack/foreign.h"
 #include "tool/open.h"
 
 #include <errno.h>
@@ -165,6 +166,37 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
     return 0;
 }
 
+/* A kernel is taken voxel by voxel, whatever their sizes: that is said where these are known, and differ by more than
+ * rounding. `axes`: of the kernel. */
+static void compare_voxels(const struct vp_run *run, const struct vp_stack *s, const char *name, int axes,
+                           const struct vp_images *im)
+{
+    enum { X, Y, Z, AXES };
+    const double tolerance = 1e-3;
+    const struct vp_meta *m = &vp_reader_stack(im->reader[im->first])->meta;
+    const char *unit = vp_meta_get(&s->meta, "unit"), *of_image = vp_meta_get(m, "unit");
+    const double mm = unit ? vp_unit_mm(unit) : 0, image_mm = of_image ? vp_unit_mm(of_image) : 0;
+    double v[AXES] = {0};
+    bool differs = false;
+
+    if (!im->has_voxel || mm <= 0 || image_mm <= 0
+        || !(vp_meta_numbers(&s->meta, "voxel", AXES, v) || vp_meta_numbers(&s->meta, "voxel", AXES - 1, v)))
+        return;
+    for (int a = 0; a < axes; a++)
+        differs = differs || (v[a] > 0 && fabs(v[a] * mm / (im->voxel[a] * image_mm) - 1) > tolerance);
+    if (!differs)
+        return;
+    char size[2][96];
+    const double *const both[2] = {v, im->voxel}, scale[2] = {mm, image_mm};
+    for (int k = 0; k < 2; k++) {
+        const int n = snprintf(size[k], sizeof size[k], "%.6g x %.6g", both[k][X] * scale[k], both[k][Y] * scale[k]);
+        if (axes == AXES)
+            snprintf(size[k] + n, sizeof size[k] - (size_t)n, " x %.6g", both[k][Z] * scale[k]);
+    }
+    vp_warn(run, "%s: expected voxels of %s mm, as in %s, got %s mm", name, size[1], vp_reader_name(im->reader[im->first]),
+            size[0]);
+}
+
 static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, const struct vp_kernel_params *p,
                         bool exact, struct vp_err *err)
 {
@@ -227,6 +259,8 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
     const struct vp_stack *s = vp_reader_stack(reader);
     int rc = check(p, s, im, vp_reader_name(reader), err)
              || read_samples(g, reader, p, im->type == VP_F64, err) ? -1 : 0;
+    if (!rc)
+        compare_voxels(run, s, vp_reader_name(reader), g->n[2] > 1 ? 3 : 2, im);
     struct vp_err late = VP_ERR_INIT;
     if (vp_reader_close(reader, rc ? &late : err))
         rc = -1;

@@ -3,16 +3,29 @@
 #include "tool/open.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "stack/paths.h"
 #include "stack/outfile.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int open_stacks(struct vp_run *run, const char *const *paths, int n, const char *raw, size_t hold,
-                       enum vp_samples samples, struct vp_reader **reader, struct vp_err *err)
+/* The hint with which several volumes are refused. */
+static const char *apart(const struct vp_run *run)
 {
-    const struct vp_reader_options o = {.raw = raw, .spool = run->common.spool, .hold = hold, .samples = samples,
-                                        .output = run->common.output};
+    return vp_has_common(run->tool, "join")
+               ? vp_has_common(run->tool, "each-file")
+                     ? "--join makes them one stack, --each-file -o FOLDER works on each by itself"
+                     : "--join makes them one stack"
+               : "img-cat joins them";
+}
+
+static int open_stacks(struct vp_run *run, const char *const *paths, int n, const struct vp_reader_options *how,
+                       struct vp_reader **reader, struct vp_err *err)
+{
+    struct vp_reader_options o = *how;
+    o.spool = run->common.spool;
+    o.output = run->common.output;
+    o.views = run->tool->flags & VP_TOOL_VIEWS;
     bool standard = n == 0;
     for (int i = 0; i < n; i++)
         standard = standard || !strcmp(paths[i], "-");
@@ -37,24 +50,50 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
 int vp_open_input(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
                   struct vp_err *err)
 {
-    return open_stacks(run, run->parsed.operands, run->parsed.n_operands, run->common.raw_in, hold, samples, reader,
-                       err);
+    const bool join = run->common.join || run->tool->flags & VP_TOOL_JOINS;
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .hold = hold, .samples = samples,
+                                        .volumes = join ? NULL : apart(run)};
+    return open_stacks(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
 }
 
-int vp_open_paths(struct vp_run *run, const char *const *paths, int n, enum vp_samples samples,
-                  struct vp_reader **reader, struct vp_err *err)
+int vp_open_each(struct vp_run *run, int n, enum vp_samples samples, struct vp_reader **readers, struct vp_err *err)
 {
-    return open_stacks(run, paths, n, run->common.raw_in, 0, samples, reader, err);
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = samples,
+                                        .volumes = run->common.join ? NULL : apart(run)};
+    const char *const *paths = run->parsed.operands, *path;
+    int standard = 0;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(paths[i], "-") && standard++)
+            return vp_fail(err, VP_EUSAGE, "standard input ('-') is given more than once: expected one of the stacks");
+    for (int i = 0; i < n; i++)
+        if (n > 1 && vp_path_apart(paths[i], run->common.output, err))
+            return -1;
+    for (int i = 0; i < n; i++) {
+        if (open_stacks(run, &paths[i], 1, &o, &readers[i], err))
+            return -1;
+        for (int64_t k = 0; n > 1 && (path = vp_reader_path(readers[i], k)); k++)
+            if (vp_path_apart(path, run->common.output, err))
+                return -1;
+    }
+    return 0;
 }
 
-int vp_open_values(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err)
+int vp_open_values(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    return vp_open_paths(run, paths, n, VP_AS_VALUES, reader, err);
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = VP_AS_VALUES, .volumes = apart(run)};
+    return open_stacks(run, &path, 1, &o, reader, err);
 }
 
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    return open_stacks(run, &path, 1, NULL, 0, VP_AS_VALUES, reader, err);
+    const struct vp_reader_options o = {.samples = VP_AS_VALUES, .volumes = apart(run)};
+    return open_stacks(run, &path, 1, &o, reader, err);
+}
+
+int vp_open_joined(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err)
+{
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = VP_AS_VALUES};
+    return open_stacks(run, paths, n, &o, reader, err);
 }
 
 static struct vp_writer_options output_options(const struct vp_run *run)
@@ -118,7 +157,9 @@ int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct 
 
 bool vp_output_any_order(const struct vp_run *run)
 {
-    return vp_outfile_is_new(run->common.output) && !run->common.compress;
+    /* a plan that names no output is one for a file */
+    const bool file = run->common.plan && !run->common.output ? true : vp_outfile_is_new(run->common.output);
+    return file && !run->common.compress;
 }
 
 int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,

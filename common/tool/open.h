@@ -6,22 +6,26 @@
 #include "stack/writer.h"
 #include "tool/tool.h"
 
-/* The operands, or standard input (refused with VP_EUSAGE if that is a terminal), as one stack. For programs that treat
- * one page other than several: of a raw pipe that does not say how many there are a first page of at most `hold` bytes
- * is read, and `pages` is 1 if nothing follows. */
+/* The operands, or standard input (refused with VP_EUSAGE if that is a terminal), as one stack. Several must not be
+ * volumes (VP_EUSAGE), but with --join or VP_TOOL_JOINS. For programs that treat one page other than several: of a raw
+ * pipe that does not say how many there are a first page of at most `hold` bytes is read, and `pages` is 1 if nothing
+ * follows. */
 int vp_open_input(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
                   struct vp_err *err);
 
-/* Given paths (an option like --flat, or an operand) as one stack. */
-int vp_open_paths(struct vp_run *run, const char *const *paths, int n, enum vp_samples samples,
-                  struct vp_reader **reader, struct vp_err *err);
+/* The n operands, each as a stack of its own; at most one is standard input, and none of several the output. readers[]
+ * are NULL before, and the caller's to close, also after a failure. */
+int vp_open_each(struct vp_run *run, int n, enum vp_samples samples, struct vp_reader **readers, struct vp_err *err);
 
-/* Paths, or the operands, as one stack of values: recorded scales are undone (VP_AS_VALUES). This is for programs that
- * compute with values, or name some in their options; the others carry a scale along. */
-int vp_open_values(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err);
+/* A path that an option names (a file, a folder or a list of slices), as one stack of values: recorded scales are undone
+ * (VP_AS_VALUES). */
+int vp_open_values(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err);
 
-/* A mask as a stack of values; --raw-in is not about it. */
+/* The same of a mask or a kernel; --raw-in is not about it. */
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err);
+
+/* Paths that an option names, as one stack of values whatever they are, for their pages are averaged. */
+int vp_open_joined(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err);
 
 /* -o or standard output. `out`'s metadata is written with this run's history line added. */
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,

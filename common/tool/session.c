@@ -74,7 +74,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     vp_devices_only(run->common.device);
     if (!automatic)
         vp_devices_warm(run->common.device);
-    if (vp_open_values(run, run->parsed.operands, run->parsed.n_operands, &s->reader, err))
+    if (vp_open_input(run, 0, VP_AS_VALUES, &s->reader, err))
         return -1;
     if (take_memory(run, s->reader, err))
         return -1;

@@ -2,6 +2,8 @@
 /* vp_main(): what every program does before and after its work. The only place of the library that
  * reads the environment, prints messages and knows about terminals and signals. */
 #include "tool/tool.h"
+#include "tool/each.h"
+#include "tool/ending.h"
 #include "tool/help.h"
 #include "base/isa.h"
 #include "base/places.h"
@@ -37,7 +39,7 @@ static const struct vp_opt common_options[] = {
     VP_OUTFILE(struct vp_common, output, "output", 'o', .metavar = "FILE", .group = IO,
         .help = "write to FILE instead of standard output",
         .more = "A regular file appears under its name only when it is complete: a failed or interrupted run "
-                "leaves an existing file as it was. It may be one of the inputs."),
+                "leaves an existing file as it was. It may be the input. One of several inputs is refused."),
     VP_CHOICE(struct vp_common, compress, "compress", 0, "none|deflate|zstd", .metavar = "METHOD",
         .def = "none", .group = IO, .help = "compress the pages of FILE",
         .more = "Only with --output: what goes through a pipe is never compressed. The samples are the "
@@ -54,6 +56,16 @@ static const struct vp_opt common_options[] = {
         .help = "copy piped input that must be read out of order to $TMPDIR",
         .more = "For a TIFF that does not come in stream order, or work that reads its input more than once. "
                 "The copy has no name and vanishes with the program."),
+    VP_FLAG(struct vp_common, join, "join", 0, .group = IO,
+        .help = "inputs that are volumes become one stack",
+        .more = "Several input files are one stack. Without --join they are refused where one of them is a volume by "
+                "itself: where it has more pages than one along z. Single pages, and views of a scan, need no --join."),
+    VP_FLAG(struct vp_common, each_file, "each-file", 0, .group = IO,
+        .help = "work on each input file by itself; -o names a folder",
+        .more = "Each file is a run of its own. Its result has its name, in the folder that --output names, which must "
+                "exist. The ending becomes .png of pictures, .raw of --raw-out, .txt or .json of text. Text goes to "
+                "standard output without --output. Refused before any work: two inputs of the same name, and a result "
+                "that is an input. After a failure the results of the files before it stay."),
     VP_FLAG(struct vp_common, force, "force", 0, .group = IO,
         .help = "write binary output even to a terminal"),
     VP_STRING(struct vp_common, device, "device", 'd', .metavar = "DEVICE", .def = "auto", .group = COMMON,
@@ -71,7 +83,8 @@ static const struct vp_opt common_options[] = {
                 "depend on it."),
     VP_FLAG(struct vp_common, plan, "plan", 0, .group = COMMON,
         .help = "print what would be done and exit",
-        .more = "Only headers are read, and nothing is written."),
+        .more = "Only headers are read, and nothing is written. Without --output the plan is that of a run into a file; "
+                "-o - plans for standard output."),
     VP_OUTFILE(struct vp_common, stats, "stats", 0, .metavar = "FILE", .group = COMMON,
         .help = "write times and byte counts to FILE as JSON",
         .more = "One object: seconds in all and for each stage, peak memory in bytes, and counters of the "
@@ -94,7 +107,7 @@ static bool takes_operands(const struct vp_tool *tool)
     return tool->operands && *tool->operands;
 }
 
-static bool has_common(const struct vp_tool *tool, const char *name)
+bool vp_has_common(const struct vp_tool *tool, const char *name)
 {
     const unsigned f = tool->flags;
     const bool stack_in = !(f & VP_TOOL_SOURCE) || (takes_operands(tool) && !(f & VP_TOOL_TEXT));
@@ -104,6 +117,8 @@ static bool has_common(const struct vp_tool *tool, const char *name)
         {"raw-out", !(f & (VP_TOOL_TEXT | VP_TOOL_NO_STACK))},
         {"raw-in", stack_in},
         {"spool", stack_in},
+        {"join", stack_in && !(f & VP_TOOL_JOINS)},
+        {"each-file", stack_in && !(f & VP_TOOL_DIFF)},
         {"force", !(f & VP_TOOL_TEXT)},
         {"device", !(f & VP_TOOL_NO_DEVICE)},
     };
@@ -117,7 +132,7 @@ void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON]
 {
     int n = 0;
     for (const struct vp_opt *row = common_options; row->type != VP_T_END; row++)
-        if (has_common(tool, row->name)) {
+        if (vp_has_common(tool, row->name)) {
             out[n] = *row;
             out[n++].history = false;
         }
@@ -312,7 +327,7 @@ static int from_environment(struct vp_run *run, const char *name, const char *va
 {
     const char *text = getenv(variable);
     const struct vp_opt *row = common_options;
-    if (!text || !*text || !has_common(run->tool, name) || vp_given(run, name))
+    if (!text || !*text || !vp_has_common(run->tool, name) || vp_given(run, name))
         return 0;
     while (strcmp(row->name, name))
         row++;
@@ -329,7 +344,7 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
     const char *isa = getenv("VOXPIPE_ISA"); /* ENVVAR VOXPIPE_ISA: the most that is used of the processor */
     if (isa && *isa && !vp_isa_limit(isa))
         return vp_fail(err, VP_EUSAGE, "VOXPIPE_ISA: '%s': expected generic, avx2 or avx512", isa);
-    if (has_common(run->tool, "device") && !device_well_formed(c->device))
+    if (vp_has_common(run->tool, "device") && !device_well_formed(c->device))
         return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a device: expected auto, cpu, cuda or cuda:0,2",
                        vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);
     run->all_threads = !c->threads;
@@ -364,38 +379,10 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
-static bool writes_text(const struct vp_run *run)
+bool vp_writes_text(const struct vp_run *run)
 {
     const struct vp_tool *tool = run->tool;
     return tool->flags & VP_TOOL_TEXT || (tool->text_with && vp_given(run, tool->text_with));
-}
-
-/* A name that promises another kind of file than what is written. Endings that are not listed promise nothing. */
-static int check_ending(const struct vp_run *run, struct vp_err *err)
-{
-    static const char tiff[] = " tif tiff btf tf8 ", raw[] = " raw ", png[] = " png ";
-    static const char others[] = " png jpg jpeg jp2 bmp gif webp tif tiff btf tf8 raw mha mhd nrrd nhdr nii h5 hdf "
-                                 "hdf5 dcm npy npz zarr vtk vti vtr pdf txt csv xml json geom zip gz zst xz bz2 7z ";
-    const struct vp_common *c = &run->common;
-    const bool picture = run->tool->flags & VP_TOOL_NO_STACK;
-    const char *const good = picture ? png : c->raw_out ? raw : tiff;
-    const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
-    const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
-    char word[12];
-    if (writes_text(run) || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
-        return 0;
-    snprintf(word, sizeof word, " %s ", dot + 1);
-    if (strcasestr(good, word) || !strcasestr(others, word))
-        return 0;
-    const bool is_tiff = strcasestr(tiff, word), is_raw = strcasestr(raw, word);
-    vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
-            picture ? "a PNG" : c->raw_out ? "samples without a header" : "TIFF");
-    return picture                     ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
-           : c->raw_out && is_tiff     ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")
-           : is_raw                    ? vp_hint(err, "add --raw-out, or give a name that ends in .tif")
-           : !c->raw_out && strcasestr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
-               ? vp_hint(err, "give a name that ends in .tif; img-view makes pictures of it")
-               : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
 }
 
 /* Whether standard output goes on in a file that holds something: no reader finds a TIFF or a PNG there. */
@@ -415,15 +402,17 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
     for (int i = 0; i < run->parsed.n_operands; i++)
         if (!*run->parsed.operands[i])
             return vp_fail(err, VP_EUSAGE, "operand %d is empty: expected %s", i + 1, run->tool->operands);
-    if (check_ending(run, err))
+    if (!c->each_file && !to_stdout(c->output) && vp_ending_check(run, c->output, err))
         return -1;
     if (c->quiet && c->verbose)
         return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
     if (c->compress && c->raw_out)
         return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
-    if (c->compress && to_stdout(c->output))
+    if (c->compress && to_stdout(c->output) && !(c->plan && !c->output))
         return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
-    const bool binary = !writes_text(run) && to_stdout(c->output) && !c->plan;
+    const bool binary = !vp_writes_text(run) && to_stdout(c->output) && !c->plan;
+    if (binary && c->each_file)
+        return vp_fail_hint(err, VP_EUSAGE, "use -o FOLDER", "--each-file: each result is a file of its own");
     if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO)
         return vp_fail_hint(err, VP_EUSAGE, "use --stats FILE or --stats /dev/stderr",
                             "--stats: standard output already holds the result");
@@ -484,7 +473,7 @@ static bool want_progress(const struct vp_run *run)
     if (c->progress)
         return c->progress == 1;
     /* a report is the end of its pipeline, wherever it goes */
-    return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || writes_text(run));
+    return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || vp_writes_text(run));
 }
 
 int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *err)
@@ -515,7 +504,7 @@ static int check_stats_target(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
     /* text may go where the statistics go if both go through one descriptor */
-    const bool text = (writes_text(run) || c->plan) && descriptor_of(c->stats) >= 0;
+    const bool text = (vp_writes_text(run) || c->plan) && descriptor_of(c->stats) >= 0;
     if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
         return -1;
     return vp_stats_apart(run, STDIN_NAME, err)
@@ -533,12 +522,12 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     run->history = vp_opt_history(&run->parsed, run->tool->name);
     if (!run->stats || !run->progress || !run->history)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (has_common(run->tool, "device") && !(run->tool->flags & VP_TOOL_CUDA))
+    if (vp_has_common(run->tool, "device") && !(run->tool->flags & VP_TOOL_CUDA))
         vp_stats_text(run->stats, "device", "cpu");
     vp_stats_number(run->stats, "threads", (double)run->common.threads);
     vp_signals_install();
     const double start = vp_now();
-    const int status = run->tool->run(run, params, err);
+    const int status = run->common.each_file ? vp_each_file(run, params, err) : run->tool->run(run, params, err);
     vp_progress_clear(run->progress);
     if (status < 0 || run->common.plan)
         return status;

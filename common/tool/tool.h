@@ -23,11 +23,14 @@ enum {
     VP_TOOL_NO_OUTPUT = 16,/* writes to standard output only: leaves out -o (VP_TOOL_DIFF does as well) */
     VP_TOOL_NO_STACK = 32, /* the output is no stack (a picture): leaves out --raw-out and --compress */
     VP_TOOL_CUDA = 64,     /* can work on a GPU: looks for the device itself */
-    VP_TOOL_RANKS = 128    /* can be one of several ranks: of wrong usage the first one speaks */
+    VP_TOOL_RANKS = 128,   /* can be one of several ranks: of wrong usage the first one speaks */
+    VP_TOOL_JOINS = 256,   /* joins its inputs whatever they are, or has a rule of its own: leaves out --join */
+    VP_TOOL_VIEWS = 512    /* pages of which nothing is said are views, not slices */
 };
 
 /* Common options that a program has: VP_TOOL_TEXT leaves out --raw-out, --compress and --force;
- * VP_TOOL_SOURCE leaves out --raw-in and --spool if it takes no operands or is VP_TOOL_TEXT (ct-geom).
+ * VP_TOOL_SOURCE leaves out --raw-in, --spool, --join and --each-file if it takes no operands or is VP_TOOL_TEXT
+ * (ct-geom), VP_TOOL_DIFF --each-file.
  * The value of an option that is left out is its default. */
 
 struct vp_run;
@@ -64,6 +67,8 @@ struct vp_common {
     const char *raw_in;        /* --raw-in 2048x2048:u16le[,skip=1024] */
     bool raw_out;              /* --raw-out */
     bool spool;                /* --spool */
+    bool join;                 /* --join: inputs that are volumes by themselves become one */
+    bool each_file;            /* --each-file: a run for each input file; `output` is the folder of the results */
     int compress;              /* --compress none|deflate|zstd (-o only) */
     bool help, version;
 };
@@ -71,6 +76,7 @@ struct vp_common {
 /* The rows of the common options that the tool has, ended. None changes the pixels, so none is history. */
 enum { VP_MAX_COMMON = 32 };
 void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON]);
+bool vp_has_common(const struct vp_tool *tool, const char *option);
 
 struct vp_run {
     const struct vp_tool *tool;
@@ -89,6 +95,9 @@ struct vp_run {
 int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);
+
+/* Whether the output is text. */
+bool vp_writes_text(const struct vp_run *run);
 
 /* Print an error as vp_main() does, and give the exit status that goes with it: for one of several processes, where the
  * others are silent. */

@@ -13,6 +13,8 @@ complete -c ct-backproject -l compress -x -a 'none deflate zstd' -d 'compress th
 complete -c ct-backproject -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c ct-backproject -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c ct-backproject -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c ct-backproject -l join -d 'inputs that are volumes become one stack'
+complete -c ct-backproject -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c ct-backproject -l force -d 'write binary output even to a terminal'
 complete -c ct-backproject -l device -s d -x -a 'auto cpu cuda' -d 'run on auto, cpu, cuda or cuda:0,2'
 complete -c ct-backproject -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'

@@ -11,6 +11,8 @@ complete -c ct-filter -l compress -x -a 'none deflate zstd' -d 'compress the pag
 complete -c ct-filter -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c ct-filter -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c ct-filter -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c ct-filter -l join -d 'inputs that are volumes become one stack'
+complete -c ct-filter -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c ct-filter -l force -d 'write binary output even to a terminal'
 complete -c ct-filter -l device -s d -x -a 'auto cpu cuda' -d 'run on auto, cpu, cuda or cuda:0,2'
 complete -c ct-filter -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'

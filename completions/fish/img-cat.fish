@@ -8,6 +8,7 @@ complete -c img-cat -l compress -x -a 'none deflate zstd' -d 'compress the pages
 complete -c img-cat -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-cat -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c img-cat -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-cat -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c img-cat -l force -d 'write binary output even to a terminal'
 complete -c img-cat -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'
 complete -c img-cat -l memory -s m -x -d 'memory to use, as 800M or 6.5GiB (default: 80 % of what is free)'

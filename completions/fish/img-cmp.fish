@@ -13,6 +13,7 @@ complete -c img-cmp -l region -s r -x -d 'part of each page: columns X0 to X1-1,
 complete -c img-cmp -l json -d 'print one JSON object'
 complete -c img-cmp -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-cmp -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-cmp -l join -d 'inputs that are volumes become one stack'
 complete -c img-cmp -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'
 complete -c img-cmp -l memory -s m -x -d 'memory to use, as 800M or 6.5GiB (default: 80 % of what is free)'
 complete -c img-cmp -l plan -d 'print what would be done and exit'

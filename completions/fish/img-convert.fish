@@ -13,6 +13,8 @@ complete -c img-convert -l compress -x -a 'none deflate zstd' -d 'compress the p
 complete -c img-convert -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-convert -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c img-convert -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-convert -l join -d 'inputs that are volumes become one stack'
+complete -c img-convert -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c img-convert -l force -d 'write binary output even to a terminal'
 complete -c img-convert -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'
 complete -c img-convert -l memory -s m -x -d 'memory to use, as 800M or 6.5GiB (default: 80 % of what is free)'

@@ -15,6 +15,8 @@ complete -c img-convolve -l compress -x -a 'none deflate zstd' -d 'compress the 
 complete -c img-convolve -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-convolve -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c img-convolve -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-convolve -l join -d 'inputs that are volumes become one stack'
+complete -c img-convolve -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c img-convolve -l force -d 'write binary output even to a terminal'
 complete -c img-convolve -l device -s d -x -a 'auto cpu cuda' -d 'run on auto, cpu, cuda or cuda:0,2'
 complete -c img-convolve -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'

@@ -18,6 +18,8 @@ complete -c img-deconvolve -l compress -x -a 'none deflate zstd' -d 'compress th
 complete -c img-deconvolve -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-deconvolve -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c img-deconvolve -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-deconvolve -l join -d 'inputs that are volumes become one stack'
+complete -c img-deconvolve -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c img-deconvolve -l force -d 'write binary output even to a terminal'
 complete -c img-deconvolve -l device -s d -x -a 'auto cpu cuda' -d 'run on auto, cpu, cuda or cuda:0,2'
 complete -c img-deconvolve -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'

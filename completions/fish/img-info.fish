@@ -11,6 +11,8 @@ complete -c img-info -l region -s r -x -d 'part of each page: columns X0 to X1-1
 complete -c img-info -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c img-info -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-info -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-info -l join -d 'inputs that are volumes become one stack'
+complete -c img-info -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c img-info -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'
 complete -c img-info -l memory -s m -x -d 'memory to use, as 800M or 6.5GiB (default: 80 % of what is free)'
 complete -c img-info -l plan -d 'print what would be done and exit'

@@ -11,6 +11,8 @@ complete -c img-log -l compress -x -a 'none deflate zstd' -d 'compress the pages
 complete -c img-log -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-log -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c img-log -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-log -l join -d 'inputs that are volumes become one stack'
+complete -c img-log -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c img-log -l force -d 'write binary output even to a terminal'
 complete -c img-log -l device -s d -x -a 'auto cpu cuda' -d 'run on auto, cpu, cuda or cuda:0,2'
 complete -c img-log -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'

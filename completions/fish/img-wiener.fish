@@ -12,6 +12,8 @@ complete -c img-wiener -l compress -x -a 'none deflate zstd' -d 'compress the pa
 complete -c img-wiener -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-wiener -l raw-out -d 'write bare samples, little endian, without a header'
 complete -c img-wiener -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
+complete -c img-wiener -l join -d 'inputs that are volumes become one stack'
+complete -c img-wiener -l each-file -d 'work on each input file by itself; -o names a folder'
 complete -c img-wiener -l force -d 'write binary output even to a terminal'
 complete -c img-wiener -l device -s d -x -a 'auto cpu cuda' -d 'run on auto, cpu, cuda or cuda:0,2'
 complete -c img-wiener -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A list of files (@list): every line is a name, in order. */
 #include "fuzz.h"
-#include "stack/source.h"
+#include "stack/paths.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -91,7 +91,7 @@ static void test_png(int64_t w, int64_t h, int zoom, int kind)
     for (int64_t i = 0; i < w * h; i++)
         gray[i] = kind == 0 ? noise(i) : kind == 1 ? (uint8_t)(i % w + i / w) : 200;
     CHECK(vp_outfile_open(&file, path, &err) == 0);
-    CHECK(vp_png_write(file, gray, w, h, zoom, &err) == 0);
+    CHECK(vp_png_write(file, gray, 1, w, h, zoom, &err) == 0);
     CHECK(vp_outfile_close(file, &err) == 0);
     FILE *f = fopen(path, "rb");
     fseek(f, 0, SEEK_END);
@@ -124,9 +124,9 @@ static void test_gray(void)
     const struct vp_picture p = {v, 11, 1};
     uint8_t got[11];
 
-    vp_picture_gray(&p, 0, 1, false, got);
+    vp_picture_gray(&p, 0, 1, false, got, 1);
     CHECK(!memcmp(got, want, 11));
-    vp_picture_gray(&p, 0, 1, true, got);
+    vp_picture_gray(&p, 0, 1, true, got, 1);
     CHECK(!memcmp(got, inverse, 11));
 }
 
@@ -192,15 +192,15 @@ static void test_window(void)
     double lo, hi;
 
     p.v[500] = NAN;
-    CHECK(vp_picture_window(&p, 0, 100, &lo, &hi, &err) == 0);
+    CHECK(vp_picture_window(&p, 1, 0, 100, &lo, &hi, &err) == 0);
     CHECK(lo == 0 && hi == 1000);
     p.v[500] = 500;
-    CHECK(vp_picture_window(&p, 1, 99, &lo, &hi, &err) == 0);
+    CHECK(vp_picture_window(&p, 1, 1, 99, &lo, &hi, &err) == 0);
     CHECK_NEAR(lo, 10, 1e-9);
     CHECK_NEAR(hi, 990, 1e-9);
     for (int i = 0; i < 1001; i++)
         p.v[i] = 5;
-    CHECK(vp_picture_window(&p, 1, 99, &lo, &hi, &err) == 0);
+    CHECK(vp_picture_window(&p, 1, 1, 99, &lo, &hi, &err) == 0);
     CHECK(lo < 5 && hi > 5);
     vp_picture_free(&p);
     CHECK(vp_picture_new(&p, 70000, 1, &err) < 0);
