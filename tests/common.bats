@@ -9,7 +9,8 @@ setup_file() {
     ct-phantom -g scan.geom -o scan.tif
     ct-filter scan.tif -o filtered.tif
     ct-backproject filtered.tif -o vol.tif
-    img-cat --region 0:7,0:5 --pages 0:1 vol.tif | img-math '(1 + x) * (2 + y * y) + (x == 3)' -o kernel.tif
+    img-cat --region 0:7,0:5 --pages 0:1 vol.tif | img-math --raw-out '(1 + x) * (2 + y * y) + (x == 3)' |
+        img-cat --raw-in 7x5:f32 -o kernel.tif # of no voxel size
     img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
 }
 

@@ -33,10 +33,10 @@ static int check_channels(const struct vp_stack *s, const char *name, struct vp_
     struct vp_axes a;
 
     vp_axes_get(s, &a);
-    for (int i = 0; i < a.n; i++)
-        if (!strcmp(a.name[i], "channel") && a.size[i] != 1)
-            return vp_fail_hint(err, VP_EUSAGE, "img-convert --channel luminance makes one of them, --channel 0 takes the first",
-                                "%s: the pages are channels: expected images of one channel", name);
+    const int which = vp_axes_find(&a, "channel");
+    if (which >= 0 && a.size[which] != 1)
+        return vp_fail_hint(err, VP_EUSAGE, "img-convert --channel luminance makes one of them, --channel 0 takes the first",
+                            "%s: the pages are channels: expected images of one channel", name);
     return 0;
 }
 

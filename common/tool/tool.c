@@ -47,8 +47,8 @@ static const struct vp_opt common_options[] = {
                 "predictor, in programs whose libtiff knows it."),
     VP_STRING(struct vp_common, raw_in, "raw-in", 0, .metavar = "SPEC", .group = IO,
         .help = "inputs are bare samples, as 2048x2048:u16le[,skip=1024]",
-        .more = "SPEC is WIDTHxHEIGHT:TYPE or WIDTHxHEIGHTxPAGES:TYPE, the type one of u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 followed "
-                "by le (little endian) or be (big endian); skip is the number of bytes before the first "
+        .more = "SPEC is WIDTHxHEIGHT:TYPE or WIDTHxHEIGHTxPAGES:TYPE, the type one of u8 u16 u32 u64 i8 i16 i32 i64 "
+                "f32 f64 followed by le (little endian) or be (big endian); skip is the number of bytes before the first "
                 "sample. The input must hold whole pages, to the byte."),
     VP_FLAG(struct vp_common, raw_out, "raw-out", 0, .group = IO,
         .help = "write bare samples, little endian, without a header"),
