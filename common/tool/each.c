@@ -132,17 +132,18 @@ static int run_one(const struct vp_run *run, const struct result *r, const void 
     one.plan = NULL;
     one.n_plan = 0;
     void *const own = vp_alloc(1, run->tool->params_size, "parameters", err);
-    if (!own)
-        return -1;
-    memcpy(own, params, run->tool->params_size);
-    vp_plan(&one, "file", "%s", r->of);
     /* who has written to standard output has closed it */
-    const int kept = r->name ? -1 : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    const int status = run->tool->run(&one, own, err);
-    if (kept >= 0) {
-        (void)!dup2(kept, STDOUT_FILENO);
-        close(kept);
+    const int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    int status = own && kept >= 0 ? 0 : own ? vp_fail_errno(err, "standard output") : -1;
+    if (!status) {
+        memcpy(own, params, run->tool->params_size);
+        vp_plan(&one, "file", "%s", r->of);
+        status = run->tool->run(&one, own, err);
     }
+    if (kept >= 0 && dup2(kept, STDOUT_FILENO) < 0 && !status)
+        status = vp_fail_errno(err, "standard output");
+    if (kept >= 0)
+        close(kept);
     while (one.n_plan)
         free(one.plan[--one.n_plan].value);
     free(one.plan);

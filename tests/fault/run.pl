@@ -45,7 +45,9 @@ my @runs = map { [split] } grep { /\S/ } split /\n/, <<"END";
 ct-geom --show $in/scan.geom
 ct-fdk -o % <$in/scan.tif
 ct-reduce $in/vol.tif $in/vol.tif -o %
+ct-reduce --op max --along z <$in/vol.tif -o %
 img-info $in/packed.tif
+img-info --each-file $in/packed.tif $in/vol.tif
 img-cmp $in/vol.tif $in/packed.tif
 img-cat $in/folder \@$in/list -o %
 img-cat --region 2:10,1:9 -o % <$in/vol.tif
