@@ -264,7 +264,8 @@ static void man_environment(const struct vp_help *d, FILE *out)
          "The number of threads where --threads is not given; after it, OMP_NUM_THREADS."},
         {"VOXPIPE_MEMORY", "memory", "The memory to use where --memory is not given."},
         {"VOXPIPE_DEVICE_MEMORY", "device", "The most memory to take of each device; all that is free if it is not set."},
-        {"TMPDIR", "spool", "Where --spool keeps its copy; /tmp if it is not set."},
+        {"TMPDIR", "spool", "Folder of scratch files, such as the copy of --spool. Without it they are in /tmp, or in /var/tmp "
+         "where /tmp is in memory (tmpfs). If they are in memory all the same, they count against --memory."},
         {"NO_COLOR", NULL, "If it is set and not empty, messages have no colour."},
     };
     fputs(".SH ENVIRONMENT\n", out);

@@ -130,16 +130,45 @@ volume() {
 }
 
 @test "a full disk is told where the boxes' shells need it" {
-    unshare -rm true 2> /dev/null || skip "no mounts of our own"
     noise big.tif 160x120x40 u8
     mkdir small
-    for size in 64k 1m 2m; do
-        run --separate-stderr unshare -rm sh -c "mount -t tmpfs -o size=$size none small && TMPDIR=small exec img-morphrecon \
-            --hmax 30 --connectivity 6 --chunk 9x9x9 -m 2M big.tif -o got.tif"
-        [ "$status" -eq 1 ]
-        [[ "$stderr" == *"img-morphrecon: error: small: "*"No space left on device"* ]]
+    # the first bytes that do not fit in memory, some later ones, and room for the graph
+    for fault in pwritev:1 pwritev:9 fallocate:1 fallocate:3; do
+        TMPDIR=small FAULT=$fault:28 LD_PRELOAD=$BUILD/fault/fault.so fails 1 "img-morphrecon: error: small: " img-morphrecon \
+            --hmax 30 --connectivity 6 --chunk 9x9x9 -m 2M big.tif -o got.tif
+        [[ "$stderr" == *"No space left on device"* ]] || { echo "$fault: $stderr"; return 1; }
         [ ! -e got.tif ]
     done
+}
+
+@test "what is sorted and spilled keeps to --memory, wherever TMPDIR is" {
+    needs_plain_memory
+    noise f.tif 100x80x60 f32
+    # of few exponents, and all may rise: 15 MB of edges, of which nearly all have the same upper digits
+    img-math '1 + a / 200' f.tif -o flat.tif
+    two=(img-morphrecon --hmax 0.02 flat.tif -o got.tif --chunk 8 --stats stats.json)
+    img-morphrecon --hmax 0.02 flat.tif -o want.tif
+    ok "${two[@]}" -m 3M
+    cmp got.tif want.tif
+    spilled=$(sed -n 's/.*"bytes_spilled": *\([0-9]*\).*/\1/p' stats.json)
+    [ "$spilled" -gt 20000000 ]
+    took_at_most $((3000000 + 8000000 + spilled)) # files that are mapped count until the system wants their memory
+    [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] || skip "no file system in memory"
+    export TMPDIR=/dev/shm
+    rm got.tif
+    for more in "" --plan; do
+        fails 3 "takes" "${two[@]}" -m 3M $more
+        [[ "$stderr" == *"hint: /dev/shm is in memory itself: set TMPDIR to a folder on a disk"* ]] || { echo "$stderr"; return 1; }
+        [ ! -e got.tif ]
+    done
+    # what is found fits, the graph does not
+    fails 3 "what is known of the boxes takes" "${two[@]}" -m 32M
+    [[ "$stderr" == *" in /dev/shm, which is in memory itself: expected at most "* ]]
+    [ ! -e got.tif ]
+    ok "${two[@]}" -m 64M
+    cmp got.tif want.tif
+    took_at_most 72000000
+    grep -q '"bytes_spilled": 0[,}]' stats.json
 }
 
 @test "two stacks in two visits, one of them a pipe; what is above the mask is counted once" {

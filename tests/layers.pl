@@ -28,6 +28,7 @@ for my $file (glob 'common/*/*.[ch] tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*
             if m{^\s*#\s*include "(\w+)/} && !$to{$1};
         complain("$file:$.: struct vp_run belongs to the programs (tools/, common/tool/)")
             if /\bstruct vp_run\b/ && $room ne 'tool' && $room ne 'tools';
+        complain("$file:$.: qsort takes memory that nobody counts: vp_sort (base/sort.h)") if /\bqsort(?:_r)?\(/;
     }
 }
 exit $bad;

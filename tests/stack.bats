@@ -145,6 +145,26 @@ EOT
     [ -z "$(ls -A spool)" ]
 }
 
+@test "what --spool copies counts as memory where TMPDIR is in memory; without TMPDIR a disk is looked for" {
+    [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] || skip "no file system in memory"
+    stack a.tif 500 400 20 # 8 MB
+    spools() { cat a.tif | "$@" --spool -o b.tif; }
+    TMPDIR=/dev/shm fails 3 "standard input takes 4.0 MiB in /dev/shm, which is in memory itself: expected at most 3.8 MiB" \
+        spools img-cat -m 8M
+    [[ "$stderr" == *"hint: set TMPDIR to a folder on a disk, or allow more --memory" ]]
+    TMPDIR=/dev/shm ok spools img-cat -m 24M
+    img-cmp -q a.tif b.tif
+    # the rest of the memory is what pages may take
+    TMPDIR=/dev/shm ok spools img-gauss --sigma 3 -m 24M --plan
+    grep -q '^beside: *7.6 MiB' <<<"$output" || { echo "$output"; return 1; }
+    ok spools img-gauss --sigma 3 -m 24M --plan
+    [[ "$output" != *beside:* ]]
+    unshare -rm mount -t tmpfs none /tmp 2>/dev/null || skip "no mounts of our own"
+    [ "$(stat -f -c %T /var/tmp)" != tmpfs ] || skip "/var/tmp is in memory"
+    run unshare -rm sh -c 'mount -t tmpfs none /tmp && unset TMPDIR && cat a.tif | img-cat --spool -m 8M | img-cmp -q - a.tif'
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+}
+
 @test "compressed, tiled and big-endian files" {
     stack whole.tif 50 40 3
     for options in "-c lzw:2" "-c zip:2 -r 7" "-c none -B" "-c none -t -w 16 -l 16" "-c zip -t -w 32 -l 16 -B" "-8 -c packbits -B"; do

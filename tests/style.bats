@@ -65,6 +65,7 @@ bends() {
     bends common/image/select.c 'int vp_select(const struct vp_run *run);'
     bends cuda/math.cu '#include "tool/image.h"'
     bends tools/img-gauss.c '#include "device/device.h"'
+    bends common/stack/paths.c 'qsort(path, n, sizeof *path, natural);'
     mkdir -p house/common/attic
     run perl "$ROOT/tests/layers.pl" house
     [ "$status" -eq 1 ]

@@ -90,7 +90,7 @@ static const char sections[] =
     "by chunk: first each chunk is reconstructed by itself, and what its outside can see of it is noted, a small part "
     "of its samples; that is solved for all chunks as a whole; then each chunk is finished. So every sample is read twice "
     "and written once, whatever the image, and the result is the same to the bit. --plan says which way is taken, --stats "
-    "counts. What is noted is in memory as far as it goes, else in $TMPDIR.\n\n"
+    "counts. What is noted is in memory as far as it goes, else in $TMPDIR, which must be on a disk for that.\n\n"
     "What comes from a pipe is copied first if it is a volume (or pages too large for that are), to memory up to a quarter of "
     "--memory, else to $TMPDIR; the plan says where. Pages that stand alone flow through one by one. To write chunks in the "
     "order in which they are made, a page larger than memory needs -o.";

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Folders that the environment names, and what names of files stand for. */
 #include "base/places.h"
+#include "base/err.h"
+#include "base/size.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { MAX_LINKS = 40 };
@@ -32,10 +37,32 @@ FILE *vp_fopen(const char *path, const char *mode)
     return f;
 }
 
+static bool in_memory(const char *dir)
+{
+    struct statfs fs;
+    return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 const char *vp_tmpdir(void)
 {
-    const char *dir = getenv("TMPDIR"); /* ENVVAR TMPDIR: folder of the copy that --spool makes */
-    return dir && *dir ? dir : "/tmp";
+    const char *dir = getenv("TMPDIR"); /* ENVVAR TMPDIR: folder of scratch files, as the copy that --spool makes */
+    if (dir && *dir)
+        return dir;
+    return in_memory("/tmp") && !access("/var/tmp", W_OK) && !in_memory("/var/tmp") ? "/var/tmp" : "/tmp";
+}
+
+bool vp_scratch_in_memory(void)
+{
+    return in_memory(vp_tmpdir());
+}
+
+int vp_scratch_allow(uint64_t bytes, uint64_t room, const char *what, struct vp_err *err)
+{
+    if (bytes <= room || !vp_scratch_in_memory())
+        return 0;
+    vp_fail(err, VP_ERESOURCE, "%s takes %s in %s, which is in memory itself: expected at most %s", what,
+            vp_bytes_text(bytes).text, vp_tmpdir(), vp_bytes_text(room).text);
+    return vp_hint(err, "set TMPDIR to a folder on a disk, or allow more --memory");
 }
 
 const char *vp_device_memory(void)

@@ -4,14 +4,23 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+
+struct vp_err;
 
 /* open and fopen, tried again when a signal interrupts them (EINTR). */
 int vp_open_fd(const char *path, int flags, unsigned mode);
 FILE *vp_fopen(const char *path, const char *mode);
 
-/* Where unnamed temporary files go: $TMPDIR, or /tmp. */
+/* The folder of scratch files, which hold what does not fit in memory: $TMPDIR; without it /tmp, or /var/tmp where /tmp
+ * is in memory itself (tmpfs). */
 const char *vp_tmpdir(void);
+/* Scratch files may have to be in memory, too: then what is in them is counted as such. */
+bool vp_scratch_in_memory(void);
+/* Refuses (VP_ERESOURCE) `bytes` of scratch files for `what` that are in memory and more than the `room` there; 0 on a
+ * disk. */
+int vp_scratch_allow(uint64_t bytes, uint64_t room, const char *what, struct vp_err *err);
 /* An open file in that folder that has no name and is gone with the process; -1 with errno. */
 int vp_unnamed_file(const char *dir);
 /* $VOXPIPE_DEVICE_MEMORY, NULL if it is not set. */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "ct/backproject.h"
 #include "run/rates.h"
 
@@ -188,7 +189,7 @@ struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp
         all[(*n)++] = m;
     }
     if (*n > 0) {
-        qsort(all, (size_t)*n, sizeof *all, by_price);
+        vp_sort(all, (size_t)*n, sizeof *all, by_price);
         return all;
     }
     free(all);

@@ -8,6 +8,7 @@
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,7 +267,7 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
             a -= period;
         stops[k] = (struct stop){a, k};
     }
-    qsort(stops, (size_t)n, sizeof *stops, by_angle);
+    vp_sort(stops, (size_t)n, sizeof *stops, by_angle);
 
     int64_t groups = 0, last = 0;
     double *const sorted = gaps + n;
@@ -279,7 +280,7 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
     }
 
     memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
-    qsort(sorted, (size_t)groups, sizeof *sorted, by_value);
+    vp_sort(sorted, (size_t)groups, sizeof *sorted, by_value);
     const double largest = sorted[groups - 1], typical = sorted[(groups - 1) / 2];
     struct circle c = {.open = largest > fmax(min_open, many * typical) * (1 + 1e-9), .largest = largest,
                        .groups = groups};

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "image/boxes_isa.h"
 #include "run/pages.h"
 #include "stack/outfile.h"
@@ -38,7 +39,7 @@ static int make_edges(struct vp_boxes *b, struct vp_err *err)
     }
     for (int64_t i = 0; i <= b->strips; i++)
         b->edge[n++] = vp_min64(i * b->strip_columns, b->size[0]);
-    qsort(b->edge, (size_t)n, sizeof *b->edge, by_size);
+    vp_sort(b->edge, (size_t)n, sizeof *b->edge, by_size);
     for (int64_t i = 0; i < n; i++)
         if (!i || b->edge[i] != b->edge[i - 1])
             b->edge[b->pieces++] = b->edge[i];

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -105,7 +106,9 @@ wrong:
 static int by_place(const void *a, const void *b)
 {
     const struct vp_box_event *p = a, *q = b;
-    return p->at != q->at ? (p->at > q->at) - (p->at < q->at) : q->ends - p->ends;
+    return p->at != q->at         ? (p->at > q->at) - (p->at < q->at)
+           : p->ends != q->ends ? q->ends - p->ends
+                                : (p->box > q->box) - (p->box < q->box);
 }
 
 static int make_events(struct vp_boxes *b, struct vp_err *err)
@@ -117,7 +120,7 @@ static int make_events(struct vp_boxes *b, struct vp_err *err)
         b->event[2 * i] = (struct vp_box_event){b->box[i].lo[1], i, false};
         b->event[2 * i + 1] = (struct vp_box_event){b->box[i].hi[1], i, true};
     }
-    qsort(b->event, (size_t)b->n * 2, sizeof *b->event, by_place);
+    vp_sort(b->event, (size_t)b->n * 2, sizeof *b->event, by_place);
     return 0;
 }
 

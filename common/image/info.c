@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "base/plain.h"
 
 #include <math.h>
@@ -246,7 +247,7 @@ static int print_metadata(const struct vp_meta *meta, FILE *out, struct vp_err *
     }
     for (int k = 0; k < meta->n; k++)
         line[k] = (struct line){meta->key[k], k};
-    qsort(line, (size_t)meta->n, sizeof *line, by_key);
+    vp_sort(line, (size_t)meta->n, sizeof *line, by_key);
     for (int i = 0; i + 1 < meta->n; i++)
         if (!strcmp(line[i].key, line[i + 1].key))
             next[line[i].at] = line[i + 1].at;

@@ -10,11 +10,10 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "run/chain.h"
 #include "run/store.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -56,20 +55,14 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
             return NULL;
         s->memory -= bytes < s->memory ? bytes : s->memory;
     } else {
-        const int fd = vp_unnamed_file(vp_tmpdir());
-        if (fd >= 0) /* a page that finds the disk full would be a signal */
-            while ((errno = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
-                ;
-        room->at = fd < 0 || errno
-                       ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (room->at == MAP_FAILED) {
-            vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(),
-                          vp_bytes_text(bytes).text);
-            room->at = NULL;
-        }
-        if (fd >= 0)
-            close(fd);
-        if (!room->at)
+        const int fd = vp_store_file(s->store, bytes, s->memory, err);
+        if (fd < 0)
+            return NULL;
+        room->at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (room->at == MAP_FAILED)
+            vp_fail_errno(err, "%s: %s of what is known of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
+        close(fd);
+        if (room->at == MAP_FAILED)
             return NULL;
     }
     s->rooms++;

@@ -92,7 +92,7 @@ static void NAME(spread)(struct solve *s)
     for (int64_t k = 0; k < SLOTS; k++) {
         const struct slot slot = s->slot[k];
         if (sizeof(K) > 2 && slot.n > 1)
-            qsort(edge + slot.from, slot.n, sizeof(EDGE), NAME(compare));
+            vp_sort(edge + slot.from, slot.n, sizeof(EDGE), NAME(compare));
         for (uint64_t i = slot.from; i < slot.from + slot.n; i++) {
             uint32_t a = edge[i].a, b = edge[i].b;
             while (parent[a] != a)

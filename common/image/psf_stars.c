@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -159,7 +160,7 @@ static int by_value(const void *a, const void *b)
 
 static double median(double *v, int64_t n)
 {
-    qsort(v, (size_t)n, sizeof *v, by_value);
+    vp_sort(v, (size_t)n, sizeof *v, by_value);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 

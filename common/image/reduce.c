@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "image/label.h"
 #include "stack/axes.h"
 
@@ -450,7 +451,7 @@ int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struc
             goto out;
     }
     if (placed)
-        qsort(slabs, (size_t)n, sizeof *slabs, by_z);
+        vp_sort(slabs, (size_t)n, sizeof *slabs, by_z);
     for (int i = 0; i < n; i++) {
         const int64_t here = vp_reader_stack(slabs[i].reader)->pages;
         readers[i] = slabs[i].reader;

@@ -11,6 +11,7 @@
 #include "local/rank_internal.h"
 
 #include "base/size.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 
@@ -398,7 +399,7 @@ static int by_length(const void *a, const void *b)
 {
     const struct list *x = a, *y = b;
 
-    return (x->n > y->n) - (x->n < y->n);
+    return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->r->v > y->r->v) - (x->r->v < y->r->v);
 }
 
 int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int64_t rank)
@@ -416,7 +417,7 @@ int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int
     }
     if (net.failed)
         goto out;
-    qsort(list, (size_t)rows, sizeof *list, by_length); /* lists of the same length merge best */
+    vp_sort(list, (size_t)rows, sizeof *list, by_length); /* lists of the same length merge best */
     const struct ref output = rows == 1 ? at(list[0], rank) : pick_all(&net, list, rows, rows - rows / 2, rank);
     rc = assemble(p, &net, 0, &output, 1);
 out:

@@ -34,6 +34,7 @@ struct vp_problem {
     uint64_t beside, over;         /* what else is taken of it, for messages: `memory` is the rest; and how much more
                                       that is than there is */
     bool once;                     /* the input can be read once only */
+    bool held;                     /* all that a first visit finds stays in memory: there is nowhere else */
     bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
     bool flow;                     /* how many pages there are is known, and rows of them are read and written in their
                                       order: where no page looks at another there may be bands that follow each other */

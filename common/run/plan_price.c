@@ -74,7 +74,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->border = last->border[0] || last->border[1] || last->border[2];
     m->twice = whole ? NULL : can;
     m->boxed = m->twice && m->twice->step[0] > 0;
-    m->entries = p->memory / 4;
+    m->entries = p->held ? UINT64_MAX : p->memory / 4;
     const bool apart = !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
     m->flow = p->flow && !p->lines && !m->twice && !m->carries && !m->border && (apart || alone);
     m->bands = (p->rows || m->flow) && !m->whole[1];

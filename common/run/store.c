@@ -7,10 +7,14 @@
 #include "stack/outfile.h"
 #include "stack/source.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define KNOWN "what is known of the boxes"
 
 struct entry {
     void *data;   /* NULL: in the file, at `at`, or empty */
@@ -20,6 +24,7 @@ struct entry {
 struct vp_store {
     int64_t count;
     uint64_t memory, held, end; /* bytes: the limit, what is held, the file */
+    uint64_t files;             /* bytes of other files */
     int fd;
     pthread_mutex_t lock;
     struct entry entry[];
@@ -58,7 +63,9 @@ int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, st
     if (here && n > 0 && !(e->data = malloc((size_t)n)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory for what is known of a box");
     s->held += here ? n : 0;
-    if (!here && s->fd < 0 && (s->fd = vp_unnamed_file(vp_tmpdir())) < 0)
+    if (!here)
+        rc = vp_scratch_allow(s->end + n, 0, KNOWN, err);
+    if (!here && !rc && s->fd < 0 && (s->fd = vp_unnamed_file(vp_tmpdir())) < 0)
         rc = vp_fail_errno(err, "%s", vp_tmpdir());
     e->at = s->end;
     s->end += here ? 0 : n;
@@ -86,9 +93,27 @@ int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *e
     return (uint64_t)got < e->n ? vp_fail(err, VP_ERUN, "%s: cut", vp_tmpdir()) : 0;
 }
 
+int vp_store_file(struct vp_store *s, uint64_t bytes, uint64_t room, struct vp_err *err)
+{
+    if (vp_scratch_allow(bytes, room, KNOWN, err))
+        return -1;
+    const int fd = vp_unnamed_file(vp_tmpdir());
+    if (fd >= 0)
+        while ((errno = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR)
+            ;
+    if (fd < 0 || errno) {
+        vp_fail_errno(err, "%s: no room for %s of " KNOWN, vp_tmpdir(), vp_bytes_text(bytes).text);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    s->files += bytes;
+    return fd;
+}
+
 uint64_t vp_store_spilled(const struct vp_store *s)
 {
-    return s->end;
+    return s->end + s->files;
 }
 
 void vp_store_close(struct vp_store *s)

@@ -18,7 +18,10 @@ int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, st
 uint64_t vp_store_bytes(const struct vp_store *s, int64_t i);
 /* Entry i, all of it, into `to`. */
 int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *err);
-/* Bytes that went to the file. */
+/* The descriptor of another such file, of `bytes` that are there whatever else fills the disk, for who has to keep more
+ * than the `room` that memory has; the caller's to close. -1 with an error. */
+int vp_store_file(struct vp_store *s, uint64_t bytes, uint64_t room, struct vp_err *err);
+/* Bytes that went to files. */
 uint64_t vp_store_spilled(const struct vp_store *s);
 void vp_store_close(struct vp_store *s); /* NULL is fine */
 

@@ -2,6 +2,7 @@
 #include "stack/paths.h"
 #include "base/err.h"
 #include "base/places.h"
+#include "base/sort.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -111,7 +112,7 @@ static int add_directory(struct vp_paths *p, const char *path, const char *outpu
     if (!rc && p->n == first)
         rc = vp_fail(err, VP_ERUN, "%s: a directory without .tif files", path);
     if (!rc)
-        qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, natural);
+        vp_sort(p->path + first, (size_t)(p->n - first), sizeof *p->path, natural);
     return rc;
 }
 

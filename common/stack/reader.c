@@ -54,7 +54,7 @@ static int take_standard_input(void)
 uint64_t vp_reader_holds(const struct vp_reader *r, bool whole)
 {
     enum { NOTHING = 1 << 20 }; /* every program takes more than that */
-    return (r->need > NOTHING ? r->need : 0) + r->decoding[whole];
+    return (r->need > NOTHING ? r->need : 0) + r->decoding[whole] + r->spooled;
 }
 
 /* Can the input be opened again? */
@@ -117,8 +117,13 @@ static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, s
     const int fd = strcmp(path, "-") ? vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0) : take_standard_input();
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
-    if (vp_input_open(&in, fd, name, &r->in->bytes, err) || (r->options.spool && !in.anywhere && vp_spool(&in, err)))
+    if (vp_input_open(&in, fd, name, &r->in->bytes, err))
         return -1;
+    if (r->options.spool && !in.anywhere) {
+        if (vp_spool(&in, err))
+            return -1;
+        r->spooled += vp_scratch_in_memory() ? in.size : 0;
+    }
     return r->options.raw ? vp_source_raw(out, &in, r->options.raw, r->options.hold, err)
                           : vp_source_tiff(out, &in, err);
 }
@@ -731,7 +736,7 @@ int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct 
         rc = added < 0 ? -1 : rc + added;
     }
     if (!rc && held)
-        *held = kept.fd < 0 ? kept.bytes : 0;
+        *held = kept.fd < 0 || vp_scratch_in_memory() ? kept.bytes : 0;
     if (!rc)
         return become(r, &kept, pages, err);
     vp_kept_free(&kept);

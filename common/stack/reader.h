@@ -42,6 +42,7 @@ struct vp_reader {
     bool undone;             /* the first input's scale, and so those of all */
     int64_t channels;        /* see struct vp_source */
     uint64_t need, decoding[2]; /* the same, of all inputs that are open at a time */
+    uint64_t spooled;           /* bytes that --spool has copied into memory */
     int64_t line;            /* rows of page `position` that vp_reader_lines has read */
     struct vp_inputs *in;
     /* where not every input is seekable: the page that comes next is page `page` of input `at` */

@@ -35,9 +35,12 @@ int vp_kept_add(struct vp_kept *k, size_t n, bool file, struct vp_err *err)
 {
     const char *dir = vp_tmpdir();
     size_t fresh = n;
-    if (k->fd < 0 && n > k->memory - k->bytes) {
-        if (!file)
-            return 1;
+    const bool beyond = k->fd >= 0 || n > k->memory - k->bytes;
+    if (beyond && !file)
+        return 1;
+    if (beyond && vp_scratch_allow(k->bytes + n, vp_memory_most() / 2, k->name, err))
+        return -1;
+    if (beyond && k->fd < 0) {
         k->fd = vp_unnamed_file(dir);
         if (k->fd < 0)
             return vp_fail_errno(err, "%s: cannot be copied to %s", k->name, dir);

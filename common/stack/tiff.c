@@ -3,6 +3,7 @@
  * BigTIFF (2007). What a file claims is checked before memory is taken for it. */
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "stack/foreign.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
@@ -261,7 +262,7 @@ static enum kind kind_of(uint16_t tag)
 static int by_offset(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
+    return x->offset != y->offset ? (x->offset > y->offset) - (x->offset < y->offset) : (x->raw > y->raw) - (x->raw < y->raw);
 }
 
 /* Values in the directory itself. */
@@ -450,7 +451,7 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
         return vp_tiff_fail(t, err, "pixels of 0 samples");
     if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, err))
         return -1;
-    qsort(far, (size_t)n_far, sizeof *far, by_offset);
+    vp_sort(far, (size_t)n_far, sizeof *far, by_offset);
     const int rc = far_values(t, f, far, n_far, err);
     vp_form_judge(&f->form);
     return rc;

@@ -2,6 +2,7 @@
 #include "tool/each.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "base/stats.h"
 #include "stack/paths.h"
 #include "tool/ending.h"
@@ -27,7 +28,9 @@ static const char *folder_of(const struct vp_run *run)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct result *)a)->name, ((const struct result *)b)->name);
+    const struct result *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->of, y->of);
 }
 
 static int by_identity(const void *a, const void *b)
@@ -82,8 +85,8 @@ static int check_results(const struct vp_run *run, const struct result *results,
         sorted[i] = results[i];
         inputs += identify(results[i].of, &input[inputs]);
     }
-    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
-    qsort(input, (size_t)inputs, sizeof *input, by_identity);
+    vp_sort(sorted, (size_t)n, sizeof *sorted, by_name);
+    vp_sort(input, (size_t)inputs, sizeof *input, by_identity);
     for (int64_t i = 1; i < n; i++)
         if (!strcmp(sorted[i - 1].name, sorted[i].name))
             return vp_fail(err, VP_EUSAGE, "--each-file: %s and %s would both become %s", sorted[i - 1].of, sorted[i].of,

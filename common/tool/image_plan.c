@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/image_internal.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "device/device.h"
 #include "tool/open.h"
@@ -55,6 +56,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
         p->beside += chain->stage[s].holds;
     set_memory(p, run->common.memory);
     p->once = !im->seekable;
+    p->held = vp_scratch_in_memory();
     p->rows = vp_output_any_order(run) && writes && !unknown && !im->lines;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
@@ -170,6 +172,9 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
         return rc;
     int64_t halo[3];
     vp_chain_halo(j->chain, halo);
+    if (p->held && vp_chain_twice(j->chain))
+        return vp_hint(err, "%s is in memory itself: set TMPDIR to a folder on a disk, or allow more --memory",
+                       vp_tmpdir());
     return vp_hint(err, p->rows || (p->flow && (!halo[2] || p->image[2] == 1))
                         ? "allow more with --memory"
                         : im->seekable

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/image_internal.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "tool/tool.h"
 
@@ -96,7 +97,8 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                 vp_bytes_text((uint64_t)(voxels * (double)p->stored_out)).text);
     if (plan->twice)
         vp_plan(run, "visits", "two: every chunk is looked at, what is found is solved as a whole (at most %s of it in "
-                "memory), every chunk is finished", vp_bytes_text(plan->entries).text);
+                "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
+                p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
     else if (vp_chain_twice(p->chain))
         vp_plan(run, "visits", "one: every image is one chunk");
     if (plan->bands > 1)

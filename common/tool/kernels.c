@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "stack/foreign.h"
 #include "tool/open.h"
 
@@ -106,7 +107,7 @@ static int64_t different(double *to, const double *from, int64_t n)
     int64_t count = 0;
 
     memcpy(to, from, (size_t)n * sizeof *to);
-    qsort(to, (size_t)n, sizeof *to, by_value);
+    vp_sort(to, (size_t)n, sizeof *to, by_value);
     for (int64_t i = 0; i < n; i++)
         if (count == 0 || to[i] - to[count - 1] > 1e-3)
             to[count++] = to[i];

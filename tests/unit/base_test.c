@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include "base/stats.h"
 #include "test.h"
 #include "tool/tool.h"
@@ -13,6 +14,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <math.h>
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -623,6 +626,73 @@ static void opening(void)
     signal(SIGUSR1, SIG_DFL);
 }
 
+/* ---- sorting ---- */
+
+struct sorted { int key, at; char rest[5]; };
+
+static int steps; /* comparisons so far */
+
+static int by_key(const void *a, const void *b)
+{
+    const struct sorted *p = a, *q = b;
+    steps++;
+    return (p->key > q->key) - (p->key < q->key);
+}
+
+/* A comparison that makes the input bad for quicksort as it goes (McIlroy, A killer adversary for quicksort, 1999):
+ * keys are decided as late as can be. */
+static int bad_key[5000], solid, candidate;
+
+static int by_bad_key(const void *a, const void *b)
+{
+    enum { GAS = INT_MAX };
+    const int x = *(const int *)a, y = *(const int *)b;
+    steps++;
+    if (bad_key[x] == GAS && bad_key[y] == GAS)
+        bad_key[x == candidate ? x : y] = solid++;
+    if (bad_key[x] == GAS)
+        candidate = x;
+    else if (bad_key[y] == GAS)
+        candidate = y;
+    return (bad_key[x] > bad_key[y]) - (bad_key[x] < bad_key[y]);
+}
+
+static void sorting(void)
+{
+    enum { MOST = 3000 };
+    static struct sorted v[MOST];
+    static bool seen[MOST];
+    uint32_t random = 1;
+    for (int n = 0; n < MOST; n += n < 40 ? 1 : 977)
+        for (int kind = 0; kind < 6; kind++) {
+            for (int i = 0; i < n; i++) {
+                random = random * 1664525u + 1013904223u;
+                const int key[] = {(int)(random >> 8), i, n - i, 7, i < n / 2 ? i : n - i, (int)(random >> 8) % 3};
+                v[i] = (struct sorted){key[kind], i, "rest"};
+            }
+            memset(seen, 0, sizeof seen);
+            steps = 0;
+            vp_sort(v, (size_t)n, sizeof *v, by_key);
+            for (int i = 0; i < n; i++) {
+                CHECK(!i || v[i - 1].key <= v[i].key);
+                CHECK(!seen[v[i].at] && !strcmp(v[i].rest, "rest"));
+                seen[v[i].at] = true;
+            }
+            CHECK(steps <= 3 * n * (int)ceil(log2(n + 2))); /* n log n, whatever the order */
+        }
+    static int at[sizeof bad_key / sizeof *bad_key];
+    const int n = (int)(sizeof at / sizeof *at);
+    for (int i = 0; i < n; i++) {
+        at[i] = i;
+        bad_key[i] = INT_MAX;
+    }
+    steps = 0;
+    vp_sort(at, (size_t)n, sizeof *at, by_bad_key);
+    CHECK(steps < 10 * n * (int)ceil(log2(n))); /* as against n^2 / 4 */
+    for (int i = 1; i < n; i++)
+        CHECK(bad_key[at[i - 1]] <= bad_key[at[i]]);
+}
+
 int main(void)
 {
     unsetenv("VOXPIPE_DEVICE");
@@ -637,5 +707,6 @@ int main(void)
     texts();
     statistics();
     opening();
+    sorting();
     return test_done();
 }
