@@ -251,9 +251,10 @@ fuzz:
 fuzzers: $(FUZZ:%=$(OBJ)/fuzzer/%)
 	@mkdir -p $(O)/bin && for f in $^; do cp -f $$f $(O)/bin/; done
 
-## check-faults: make every system call and allocation fail in turn, in every program (minutes)
+## check-faults: make every system call and allocation fail in turn, in every program and in ranks (an hour), or FAULTS=8 of each
 check-faults: all tests
-	perl tests/fault/run.pl $(O) $(FAULTS)
+	perl tests/fault/run.pl $(O) $(or $(FAULTS),0)
+	$(if $(RANKS),perl tests/fault/run.pl $(O) $(or $(FAULTS),0) ranks)
 
 ## check-isa: every test with AVX2 only, and with neither AVX2 nor AVX-512
 check-isa: all unit tests

@@ -8,6 +8,14 @@ load helper
     [[ "$output" =~ ^[0-9]{3,}" faults, 0 of them badly borne"$ ]]
 }
 
+@test "one of several ranks fails: all end, with a word and no leftover" {
+    command -v mpirun >/dev/null || skip "no mpirun"
+    [ -e "$BUILD/lib/voxpipe/voxpipe-mpi.so" ] || skip "built without MPI"
+    run perl "$ROOT/tests/fault/run.pl" "$BUILD" 1 ranks
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    [[ "$output" =~ ^[0-9]{2,}" faults, 0 of them badly borne"$ ]]
+}
+
 @test "a report that memory cuts short is a failure, not a short report" {
     ct-phantom --volume 8x8x2 -o v.tif
     ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 24 -o scan.geom

@@ -130,6 +130,7 @@ volume() {
 }
 
 @test "a full disk is told where the boxes' shells need it" {
+    needs_plain_memory # nothing else is preloaded
     noise big.tif 160x120x40 u8
     mkdir small
     # the first bytes that do not fit in memory, some later ones, and room for the graph

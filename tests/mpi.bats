@@ -110,7 +110,11 @@ slab-2.tif"
     fails 2 "--compress: ranks write the pages in any order" ranks 2 "${fdk[@]}" --compress deflate -o many.tif
     fails 2 "ranks write a regular file" ranks 2 "${fdk[@]}" -o /dev/full
     fails 2 "40 ranks are more than there is work for" ranks 40 ct-fdk "$F/scan.tif" --volume 9x9x3 --views 0:8 -o many.tif
-    fails 3 "does not find room in its memory" ranks 2 "${fdk[@]}" --memory 1M -o many.tif
+    fails 3 "no grid of the ranks fits, for example 1x2: rank 0 (" ranks 2 "${fdk[@]}" --memory 1M -o many.tif
+    [[ "$stderr" =~ "): one slice at a time needs "[0-9.]+" MiB, the memory limit is "[0-9.]+" KiB" ]]
+    fails 3 "--grid 2x1: rank 0 (" ranks 2 "${fdk[@]}" --memory 1M --grid 2x1 -o many.tif
+    [[ "$stderr" == *"): one slice at a time needs "* ]]
+    fails 2 "--grid 4x1: too few slices for as many slabs" ranks 4 ct-fdk "$F/scan.tif" --volume 9x9x2 --grid 4x1 -o many.tif
     fails 1 "No such file or directory" ranks 2 "${fdk[@]}" -o nowhere/many.tif
     clean
 }
@@ -126,6 +130,17 @@ slab-2.tif"
     [ "$(cat many.tif)" = old ]
     clean "cut.tif
 many.tif"
+}
+
+@test "a rank that fails by itself, at its start or in the middle of an agreement, ends all with a word" {
+    needs_plain_memory # nothing else is preloaded
+    # before MPI, in what ranks say to each other, in the plan (another grid would be other bits), in a message
+    for fault in realloc:1 calloc:1 memalign:2 memalign:3 memalign:6 memalign:70 malloc:10 malloc:20; do
+        FAULT=$fault:12 FAULT_OURS=1 fails 3 "ct-fdk: error: " ranks 3 sh -c \
+            '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || export LD_PRELOAD=$0; exec "$@"' "$BUILD/fault/fault.so" \
+            "${fdk[@]}" -o many.tif
+        clean
+    done
 }
 
 @test "a full disk ends all ranks with one message" {
@@ -196,7 +211,8 @@ many.tif"
     grep -q '^grid: *4 slabs x 4 subsets' <<<"$output"
     # a slab of 1 GiB at most
     sed -i 's/memory = .*/memory = 1.1e9/' model
-    fails 3 "does not find room" ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --grid 2x8 --model model
+    fails 3 "--grid 2x8: a slab takes 2.0 GiB, expected at most 1.0 GiB, the memory of a rank in the model" \
+        ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --grid 2x8 --model model
     echo 'speed = 1' >> model
     fails 2 "model:10: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
     fails 2 "model:10: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --model model # one process, too

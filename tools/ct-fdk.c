@@ -86,7 +86,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = vp_ranked_open(&s.ranked, run_, &p->ranked, err);
 
     if (rc)
-        return -1;
+        return rc;
     rc = prepare(&s, run_, p, err);
     if (s.ranked)
         rc = vp_ranked_run(s.ranked, &s, run_, rc, err);

@@ -114,6 +114,7 @@ struct vp_reconstruct_plan {
     struct vp_crew crew[VP_RECONSTRUCT_DEVICES];
     struct vp_bp_part part[VP_RECONSTRUCT_DEVICES];
     int parts;             /* of the next pass */
+    bool too_large;        /* after an error: no plan keeps to the limits */
     uint64_t bytes;        /* what a pass takes on the host */
     uint64_t device_bytes; /* and on a device, at most */
     uint64_t device_room;  /* what that device has */

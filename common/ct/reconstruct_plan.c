@@ -279,9 +279,10 @@ static int check(struct vp_reconstruct_plan *p, struct vp_err *err)
 }
 
 /* The numbers of the last count against their limits. */
-static int too_large(const struct vp_reconstruct_plan *p, const char *what, struct vp_err *err)
+static int too_large(struct vp_reconstruct_plan *p, const char *what, struct vp_err *err)
 {
     const bool host = p->bytes > p->of->memory;
+    p->too_large = true;
     return vp_fail(err, VP_ERESOURCE, "%s needs %s, %s %s", what,
                    vp_bytes_text(host ? p->bytes : p->device_bytes).text,
                    host ? "the memory limit is" : "the device has",

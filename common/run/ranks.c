@@ -44,12 +44,9 @@ int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
         return vp_hint(err, "use the launcher of the MPI that voxpipe was built with, or, with srun, one of the kinds "
                             "that srun --mpi=list names");
     }
-    if (vp_ranks_meet(r, err)) {
-        vp_ranks_close(r, false);
-        return -1;
-    }
     *out = r;
-    return 0;
+    r->lost = vp_ranks_meet(r, err);
+    return r->lost ? -1 : 0;
 }
 
 int vp_ranks_meet(struct vp_ranks *r, struct vp_err *err)
@@ -229,6 +226,8 @@ static int conclude(struct vp_ranks *r, const char *words, size_t step, struct v
 int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err)
 {
     const size_t step = (sizeof(struct word) + size + 7) / 8 * 8;
+    if (r->lost) /* the others are at another meeting */
+        return vp_fail(err, VP_ERUN, "the other ranks cannot be heard any more");
     struct vp_err own = rc ? *err : (struct vp_err)VP_ERR_INIT, trouble = VP_ERR_INIT;
     char *said = vp_alloc(1, step, "what a rank says", &trouble);
     char *words = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
@@ -240,8 +239,7 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
         /* who is well waits for as long as the others work: they say so if they stop, and then still come */
         got = gather(r, said, step, words, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
     }
-    if (got)
-        r->speaker = r->rank;
+    r->lost = got;
     if (!got)
         got = conclude(r, words, step, err);
     else if (got > 0)

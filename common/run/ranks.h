@@ -3,8 +3,8 @@
  * this table: the plugin voxpipe-mpi.so, which is opened where the environment of a launcher is seen, and the pretended
  * ranks of the tests. Nothing here names MPI.
  *
- * A plugin has four verbs. What several ranks do together is made of them here, in an order that is the same in every
- * run. All ranks call what is for all of them in the same order. */
+ * A plugin passes messages and ends ranks. What several ranks do together is made of that here, in an order that is the
+ * same in every run. All ranks call what is for all of them in the same order. */
 #ifndef VP_RANKS_H
 #define VP_RANKS_H
 
@@ -37,6 +37,8 @@ struct vp_ranks {
     bool (*waits)(struct vp_ranks *r, enum vp_lane lane, int *from);
     /* The end; `well`: of all ranks, and no message is left. Frees the table. */
     void (*close)(struct vp_ranks *r, bool well);
+    /* End all ranks at once, wherever they are, and the run with `status`. Does not return. */
+    void (*abort)(struct vp_ranks *r, int status);
 
     /* Filled here. */
     int place, places;  /* of this rank among those of its host */
@@ -44,6 +46,7 @@ struct vp_ranks {
     atomic_int stopped; /* 1 + the rank that has said that it failed */
     bool told;          /* it was this one */
     int speaker;        /* after ranks have agreed that they failed: who says so */
+    bool lost;          /* this one cannot agree with the others any more, who may wait for it: it must abort() */
 };
 
 /* The table of the plugin (vp_plugin_open). */
@@ -53,7 +56,8 @@ struct vp_ranks_plugin {
 };
 
 /* The ranks that this process is one of; NULL if it is alone. Where there are several and the plugin cannot be had that
- * is an error: they would all do the same work and write the same file. All ranks at once. */
+ * is an error: they would all do the same work and write the same file. All ranks at once. After an error *r may be there,
+ * lost. */
 int vp_ranks_open(struct vp_ranks **r, struct vp_err *err);
 /* Fill what the table says of hosts. */
 int vp_ranks_meet(struct vp_ranks *r, struct vp_err *err);
@@ -65,7 +69,8 @@ int vp_ranks_gather(struct vp_ranks *r, const void *mine, size_t size, void *all
 
 /* The same where some ranks may have failed (rc, *err): then it fails everywhere, and *err is the same everywhere: that
  * of the first rank that failed of itself, with its name if it is not what all say. A rank that is not heard of for ten
- * seconds after another has failed counts as one that failed. */
+ * seconds after another has failed counts as one that failed. This rank is lost where it cannot speak, or is not heard:
+ * *err is its own then. */
 int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err);
 
 /* In the middle of work: say that this rank cannot go on, so that the others stop and come to vp_ranks_agree(). */

@@ -114,16 +114,41 @@ static void hush(struct vp_run *run)
     run->progress = vp_progress_new(run->tool->name, false, false);
 }
 
+/* One rank says why, and the others stay until it has, for a launcher ends all when the first one does. One that is lost
+ * says why, and ends all. */
+static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_err ignored = VP_ERR_INIT, here = VP_ERR_INIT;
+    const int code = err->code ? err->code : VP_ERUN;
+    if (!r->ranks)
+        return -1;
+    if (r->ranks->lost) {
+        vp_fail(&here, code, "rank %d (%s): %s", r->ranks->rank, r->ranks->host, err->msg);
+        vp_hint(&here, "%s", err->hint);
+        vp_report(run, &here);
+        r->ranks->abort(r->ranks, code);
+    }
+    if (r->ranks->speaker == r->rank)
+        vp_report(run, err);
+    if (!r->ranks->stopped)
+        r->ranks->stopped = r->ranks->speaker + 1; /* so that nobody waits for long */
+    run->common.stats = NULL;
+    vp_ranks_agree(r->ranks, 0, NULL, 0, NULL, &ignored);
+    return code;
+}
+
 static int join(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 {
-    if (vp_ranks_open(&r->ranks, err) || !r->ranks)
-        return r->ranks || err->code ? -1 : 0;
+    if (vp_ranks_open(&r->ranks, err))
+        return end(r, run, err);
+    if (!r->ranks)
+        return 0;
     r->rank = r->ranks->rank;
     r->size = r->ranks->size;
     r->hosts = r->ranks->hosts;
     const int busy = count_busy(r, err);
     if (!busy)
-        return -1;
+        return end(r, run, err);
     if (r->rank > 0)
         hush(run);
     if (run->all_threads) {
@@ -273,7 +298,8 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     r->leads = r->rank == leader;
     r->path = apart ? slab_path(run->common.output, r->row) : strdup(run->common.output);
     const struct vp_reconstruct *of = apart ? &s->job : &r->whole;
-    int rc = !r->path || vp_session_header(s, run, of->z0, of->z1, &out, err) ? -1 : 0;
+    int rc = r->path ? vp_session_header(s, run, of->z0, of->z1, &out, err)
+                     : vp_fail(err, VP_ERESOURCE, "out of memory");
     o.shared = !apart || r->mesh.columns > 1;
     if (!rc && r->leads && !(rc = vp_writer_open(&r->writer, r->path, &out, &o, err))) {
         const char *temporary = vp_writer_temporary(r->writer);
@@ -412,24 +438,6 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
         tell(r, s, run, all);
     free(all);
     return rc;
-}
-
-/* One rank says why, and the others stay until it has, for a launcher ends all when the first one does. */
-static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
-{
-    struct vp_err ignored = VP_ERR_INIT;
-    const int code = err->code ? err->code : VP_ERUN;
-    if (!r->ranks)
-        return -1;
-    if (r->ranks->speaker == r->rank) {
-        run->common.quiet = false;
-        vp_report(run, err);
-    }
-    if (!r->ranks->stopped)
-        r->ranks->stopped = r->ranks->speaker + 1; /* so that nobody waits for long */
-    run->common.stats = NULL;
-    vp_ranks_agree(r->ranks, 0, NULL, 0, NULL, &ignored);
-    return code;
 }
 
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err)

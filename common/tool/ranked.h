@@ -23,7 +23,8 @@ extern const struct vp_opt vp_ranked_options[];
 struct vp_ranked;
 
 /* Before the input is opened: find the other ranks. *r stays NULL where this process is alone and no plan for
- * several is asked for. Threads and memory that nobody gave a number are shared with the other ranks of the host. */
+ * several is asked for. Threads and memory that nobody gave a number are shared with the other ranks of the host. Returns
+ * what vp_ranked_run() does. */
 int vp_ranked_open(struct vp_ranked **r, struct vp_run *run, const struct vp_ranked_params *p, struct vp_err *err);
 /* How many. NULL: one. */
 int vp_ranked_count(const struct vp_ranked *r);

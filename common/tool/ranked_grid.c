@@ -80,10 +80,14 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
     job->memory = more < job->memory / 2 ? job->memory - more : job->memory / 2;
 }
 
+/* Why a grid does not fit. */
+struct text { char s[320]; };
+
 /* What ranks tell each other of their plans. */
 struct plan_word {
     int64_t batch, group, partner, passes, v0, v1;
     bool fits, filter_device, mirrored, on_host;
+    char why[200], host[64]; /* it does not fit */
 };
 
 static void plan_words(const struct vp_session *s, struct plan_word *w)
@@ -92,6 +96,9 @@ static void plan_words(const struct vp_session *s, struct plan_word *w)
     *w = (struct plan_word){.batch = p->batch, .group = p->group, .partner = p->partner, .passes = p->passes,
                             .fits = p->passes == 1, .filter_device = p->filter_device, .mirrored = p->mirrored,
                             .on_host = s->job.kind->on_host, .v0 = s->job.nv};
+    if (!w->fits)
+        snprintf(w->why, sizeof w->why, "its slab takes %lld passes over the projections, expected 1",
+                 (long long)p->passes);
     for (int i = 0; i < p->parts; i++) {
         w->v0 = vp_min64(w->v0, p->part[i].plan.v0);
         w->v1 = vp_max64(w->v1, p->part[i].plan.v1);
@@ -103,8 +110,8 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_w
 {
     struct vp_reconstruct_plan *p = &s->plan;
     for (int i = 0; i < r->size; i++) {
-        if (all[i].partner != p->partner || all[i].filter_device != p->filter_device || all[i].mirrored != p->mirrored
-            || all[i].on_host != s->job.kind->on_host)
+        if (all[i].partner != all->partner || all[i].filter_device != all->filter_device
+            || all[i].mirrored != all->mirrored || all[i].on_host != all->on_host)
             return vp_fail_hint(err, VP_ERESOURCE, "say --device and --filter-on, so that they do",
                                 "ranks 0 and %d do not work alike: their devices differ", i);
         if (i / r->mesh.rows == r->column)
@@ -122,48 +129,56 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_w
     return 0;
 }
 
-/* A grid, if it fits all ranks: 1; 0 if not; -1 on errors. */
-static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m, struct vp_err *err)
+/* A grid, if it fits all ranks: 1; 0 if not, with the reason; -1 on errors. */
+static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m, struct text *why,
+                    struct vp_err *err)
 {
     struct plan_word mine, *all;
-    bool fits = true;
+    int bad = -1;
     take_part(r, s, m);
     int rc = vp_reconstruct_plan(&s->plan, &s->job, NULL, err);
     memset(&mine, 0, sizeof mine);
     if (!rc) {
         plan_words(s, &mine);
-    } else if (err->code == VP_ERESOURCE) {
+    } else if (s->plan.too_large) {
+        snprintf(mine.why, sizeof mine.why, "%.*s", (int)sizeof mine.why - 1, err->msg);
         *err = (struct vp_err)VP_ERR_INIT;
         rc = 0;
     }
+    if (r->ranks)
+        memcpy(mine.host, r->ranks->host, sizeof mine.host);
     if (!(all = vp_ranked_gather(r, rc, &mine, sizeof mine, "the plans of ranks", err)))
         return -1;
-    for (int i = 0; i < (r->ranks ? r->size : 1); i++)
-        fits = fits && all[i].fits;
-    rc = fits && r->ranks ? settle(r, s, all, err) : 0;
+    for (int i = 0; i < (r->ranks ? r->size : 1) && bad < 0; i++)
+        bad = all[i].fits ? -1 : i;
+    if (bad >= 0)
+        snprintf(why->s, sizeof why->s, "%dx%d: rank %d%s%s%s: %s", m->rows, m->columns, bad, r->ranks ? " (" : "",
+                 all[bad].host, r->ranks ? ")" : "", all[bad].why);
+    else if (r->ranks)
+        rc = vp_ranked_agree(r, settle(r, s, all, err), NULL, 0, NULL, err);
     free(all);
-    return rc ? -1 : fits;
+    return rc ? -1 : bad < 0;
 }
 
-/* Where a model says what memory a rank has, only that counts. */
-static bool model_holds(const struct vp_ranked *r, const struct vp_mesh *m)
+/* The same where a model says what memory a rank has: only that counts. */
+static int model_holds(const struct vp_ranked *r, const struct vp_mesh *m, struct text *why)
 {
     int64_t z0, z1;
     vp_mesh_slab(&r->problem, m, 0, &z0, &z1);
     const double bytes = (double)(m->half ? 2 : 1) * (double)(z1 - z0) * (double)r->whole.grid->n[0]
                          * (double)r->whole.grid->n[1] * sizeof(float);
+    if (bytes > r->model.memory)
+        snprintf(why->s, sizeof why->s, "%dx%d: a slab takes %s, expected at most %s, the memory of a rank in the model",
+                 m->rows, m->columns, vp_bytes_text((uint64_t)bytes).text,
+                 vp_bytes_text((uint64_t)r->model.memory).text);
     return bytes <= r->model.memory;
 }
 
-static int no_grid(struct vp_ranked *r, struct vp_err *err)
+static int no_grid(const struct vp_ranked *r, const struct text *why, struct vp_err *err)
 {
-    char grid[64] = "no grid of the ranks";
-    if (r->params->grid.n)
-        snprintf(grid, sizeof grid, "--grid %lldx%lld", (long long)r->params->grid.v[0],
-                 (long long)r->params->grid.v[1]);
     return vp_fail_hint(err, VP_ERESOURCE, "start more ranks, on more hosts or devices, allow more --memory or "
-                        "--device-memory, or take several runs with --slab",
-                        "%s fits: the slab of a rank does not find room in its memory", grid);
+                        "--device-memory, or take several runs with --slab", "%s %s",
+                        r->params->grid.n ? "--grid" : "no grid of the ranks fits, for example", why->s);
 }
 
 static int check_grid(const struct vp_ranked *r, struct vp_err *err)
@@ -181,6 +196,7 @@ int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *e
     const int gather = r->params->gather == 0 ? -1 : r->params->gather == 1;
     int n = 0, rc = 0;
     struct vp_mesh *m = NULL;
+    struct text why = {""};
     if (!check_grid(r, err))
         m = vp_mesh_choices(&r->problem, &r->model, gather, r->params->slab_files, &n);
     if (!m && !err->code)
@@ -190,15 +206,18 @@ int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *e
         if (g->n && m[i].rows != g->v[0])
             continue;
         if (!r->ranks && r->model.memory > 0) {
-            rc = model_holds(r, &m[i]);
+            rc = model_holds(r, &m[i], &why);
             take_part(r, s, &m[i]);
         } else {
-            rc = try_mesh(r, s, &m[i], err);
+            rc = try_mesh(r, s, &m[i], &why, err);
         }
     }
     free(m);
-    if (!rc)
-        rc = no_grid(r, err);
+    if (!rc && *why.s)
+        rc = no_grid(r, &why, err);
+    else if (!rc) /* it was no choice */
+        rc = vp_fail(err, VP_EUSAGE, "--grid %lldx%lld: too few slices for as many slabs, or too few views for as many "
+                     "subsets", (long long)g->v[0], (long long)g->v[1]);
     if (rc > 0) {
         r->mesh.parts = s->plan.stay ? VP_SLAB_PARTS : 1;
         vp_mesh_times(&r->times, &r->problem, &r->model, &r->mesh);

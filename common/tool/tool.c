@@ -549,13 +549,17 @@ __attribute__((constructor(101))) static void spin_little(void)
 #endif
 }
 
-/* Whether another rank says it; who leaves too early has a launcher end that one. */
-static bool silent(const struct vp_tool *tool)
+/* Whether the first rank says it: what is wrong before ranks have met is wrong for all, most likely, and then its
+ * launcher ends the others, if they do not leave earlier. Who is still there after a while says it, too, unless the
+ * command line is wrong, which is the same for all. */
+static bool silent(const struct vp_tool *tool, const struct vp_err *err)
 {
     int rank = 0;
-    if (tool->flags & VP_TOOL_RANKS && vp_launched(&rank) > 1 && rank > 0)
-        nanosleep(&(struct timespec){0, 500000000}, NULL);
-    return rank > 0;
+    if (!(tool->flags & VP_TOOL_RANKS) || vp_launched(&rank) <= 1 || rank == 0)
+        return false;
+    const bool usage = err->code == VP_EUSAGE;
+    nanosleep(&(struct timespec){usage ? 0 : 2, usage ? 500000000 : 0}, NULL);
+    return usage;
 }
 
 int vp_main(const struct vp_tool *tool, int argc, char **argv)
@@ -592,7 +596,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     }
     if (status >= 0 && close_stdout(&err))
         status = -1;
-    if (status < 0 && (run.history || !silent(tool))) /* before the work what is wrong is wrong for all ranks */
+    if (status < 0 && (run.history || !silent(tool, &err))) /* before the work what is wrong is wrong for all ranks */
         status = vp_report(&run, &err);
     else if (status < 0)
         status = err.code;

@@ -2,7 +2,8 @@
 /* Preloaded, it makes one call fail that a program counts on. $FAULT is CALL:N:HOW, for the N-th call of that name:
  * HOW is an errno, "short" (half of the bytes are read or written) or "end" (none). $FAULT_COUNT names a file that
  * gets the number of calls of each name at the end. Calls before main(), and in what FAULT_COUNT itself does, are
- * not counted. */
+ * not counted; with $FAULT_OURS only those that the program and its plugins make themselves are (an MPI does not bear
+ * all faults). */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -34,7 +35,7 @@ static const char *const names[N_CALLS] = {CALLS(TEXT)};
 static atomic_long count[N_CALLS];
 static int fails = -1, how;
 static long at;
-static bool on, shorter;
+static bool on, shorter, ours_only;
 static uintptr_t exempt[2]; /* libtiff's code: where an allocation of its own fails it crashes, as of 4.5 */
 
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
@@ -72,6 +73,7 @@ __attribute__((constructor)) static void start(void)
     const char *what = getenv("FAULT");
 
     dl_iterate_phdr(find_libtiff, NULL);
+    ours_only = getenv("FAULT_OURS");
     if (what) {
         char call[32], with[16];
         if (sscanf(what, "%31[^:]:%ld:%15s", call, &at, with) != 3)
@@ -89,18 +91,28 @@ __attribute__((constructor)) static void start(void)
     on = true;
 }
 
-static bool hit(int call)
+static bool ours(void *caller)
 {
-    if (!on || (atomic_fetch_add(&count[call], 1) + 1 != at) || call != fails)
+    struct dl_find_object in;
+    const char *name = _dl_find_object(caller, &in) ? NULL : in.dlfo_link_map->l_name;
+    return name && (!*name || strstr(name, "/voxpipe-"));
+}
+
+static bool hit_of(int call, void *caller)
+{
+    if (!on || (ours_only && !ours(caller)) || (atomic_fetch_add(&count[call], 1) + 1 != at) || call != fails)
         return false;
     errno = how;
     return true;
 }
 
-static bool hit_of(int call, const void *caller)
+static bool hit_memory(int call, void *caller)
 {
-    return ((uintptr_t)caller < exempt[0] || (uintptr_t)caller >= exempt[1]) && hit(call);
+    return ((uintptr_t)caller < exempt[0] || (uintptr_t)caller >= exempt[1]) && hit_of(call, caller);
 }
+
+#define CALLER __builtin_return_address(0)
+#define hit(call) hit_of(call, CALLER)
 
 static void *next(const char *name)
 {
@@ -184,10 +196,9 @@ int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), vo
 GET(FILE *, fopen, (const char *path, const char *mode), (path, mode), const char *, const char *)
 GET(FILE *, fopen64, (const char *path, const char *mode), (path, mode), const char *, const char *)
 GET(DIR *, opendir, (const char *path), (path), const char *)
-#define CALLER __builtin_return_address(0)
-void *malloc(size_t n) { return hit_of(CALL_malloc, CALLER) ? NULL : __libc_malloc(n); }
-void *calloc(size_t n, size_t m) { return hit_of(CALL_calloc, CALLER) ? NULL : __libc_calloc(n, m); }
-void *realloc(void *p, size_t n) { return hit_of(CALL_realloc, CALLER) ? NULL : __libc_realloc(p, n); }
+void *malloc(size_t n) { return hit_memory(CALL_malloc, CALLER) ? NULL : __libc_malloc(n); }
+void *calloc(size_t n, size_t m) { return hit_memory(CALL_calloc, CALLER) ? NULL : __libc_calloc(n, m); }
+void *realloc(void *p, size_t n) { return hit_memory(CALL_realloc, CALLER) ? NULL : __libc_realloc(p, n); }
 void *memalign(size_t a, size_t n) { return hit(CALL_memalign) ? NULL : __libc_memalign(a, n); }
 void *aligned_alloc(size_t a, size_t n) { return hit(CALL_memalign) ? NULL : __libc_memalign(a, n); }
 int posix_memalign(void **p, size_t a, size_t n)

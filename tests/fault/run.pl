@@ -1,6 +1,7 @@
-# Makes one call after the other fail in every program: perl run.pl BUILD [EACH]. EACH: so many places of each kind of
-# call, spread from the first to the last (0 or nothing: all of them). A run may fail, but then it says why in a line
-# of its own and leaves no file; a run that ends with 0 has made what it makes without faults. Nothing crashes or hangs.
+# Makes one call after the other fail in every program: perl run.pl BUILD [EACH [ranks]]. EACH: the number of places of
+# each kind of call, spread from the first to the last (0 or nothing: all of them). A run may fail, but then it says why in
+# a line of its own and leaves no file; a run that ends with 0 has made what it makes without faults. Nothing crashes or
+# hangs. With `ranks` one rank of several fails (where MPI is), and all end.
 use strict;
 use warnings;
 use Cwd 'abs_path';
@@ -9,6 +10,7 @@ use POSIX ();
 
 my $build = abs_path(shift // die "usage: run.pl BUILD [EACH]\n");
 my $each = shift || 0;
+my $ranks = shift // '';
 my $table = abs_path($0) =~ s{fault/[^/]*$}{programs}r;
 my $shim = "$build/fault/fault.so";
 my $dir = tempdir(CLEANUP => 1);
@@ -38,6 +40,10 @@ system("cd $in && {
     mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list
     echo 12 10 3 > places
 }") == 0 or die "the inputs could not be made\n";
+# what an MPI of a container or of root asks for, and a launcher that does not hang (tests/mpi.bats)
+$ENV{$_} = 1 for qw(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe FAULT_OURS);
+delete $ENV{FAULT_OURS} if !$ranks;
+$ENV{PMIX_MCA_gds} = 'hash';
 my $size = join 'x', map { chomp(my $v = `img-info --value $_ $in/vol.tif`); $v } qw(nx ny pages);
 
 # %: the output, else standard output is; <FILE: from a pipe
@@ -72,7 +78,13 @@ for (grep { !/^#/ } split /\n/, slurp($table)) {
     push @runs, [split ' ', join ' ', $program, $files =~ s{\b(\w+\.(?:tif|geom))\b}{$in/$1}gr,
         $program =~ /^img-(?:info|cmp)$/ ? () : '-o %'];
 }
-for my $path (glob "$build/bin/*") {
+# several ranks: N:R PROGRAM ..., of which rank R has the fault
+@runs = map { [split] } split /\n/, <<"END" if $ranks;
+3:0 ct-fdk $in/scan.tif --gather yes -o %
+3:1 ct-fdk $in/scan.tif --grid 1x3 -o %
+2:1 ct-fdk --i0 60000 $in/counts.tif --gather yes -o % --raw-out
+END
+for my $path ($ranks ? () : glob "$build/bin/*") {
     my ($program) = $path =~ m{([^/]+)$};
     grep { $_->[0] eq $program } @runs or die "no run of $program: it needs a line in the list\n";
 }
@@ -83,6 +95,11 @@ sub slurp { my ($path) = @_; local $/; open my $f, '<', $path or return; return 
 sub attempt {
     my ($run, %env) = @_;
     my @argv = map { $_ eq '%' ? "$out/result" : $_ } grep { !/^</ } @$run;
+    if ($ranks) { # one of them is preloaded
+        my ($n, $one) = split /:/, shift @argv;
+        my $start = "[ \"\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}\" != $one ] || export LD_PRELOAD='$preload{LD_PRELOAD}'; exec \"\$@\"";
+        @argv = (qw(timeout -k 5 40 mpirun -n), $n, 'sh', '-c', $start, 'sh', @argv);
+    }
     my ($from) = map { /^<(.*)/ ? $1 : () } @$run;
     my $pid = fork // die;
     if (!$pid) {
@@ -97,7 +114,7 @@ sub attempt {
         }
         open STDOUT, '>', "$dir/stdout";
         open STDERR, '>', "$dir/stderr";
-        @ENV{keys %preload} = values %preload;
+        @ENV{keys %preload} = values %preload if !$ranks;
         @ENV{keys %env} = values %env;
         alarm 60;
         exec @argv or POSIX::_exit(127);
@@ -115,16 +132,20 @@ sub same { return -e "$out/result" && system("img-cmp -q $out/result $dir/want 2
 
 $| = 1;
 my ($count, $bad) = (0, 0);
-for my $run (@runs) {
+for my $round (0 .. $#runs) {
+    my $run = $runs[$round];
     my $file = grep { $_ eq '%' } @$run;
+    my ($program) = grep { !/:/ } @$run;
     my $result = sub { $file ? slurp("$out/result") : $_[0] };
     my ($status, $text, $said) = attempt($run, FAULT_COUNT => "$dir/calls");
     my $want = $result->($text);
     die "@$run: without a fault: $status $said" if $status || !length $want;
     rename "$out/result", "$dir/want";
     my %calls = split ' ', slurp("$dir/calls");
+    my $turn = 0;
     for my $call (sort keys %calls) {
         my $n = $calls{$call};
+        next if $ranks && $each == 1 && $n && $turn++ % @runs != $round; # launchers take their time
         my %at = map { $_ => 1 } !$each || $each >= $n ? 1 .. $n
             : $each == 1 ? 1 + int($n * ($count * 0.618 - int($count * 0.618))) # another place in every program
             : map { 1 + int(($n - 1) * $_ / ($each - 1)) } 0 .. $each - 1;
@@ -137,10 +158,11 @@ for my $run (@runs) {
                 my @left = map { s{.*/}{}r } grep { !m{/result$} } glob("$out/* $out/.*[!.]*");
                 my $made = -e "$out/result";
                 my $wrong = $status & 127 ? 'killed by signal ' . ($status & 127)
+                    : $status >> 8 == 124 || $status >> 8 == 137 ? 'does not end'
                     : @left ? "left @left"
                     : $status == 0 && ($result->($text) // '') ne $want && !same() ? 'status 0 and another result'
                     : $status && $made && $result->('') ne $want ? 'failed, and left a part of the result'
-                    : $status && $said !~ /^(?:$run->[0]: error|libgomp): \S/m ? 'failed without a word'
+                    : $status && $said !~ /^(?:$program: error|libgomp): \S/m ? 'failed without a word'
                     : $said =~ /Sanitizer/ ? 'a sanitizer complains' : '';
                 if ($wrong) {
                     printf "%s: FAULT=%s:%d:%s: %s (status %d)\n", join(' ', map { s{\Q$dir\E/}{}r } @$run), $call, $at,

@@ -111,6 +111,33 @@ static void who_waits_for_a_rank_that_fails_stops(void)
         ranks_run(size, 3, stops, NULL, true);
 }
 
+static int cannot_send(struct vp_ranks *r, int to, enum vp_lane lane, const void *from, size_t n, struct vp_message **m,
+                       struct vp_err *err)
+{
+    (void)r, (void)to, (void)lane, (void)from, (void)n, (void)m;
+    return vp_fail(err, VP_ERESOURCE, "out of memory");
+}
+
+/* A rank that cannot speak keeps its own error, and goes to no other agreement, where it would be taken for that of the
+ * one before. */
+static void falls_silent(struct vp_ranks *r, void *arg)
+{
+    struct vp_err err = VP_ERR_INIT;
+    int64_t all[RANKS_MOST];
+    (void)arg;
+    if (r->rank != 1)
+        return;
+    r->send = cannot_send;
+    CHECK_INT(vp_ranks_agree(r, 0, &(int64_t){1}, sizeof *all, all, &err), -1);
+    CHECK_STR(err.msg, "out of memory");
+    CHECK(r->lost);
+    const int open = ranks_world.open;
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK_INT(vp_ranks_agree(r, 0, NULL, 0, NULL, &err), -1);
+    CHECK_INT(err.code, VP_ERUN);
+    CHECK_INT(ranks_world.open, open);
+}
+
 /* Memory is the message's until it is done. */
 static void passes(struct vp_ranks *r, void *arg)
 {
@@ -174,5 +201,6 @@ int main(void)
     messages_of_a_lane_keep_their_order();
     the_first_failure_is_told_by_all();
     who_waits_for_a_rank_that_fails_stops();
+    ranks_run(3, 3, falls_silent, NULL, true);
     return test_done();
 }
