@@ -635,10 +635,9 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
     if (once && passes >= 0 && passes != 1)
         return -1;
     *err = why;
-    if (passes < 0)
-        return -1;
-    if (passes > 0)
-        return 0;
+    p->too_large = false;
+    if (passes)
+        return passes < 0 ? -1 : 0;
     too_large(p, "one slice at a time", err);
     return vp_hint(err, p->bytes > p->of->memory ? "allow more --memory"
                                              : "allow more --device-memory, or use --device cpu or a coarser --voxel");
