@@ -213,7 +213,13 @@ static const struct vp_tool tool = {
         "subtracted from every view (img-math, one page with all pages). Edges of the object that turn about the axis stay "
         "in the mean as well: they are large, so clip() with the greatest error of a pixel, 0.05 for 5 % of gain, leaves "
         "them. sigma 1 finds pixels and columns by themselves, 2 or 3 groups of them; either costs a little sharpness, so "
-        "it is for scans that show rings.\n",
+        "it is for scans that show rings.\n\n"
+        "Of sinograms the mean over the views is the mean over the rows of a page. img-local with a radius of at least the "
+        "number of views gives every row that mean, and the high-pass goes along columns and detector rows:\n\n"
+        "  img-local --stat mean --radius 0,720,0 sinograms.tif |\n"
+        "      img-gauss --highpass --sigma 1,0,1 -o rings.tif\n"
+        "  img-math 'a - clip(b, -0.05, 0.05)' sinograms.tif rings.tif |\n"
+        "      ct-fdk --layout sinograms -g scan.geom -o vol.tif\n",
     .see_also = "ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), voxpipe-stack(5)",
     .flags = VP_TOOL_VIEWS,
     .run = run,
