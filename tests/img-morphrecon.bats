@@ -244,3 +244,18 @@ volume() {
     img-convert --type u32 volume.tif -o u32.tif
     refused "expected samples of" 1 --hmax 2 u32.tif
 }
+
+@test "heights are values: to the nearest step, at least one" {
+    ct-phantom --volume 20x20x5 -o v.tif
+    img-convert --type u8 --window 0,0.05 v.tif -o w.tif
+    img-convert --unscale w.tif -o u.tif
+    for how in hmax hmin hdome; do
+        img-morphrecon --$how 0.002 u.tif -o want.tif
+        ok img-morphrecon --$how 0.002 w.tif -o got.tif
+        ok img-cmp --atol 1e-4 got.tif want.tif
+    done
+    run --separate-stderr img-morphrecon -v --hmax 0.002 w.tif -o got.tif
+    [[ "$stderr" == *"--hmax 0.002: 10 steps of 0.000196078431"* ]]
+    fails 2 "--hmin 9.8e-05: less than half a step of the samples, which is 0.0001961" img-morphrecon --hmin 9.8e-5 w.tif
+    ok img-morphrecon --hmin 9.81e-5 w.tif -o got.tif
+}

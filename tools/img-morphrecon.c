@@ -28,7 +28,9 @@ static const struct vp_opt options[] = {
                     "and touches the border becomes 0, the rest stays. (Of i8 and i16 the result is u16.)"),
     VP_REAL(struct params, hmax, "hmax", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "take away maxima that rise less than H",
-            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H."),
+            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H. Where a scale is "
+                    "recorded H is a value: of integers it is rounded to whole steps of the samples (-v prints how many), and "
+                    "refused if it rounds to none."),
     VP_REAL(struct params, hmin, "hmin", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "fill minima that are less than H deep",
             .more = "The reconstruction by erosion of the image plus H."),
@@ -133,14 +135,32 @@ static int same_type(const struct vp_images *im, struct vp_err *err)
     return vp_hint(err, "convert one of them: img-convert --type %s", vp_type_name(vp_type_size(a) > vp_type_size(b) ? a : b));
 }
 
-static int resolve(const struct params *p, const struct vp_images *im, struct vp_morphrecon_want *w, struct vp_err *err)
+/* H in samples: of integers with a scale the nearest whole number of steps. */
+static int height(double h, const char *option, const struct vp_run *run, const struct vp_images *im, double *steps,
+                  struct vp_err *err)
+{
+    const double exact = *steps = vp_scale_steps(im->scale, h);
+    if (vp_type_is_float(im->type) || (im->scale[0] == 1 && im->scale[1] == 0))
+        return 0;
+    *steps = round(exact);
+    if (h > 0 && *steps == 0)
+        return vp_fail_hint(err, VP_EUSAGE, "a larger H, or img-convert --unscale first",
+                            "--%s %g: less than half a step of the samples, which is %.4g", option, h,
+                            1 / vp_scale_steps(im->scale, 1));
+    vp_note(run, "--%s %.9g: %.0f steps of %.9g", option, h, *steps, 1 / vp_scale_steps(im->scale, 1));
+    return 0;
+}
+
+static int resolve(const struct params *p, const struct vp_run *run, const struct vp_images *im,
+                   struct vp_morphrecon_want *w, struct vp_err *err)
 {
     static const int connectivity[] = {0, 4, 8, 6, 18, 26};
-    const double h = w->what == VP_HMAX ? p->hmax : w->what == VP_HMIN ? p->hmin : p->hdome;
+    const struct { enum vp_derived what; const char *option; double h; } heights[] = {
+        {VP_HMAX, "hmax", p->hmax}, {VP_HMIN, "hmin", p->hmin}, {VP_HDOME, "hdome", p->hdome}};
     w->connectivity = connectivity[p->connectivity];
-    w->h = fabs(h / im->gain);
-    if (im->gain != 1 && !vp_type_is_float(im->type))
-        w->h = round(w->h);
+    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++)
+        if (w->what == heights[i].what && height(heights[i].h, heights[i].option, run, im, &w->h, err))
+            return -1;
     if (w->what == VP_OPEN_BY || w->what == VP_CLOSE_BY)
         return vp_image_lengths(im, w->what == VP_OPEN_BY ? "open" : "close",
                                 w->what == VP_OPEN_BY ? &p->open : &p->close, w->radius, err);
@@ -176,7 +196,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         types = VP_EXTREMUM_TYPES;
     image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
     if (vp_images_open(&im, run_, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
-        || vp_images_keep(&im, run_, true, err) || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
+        || vp_images_keep(&im, run_, true, err) || resolve(p, run_, &im, &want, err)
+        || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
         goto out;
     const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
     const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;

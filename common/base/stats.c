@@ -3,6 +3,7 @@
 #include "base/stats.h"
 #include "base/plain.h"
 #include "base/size.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { STAGE, COUNT, NUMBER, TEXT };
+enum kind { STAGE, COUNT, NUMBER, TEXT, JSON };
 
 struct entry {
     enum kind kind;
@@ -105,6 +106,23 @@ void vp_stats_text(struct vp_stats *s, const char *name, const char *value)
     record(s, TEXT, name, 0, 0, value);
 }
 
+void vp_stats_list(struct vp_stats *s, const char *name, const double *value, int64_t n)
+{
+    FILE *out = vp_text_open();
+    if (!out)
+        return;
+    putc('[', out);
+    for (int64_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "", out);
+        vp_json_number(out, value[i]);
+    }
+    putc(']', out);
+    char *text = vp_text_close(out, NULL);
+    if (text)
+        record(s, JSON, name, 0, 0, text);
+    free(text);
+}
+
 static void put_number(FILE *out, double v)
 {
     if (isfinite(v))
@@ -122,6 +140,8 @@ static void put_entry(FILE *out, const char *comma, const struct entry *e)
         fprintf(out, "%" PRIu64, e->count);
     else if (e->kind == TEXT)
         vp_json_string(out, e->text);
+    else if (e->kind == JSON)
+        fputs(e->text ? e->text : "null", out);
     else
         put_number(out, e->number);
 }
