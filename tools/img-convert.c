@@ -27,7 +27,8 @@ static const struct vp_opt options[] = {
               .help = "sample type: u8 u16 u32 u64 i8 i16 i32 i64 f32 f64",
               .more = "To integers values are rounded to the nearest (halves to even) and clamped to the "
                       "range of the type; NaN becomes 0. How many samples were clamped is said once. With "
-                      "--scale or --unscale, same means f32 for integers of 8 and 16 bits, f64 for those of 32 and 64 bits."),
+                      "--scale or --unscale, same means f32 for integers of 8 and 16 bits, f64 for those of 32 and "
+                      "64."),
     VP_REALS(struct params, scale, "scale", 0, .metavar = "GAIN,OFFSET",
              .help = "store value * GAIN + OFFSET",
              .more = "Recorded as `scale` in the metadata; --unscale undoes it."),

@@ -52,7 +52,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         known = !run_->common.plan; /* which reads nothing */
         vp_plan(run_, "passes", "2, the first for the range");
         if (known)
-            vp_note(run_, "bins over %.9g to %.9g", vp_scale_value(im.scale, range[0]), vp_scale_value(im.scale, range[1]));
+            vp_note(run_, "bins over %.9g to %.9g", vp_scale_value(im.scale, range[0]),
+                    vp_scale_value(im.scale, range[1]));
     }
     if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &result, err))
         goto out;

@@ -21,11 +21,14 @@ static const struct vp_opt options[] = {
     VP_FLAG(struct params, fill_holes, "fill-holes", 0, .group = "Made of one stack",
             .help = "fill dark holes up to the lowest wall around them",
             .more = "A hole is what no way out of the image leads from without going over something brighter. By erosion "
-                    "from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is tight."),
+                    "from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is tight. The border "
+                    "is the first and the last voxel along every axis of more than one voxel: of a volume of one slice, "
+                    "and of each page with --2d, first and last row and column."),
     VP_FLAG(struct params, clear_border, "clear-border", 0,
             .help = "take away bright structures that touch the border",
             .more = "The image less its reconstruction from the border, where the ground is 0: what stands on the ground "
-                    "and touches the border becomes 0, the rest stays. (Of i8 and i16 the result is u16.)"),
+                    "and touches the border becomes 0, the rest stays. The border is that of --fill-holes: an axis of one "
+                    "voxel has none. (Of i8 and i16 the result is u16.)"),
     VP_REAL(struct params, hmax, "hmax", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "take away maxima that rise less than H",
             .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H. Where a scale is "
@@ -36,7 +39,9 @@ static const struct vp_opt options[] = {
             .more = "The reconstruction by erosion of the image plus H."),
     VP_REAL(struct params, hdome, "hdome", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "the maxima alone, up to H high: the image less its --hmax",
-            .more = "What is bright is told from an uneven ground by how far it rises, not by its value."),
+            .more = "What is bright is told from an uneven ground by how far it rises, not by its value. The --hmax of "
+                    "integers is nowhere below the least number of their type (of i8: -128), so where H exceeds all "
+                    "differences in the image a dome is no higher than its top is above that."),
     VP_FLAG(struct params, regional_max, "regional-max", 0,
             .help = "1 on plateaus that have no higher neighbour, else 0",
             .more = "As u8. An image that is constant at the lowest value of its type has none."),
@@ -158,6 +163,7 @@ static int resolve(const struct params *p, const struct vp_run *run, const struc
     const struct { enum vp_derived what; const char *option; double h; } heights[] = {
         {VP_HMAX, "hmax", p->hmax}, {VP_HMIN, "hmin", p->hmin}, {VP_HDOME, "hdome", p->hdome}};
     w->connectivity = connectivity[p->connectivity];
+    w->i8 = im->all_i8;
     for (size_t i = 0; i < sizeof heights / sizeof *heights; i++)
         if (w->what == heights[i].what && height(heights[i].h, heights[i].option, run, im, &w->h, err))
             return -1;

@@ -225,10 +225,10 @@ static int record(void *ctx, struct vp_run *run, struct vp_err *err)
     return 0;
 }
 
-/* The threshold of the histogram alone, where more is to come than a mask. It is a value then; with --plan it is NaN, and
- * `text` says of what it is. */
-static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_params *t, struct found *f, char text[160],
-                struct vp_err *err)
+/* The threshold of the histogram alone, where more is to come than a mask. It is a value then; with --plan it is NaN,
+ * and `text` says of what it is. */
+static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_params *t, struct found *f,
+                char text[160], struct vp_err *err)
 {
     struct vp_chain chain = {0};
     int rc = -1;
@@ -249,8 +249,9 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
 }
 
 /* The chain. `t`: of a global threshold. */
-static int make(struct vp_chain *c, const struct params *p, enum how how, struct vp_threshold_params *t, struct found *f,
-                struct vp_run *run, struct vp_images *im, struct vp_morphrecon_told *told, struct vp_err *err)
+static int make(struct vp_chain *c, const struct params *p, enum how how, struct vp_threshold_params *t,
+                struct found *f, struct vp_run *run, struct vp_images *im, struct vp_morphrecon_told *told,
+                struct vp_err *err)
 {
     const bool two = p->hysteresis.n || vp_given(run, "weak");
     double range[2] = {t->lo, t->hi};
@@ -279,8 +280,8 @@ static int make(struct vp_chain *c, const struct params *p, enum how how, struct
         return -1;
     if (how == GLOBAL && run->common.plan) {
         snprintf(c->stage[0].text, sizeof c->stage[0].text, "%s", text);
-        snprintf(c->stage[1].text, sizeof c->stage[1].text, "threshold, %s that one %s %.9g", p->below ? "up to" : "above",
-                 p->below ? "plus" : "less", p->weak);
+        snprintf(c->stage[1].text, sizeof c->stage[1].text, "threshold, %s that one %s %.9g",
+                 p->below ? "up to" : "above", p->below ? "plus" : "less", p->weak);
     }
     return add_connected(c, p, im, told, err);
 }

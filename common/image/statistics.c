@@ -376,7 +376,8 @@ static void counter_add(struct vp_counter *c,
 /* Three counters after the bins. */
 enum { BELOW, ABOVE, IS_NAN, EXTRA };
 
-int vp_histogram_init(struct vp_histogram *h, const double ends[2], const double scale[2], int bins, struct vp_err *err)
+int vp_histogram_init(struct vp_histogram *h, const double ends[2], const double scale[2], int bins,
+                      struct vp_err *err)
 {
     const double lo = ends[0], hi = ends[1];
 

@@ -67,7 +67,8 @@ struct vp_histogram {
     struct vp_counter counter;
 };
 /* ends[0] < ends[1], 1 <= bins <= 2^20, else VP_EUSAGE. */
-int vp_histogram_init(struct vp_histogram *h, const double ends[2], const double scale[2], int bins, struct vp_err *err);
+int vp_histogram_init(struct vp_histogram *h, const double ends[2], const double scale[2], int bins,
+                      struct vp_err *err);
 void vp_histogram_add(struct vp_histogram *h, const void *samples, enum vp_type type, int64_t n);
 /* Memory that it takes. */
 uint64_t vp_histogram_bytes(const struct vp_histogram *h);

@@ -31,10 +31,10 @@ enum vp_type vp_type_of_values(enum vp_type stored);
 int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type,
                    int64_t n, double gain, double offset);
 
-/* A scale is {gain, offset}, the gain not 0: stored = value * gain + offset. What an option says of values is brought
- * to samples, and what was found in samples to values, by these alone: the value of a sample, exactly 0 where the offset
- * is stored; the sample of a value, not rounded; how far apart samples are whose values differ by `difference`, never
- * turned round; and, of a positive gain, the largest whole number whose value, as computed here, is not above `value`. */
+/* A scale is {gain, offset}, the gain not 0: stored = value * gain + offset. These alone bring what an option says of
+ * values to samples, and what was found in samples to values: the value of a sample, exactly 0 where the offset is stored;
+ * the sample of a value, not rounded; how far apart samples are whose values differ by `difference`, whatever the gain's
+ * sign; and, of a gain above 0, the largest whole number whose value is not above `value`. */
 double vp_scale_value(const double scale[2], double stored);
 double vp_scale_stored(const double scale[2], double value);
 double vp_scale_steps(const double scale[2], double difference);

@@ -72,7 +72,8 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
                                 "--local sauvola: f32 needs --r, the largest standard deviation there can be");
         r = im->all_i8 ? 127.5 : (vp_type_max(im->type) - vp_type_min(im->type)) / 2;
     }
-    *l = (struct vp_limit){.base = -vp_scale_steps(im->scale, p->offset) - vp_scale_steps(im->scale, nearer), .mean = 1, .below = below, .mark = mark};
+    *l = (struct vp_limit){.base = -vp_scale_steps(im->scale, p->offset) - vp_scale_steps(im->scale, nearer), .mean = 1,
+                           .below = below, .mark = mark};
     if (m == VP_LOCAL_NIBLACK)
         l->std = -k;
     if (m == VP_LOCAL_SAUVOLA || m == VP_LOCAL_BRADLEY) {

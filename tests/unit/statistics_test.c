@@ -136,7 +136,8 @@ static void test_spreads(void)
 {
     enum { N = 100000, MOST = 3 };
     static const struct { double offset, step, first; } some[] = {
-        {1e9, 0x1p-23, 1e9}, {1.1, 0x1p-52, 1.1}, {-3e15, 0.5, -3e15}, {1e9, 0x1p-23, 0}, {0.1, 0, 0.1}, {1e300, 0, 1e300}};
+        {1e9, 0x1p-23, 1e9}, {1.1, 0x1p-52, 1.1}, {-3e15, 0.5, -3e15}, {1e9, 0x1p-23, 0}, {0.1, 0, 0.1},
+        {1e300, 0, 1e300}};
     double *v = malloc(N * sizeof *v);
 
     for (int k = 0; k < (int)(sizeof some / sizeof *some); k++) {
