@@ -518,6 +518,16 @@ static size_t stride_of(const struct vp_reader *r, const struct vp_wanted *w)
     return w->stride ? w->stride : (size_t)columns_of(r, w) * vp_type_size(w->f32 ? VP_F32 : r->stack.type);
 }
 
+/* Rows of a page as they are stored, but turned round where that is asked for. */
+static int stored_rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+{
+    if (vp_source_rows(s, page, y0, y1, buf, err))
+        return -1;
+    if (s->turned)
+        vp_form_invert(buf, s->stack.type, (size_t)((y1 - y0) * s->stack.nx));
+    return 0;
+}
+
 /* Rows of a page that has one row or one column, spread over the stack's (vp_reader_spread). */
 static int spread_rows(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page,
                        int64_t y0, int64_t y1, char *to, int64_t *bad, struct vp_err *err)
@@ -534,7 +544,7 @@ static int spread_rows(const struct vp_reader *r, struct vp_source *s, const str
         }
         const int64_t from = s->stack.ny == 1 ? 0 : y;
         const char *const at = row + (size_t)x0 * vp_type_size(stored);
-        rc = vp_source_rows(s, page, from, from + 1, row, err);
+        rc = stored_rows(s, page, from, from + 1, row, err);
         if (!rc && s->scaled)
             vp_unscale(to, type, at, stored, own, s->scale);
         else if (!rc)
@@ -572,9 +582,7 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct 
     for (int64_t y = y0; !rc && y < y1; y += step) {
         const int64_t n = vp_min64(step, y1 - y), together = rows ? n : 1, samples = together * columns;
         char *to = buf ? (char *)buf + (size_t)(y - y0) * out : NULL;
-        rc = vp_source_rows(s, page, y, y + n, direct ? to : scratch, err);
-        if (!rc && s->turned && buf)
-            vp_form_invert(direct ? to : scratch, stored, (size_t)(n * r->stack.nx));
+        rc = stored_rows(s, page, y, y + n, direct ? to : scratch, err);
         for (int64_t k = 0; !rc && buf && k < n; k += together, to += out) {
             const char *from = direct ? to : scratch + (size_t)k * row + (size_t)w->x0 * vp_type_size(stored);
             if (s->scaled)
