@@ -346,7 +346,7 @@ with_file() {
 }
 
 @test "binary output to a terminal is refused before work starts: 2" {
-    command -v script >/dev/null || skip "no script(1)"
+    needs_terminal
     f() {
         writes_binary "$1" || return 0
         local out
@@ -376,7 +376,7 @@ with_file() {
 }
 
 @test "image input from a terminal is refused: 2" {
-    command -v script >/dev/null || skip "no script(1)"
+    needs_terminal
     f() {
         reads_stack "$1" || return 0
         local out
@@ -532,7 +532,7 @@ with_file() {
     mkdir folder
     stack folder/b.tif
     cp list list.before
-    refused() { fails 2 "is the input or the output" "$@" && cmp a.tif v.tif && cmp folder/b.tif v.tif && [ ! -e g.tif ]; }
+    refused() { fails 2 "--stats: " "$@" && cmp a.tif v.tif && cmp folder/b.tif v.tif && [ ! -e g.tif ]; }
     for name in a.tif ./a.tif soft.tif hard.tif "$PWD/a.tif"; do
         refused img-gauss --sigma 1 a.tif --stats "$name" -o g.tif
         refused img-gauss --sigma 1 @list --stats "$name" -o g.tif
@@ -566,6 +566,34 @@ with_file() {
     img-gauss --sigma 1 a.tif --stats /dev/null -o /dev/null
     img-info a.tif --stats - > both.txt
     grep -q '^type' both.txt && grep -q '"program": "img-info"' both.txt
+}
+
+@test "--stats over a file that others wrote is refused before work starts: 2; over statistics or nothing it is not" {
+    printf 'sod = 500\n' > other.geom
+    printf '{"volume": "kept"}\n' > other.json
+    ct-phantom --volume 8x8x2 -o other.tif
+    cp -r other.* "$BATS_TEST_TMPDIR/.."
+    f() {
+        for name in other.geom other.json other.tif; do
+            fails 2 "--stats: $name exists, and holds no statistics of a run" with_file "$@" --stats $name
+            cmp $name ../$name
+        done
+        : > stats.json
+        with_file "$@" --stats stats.json > a.out
+        with_file "$@" --stats stats.json > a.out
+        [ "$(grep -c '"program": "'"$1"'"' stats.json)" -eq 1 ]
+    }
+    each f
+    [[ "$(img-info --stats other.tif vol.tif 2>&1)" == *"hint: --statistics shows those of the samples"* ]]
+    # links, and statistics that were laid out anew
+    ln -s other.tif link
+    fails 2 "--stats: link exists" img-info vol.tif --stats link
+    printf '{\n  "program": "img-info",\n  "seconds": 1\n}\n' > stats.json
+    ok img-info vol.tif --stats stats.json
+    [ "$(wc -l < stats.json)" -eq 1 ]
+    mkfifo pipe
+    (img-info vol.tif --stats pipe > a.out) 3>&- &
+    grep -q '"program": "img-info"' pipe
 }
 
 @test "--stats that cannot be written: 1, and the message says that the result is complete" {
@@ -606,7 +634,8 @@ with_file() {
 }
 
 @test "one program at a time draws on a terminal" {
-    command -v script >/dev/null && command -v flock >/dev/null || skip "no script(1) or flock(1)"
+    needs_terminal
+    command -v flock >/dev/null || skip "no flock(1)"
     ct-phantom --volume 64x64x8 -o a.tif
     export draw='img-cat --progress always a.tif -o b.tif'
     script -qec 'sh -c "$draw"' alone </dev/null >/dev/null
