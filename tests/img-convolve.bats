@@ -67,6 +67,10 @@ kernel() {
     ok img-cmp --atol 2e-6 want.tif b.tif
     printf '# where\n1 50 7\n0 10, 7 # first\n' > at.txt
     ok img-convolve -k grid.tif --positions at.txt a.tif -o b.tif
+    ok img-convolve -k grid.tif --positions - a.tif -o piped.tif < at.txt
+    ok img-cmp b.tif piped.tif
+    fails 2 "standard input is the image already" img-convolve -k grid.tif --positions - < a.tif
+    fails 2 "only one of --kernel and --positions" img-convolve -k - --positions - a.tif < grid.tif
     img-math 'a * (1 + clip((x - 10) / 40, 0, 1))' a.tif -o want.tif
     ok img-cmp --atol 2e-6 want.tif b.tif
     # down the image, from a pipe

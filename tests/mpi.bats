@@ -208,7 +208,7 @@ many.tif"
 
 @test "the plan of ranks, with a model, and without a launcher" {
     printf '%s\n' '# made up' 'load = 1e9' 'filter = 1e9' 'exchange = 1e9' 'backproject = 1e10' 'reduce = 2e9' 'store = 1e9' \
-        'host_ranks = 4' 'memory = 4e9' > model
+        'host_ranks = 4' 'memory = 4e9' "# measured $(printf '%01000d' 1) times" > model
     ok ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --model model
     for key in T_load T_filter T_allgather T_bp T_reduce T_store; do grep -q "^$key: " <<<"$output"; done
     # 2^30 voxels by 60 views on 16 ranks of 1e10: the planner's numbers are the formula's
@@ -225,8 +225,8 @@ many.tif"
     fails 3 "--grid 2x8: a slab takes 2.0 GiB, expected at most 1.0 GiB, the memory of a rank in the model" \
         ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --grid 2x8 --model model
     echo 'speed = 1' >> model
-    fails 2 "model:10: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
-    fails 2 "model:10: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --model model # one process, too
+    fails 2 "model:11: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
+    fails 2 "model:11: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --model model # one process, too
     ok ranks 2 "${fdk[@]}" --plan
     [ "$(grep -c '^grid:' <<<"$output")" -eq 1 ]
     fails 2 "--ranks 4 without --plan" "${fdk[@]}" --ranks 4 -o many.tif

@@ -494,7 +494,7 @@ static bool want_progress(const struct vp_run *run)
     return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || vp_writes_text(run));
 }
 
-static int stats_apart(const struct vp_run *run, const char *path, struct vp_err *err)
+int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *err)
 {
     const char *stats = run->common.stats;
     if (!stats || !strcmp(path, "-") || !vp_same_file(to_stdout(stats) ? STDOUT_NAME : stats, path))
@@ -513,7 +513,7 @@ static int name_apart(void *ctx, const struct vp_opt *row, const char *path)
     const bool list = *path == '@' && (!row || row->type != VP_T_OUTFILE);
     if (row && !strcmp(row->name, "stats"))
         return 0;
-    return stats_apart(a->run, path, a->err) || (list && stats_apart(a->run, path + 1, a->err)) ? -1 : 0;
+    return vp_stats_apart(a->run, path, a->err) || (list && vp_stats_apart(a->run, path + 1, a->err)) ? -1 : 0;
 }
 
 /* --stats over the output or an input would destroy it. What a list or a folder holds is kept by check_stats(). */
@@ -522,9 +522,9 @@ static int check_stats_target(const struct vp_run *run, struct vp_err *err)
     const struct vp_common *c = &run->common;
     /* text may go where the statistics go if both go through one descriptor */
     const bool text = (vp_writes_text(run) || c->plan) && descriptor_of(c->stats) >= 0;
-    if (to_stdout(c->output) && !text && stats_apart(run, STDOUT_NAME, err))
+    if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
         return -1;
-    return stats_apart(run, STDIN_NAME, err)
+    return vp_stats_apart(run, STDIN_NAME, err)
            || vp_parsed_files(&run->parsed, name_apart, &(struct apart){run, err}) ? -1 : 0;
 }
 

@@ -118,6 +118,10 @@ void vp_note(const struct vp_run *run, const char *fmt, ...) __attribute__((form
 void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool vp_plan_done(struct vp_run *run);
 
+/* Refuse --stats FILE if FILE is `path`, an input or the output (VP_EUSAGE). vp_main() calls it for all names on the
+ * command line. */
+int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *err);
+
 /* Refuse `--device cuda...` where the operation cannot be had on a device (VP_ERESOURCE).
  * 0 if the work runs on the CPU. vp_main() calls it for every program with --device. */
 int vp_device_cpu(const struct vp_run *run, struct vp_err *err);
