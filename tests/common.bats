@@ -818,15 +818,27 @@ keeps() {
     ok img-convert --raw-out a.tif -o x.raw
 }
 
+@test "a stack that is too small is refused before work starts: 3, in one line" {
+    f() {
+        run --separate-stderr bash -c 'ulimit -s 256 && exec "$@"' sh "$1" "${@:3}" $([ "$2" = - ] || echo "$2")
+        [ "$status" -eq "$([ "$1" = img-cmp ] && echo 2 || echo 3)" ] || { echo "$1: $status"; return 1; }
+        [[ "$stderr" == "$1: error: the stack may take 256.0 KiB: expected at least 1.0 MiB"*"hint: ulimit -s "* ]]
+        [ -z "$output" ]
+    }
+    each f
+    ok bash -c 'ulimit -s 1024 && exec img-gauss --sigma 2 vol.tif -o out.tif'
+}
+
 @test "names and metadata cannot drive a terminal" {
     # escape, C1 as UTF-8 and as a byte, é
-    local evil=$'e\033[31m\302\233m\233\303\251'
+    # ... and what turns the direction of writing around: U+202E, U+2066; and U+2028, which ends a line
+    local evil=$'e\033[31m\302\233m\233\342\200\256\342\201\246\342\200\250\303\251'
     noise a.tif 4x3x2 u8
     perl -pe 's/# history = img-convert/# history = a\033b\302\2332J\233cde/' a.tif > "$evil.tif"
     clean() { perl -e 'undef $/; $_ = <STDIN>; s/\303\251//g; exit(/[^\x20-\x7e\n]/ ? 1 : 0)'; }
     img-info "$evil.tif" > info
     clean < info
-    [[ $(cat info) == *$'e\\x1b[31m\\xc2\\x9bm\\x9b\303\251.tif'* ]]
+    [[ $(cat info) == *$'e\\x1b[31m\\xc2\\x9bm\\x9b\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x80\\xa8\303\251.tif'* ]]
     [[ $(cat info) == *$'history      a\\x1bb\\xc2\\x9b2J\\x9bc'* ]]
     [ "$(img-info --value history "$evil.tif")" = 'a\x1bb\xc2\x9b2J\x9bcde' ]
     img-info --json "$evil.tif" > json

@@ -193,6 +193,7 @@ kernel() {
     fails 2 "--kernel is missing" img-convolve a.tif
     fails 1 "nothere.tif" img-convolve -k nothere.tif a.tif
     fails 1 "6 pages: --grid 2x2 expects a kernel on each of 4" img-convolve -k stack.tif --grid 2x2 a.tif
+    fails 1 "expects a kernel on each of 1.6e+19" img-convolve -k stack.tif --grid 4000000000x4000000000 a.tif
     fails 1 "6 pages are a kernel for volumes" img-convolve --2d -k stack.tif a.tif
     fails 2 "kernel 0 add up to 0" img-convolve -k laplace.tif a.tif
     [[ "$stderr" == *"hint: "*"--edge nearest"* ]]

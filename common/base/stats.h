@@ -21,8 +21,8 @@ void vp_stats_text(struct vp_stats *stats, const char *name, const char *value);
 
 /* {"program": ..., "seconds": total, "stages": {...}, "peak_memory": ..., ...} and a newline. 0, or -1 with errno. */
 int vp_stats_write(const struct vp_stats *stats, const char *program, FILE *out);
-/* Whether what a regular file holds may be written over: such statistics, or nothing. True of all that is no regular
- * file, and of what is not there. */
+/* Says if a path may be written over: a regular file that holds such statistics, or nothing; all that is no regular file;
+ * and what is not there. */
 bool vp_stats_replaceable(const char *path);
 
 #endif

@@ -107,7 +107,7 @@ static int read_on(struct lines *l, struct vp_err *err)
                                             vp_bytes_text(MOST_BYTES).text);
 }
 
-/* The next line, without its end, into *line: 1, 0 at the end of the file, or -1. */
+/* Puts the next line, without its end, into *line: 1, 0 at the end of the file, or -1. */
 static int next_line(struct lines *l, char **line, struct vp_err *err)
 {
     char *end;

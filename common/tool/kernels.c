@@ -44,7 +44,7 @@ struct places {
     int64_t n, kernels;         /* places that lines have named, of so many pages */
 };
 
-/* The numbers of a line: x and y of which page. */
+/* Takes the numbers of a line: x and y of which page. */
 static int take_line(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err)
 {
     struct places *const p = ctx;
@@ -157,9 +157,9 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
     if (p->grid.n) {
         const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
         if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
-            return vp_fail(err, VP_ERUN, "%s: %lld page%s: --grid %lldx%lld expects a kernel on each of %lld", name,
+            return vp_fail(err, VP_ERUN, "%s: %lld page%s: --grid %lldx%lld expects a kernel on each of %.15g", name,
                            (long long)s->pages, s->pages == 1 ? "" : "s", (long long)nx, (long long)ny,
-                           (long long)nx * (long long)ny);
+                           (double)nx * (double)ny);
     } else if (!p->positions && s->pages > 1 && im->flat) {
         return vp_fail_hint(err, VP_ERUN, "--grid says that they are a grid of kernels",
                             "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,

@@ -15,12 +15,14 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <omp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -448,8 +450,8 @@ static int is_statistics(void *ctx, const struct vp_opt *row, size_t offset)
     return !strcmp(row->name, "statistics");
 }
 
-/* Whether path may be written: found out before a long run, not after it. What others wrote stays, for the name may be
- * that of an input: of img-info --stats *.tif it is. */
+/* Finds out if the file may be written before a long run, not after it. What others wrote stays, for the name may be that
+ * of an input: of img-info --stats *.tif it is. */
 static int check_stats(const struct vp_run *run, struct vp_err *err)
 {
     const char *const path = run->common.stats;
@@ -528,10 +530,30 @@ static int check_stats_target(const struct vp_run *run, struct vp_err *err)
            || vp_parsed_files(&run->parsed, name_apart, &(struct apart){run, err}) ? -1 : 0;
 }
 
+/* Refuses a stack that is too small: threads get as much as well, and what reads TIFFs has tables on it. */
+static int check_stack(struct vp_err *err)
+{
+    enum { LEAST = 1 << 20 };
+    struct rlimit most;
+    if (getrlimit(RLIMIT_STACK, &most) || most.rlim_cur >= LEAST)
+        return 0;
+    return vp_fail_hint(err, VP_ERESOURCE, "ulimit -s 8192 allows more", "the stack may take %s: expected at least %s",
+                        vp_bytes_text(most.rlim_cur).text, vp_bytes_text(LEAST).text);
+}
+
+/* Makes glibc load libgcc_s, as the first backtrace() does. Else it does so when the first thread ends by pthread_exit(), as
+ * those of OpenMP do, and aborts if there is no memory for it then. */
+static int load_unwinder(struct vp_err *err)
+{
+    void *caller[1];
+    return backtrace(caller, 1) ? 0
+                                : vp_fail(err, VP_ERESOURCE, "libgcc_s.so.1, which threads need to end, cannot be loaded");
+}
+
 /* The work between a parse that went well and the end. */
 static int work(struct vp_run *run, void *params, struct vp_err *err)
 {
-    if (check_common(run, err) || resolve_common(run, err)
+    if (check_stack(err) || check_common(run, err) || resolve_common(run, err)
         || (run->common.stats && (check_stats_target(run, err) || check_stats(run, err))))
         return -1;
     run->stats = vp_stats_new();
@@ -542,6 +564,8 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_has_common(run->tool, "device") && !(run->tool->flags & VP_TOOL_CUDA))
         vp_stats_text(run->stats, "device", "cpu");
     vp_stats_number(run->stats, "threads", (double)run->common.threads);
+    if (run->common.threads > 1 && load_unwinder(err))
+        return -1;
     vp_signals_install();
     const double start = vp_now();
     const int status = run->common.each_file ? vp_each_file(run, params, err) : run->tool->run(run, params, err);
