@@ -1,6 +1,8 @@
 # What fuzzing found worth keeping: the inputs in tests/fuzz/corpus. `make fuzz` looks for more.
 load helper
 
+export OMP_WAIT_POLICY=passive # small work, done often
+
 @test "every fuzz target bears its corpus and mutants of it, and takes some of them" {
     for source in "$ROOT"/tests/fuzz/*_fuzz.c; do
         target=$(basename "$source" _fuzz.c)
