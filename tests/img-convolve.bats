@@ -67,6 +67,10 @@ kernel() {
     ok img-cmp --atol 2e-6 want.tif b.tif
     printf '# where\n1 50 7\n0 10, 7 # first\n' > at.txt
     ok img-convolve -k grid.tif --positions at.txt a.tif -o b.tif
+    ok img-convolve -k grid.tif --positions - a.tif -o piped.tif < at.txt
+    ok img-cmp b.tif piped.tif
+    fails 2 "standard input is the image already" img-convolve -k grid.tif --positions - < a.tif
+    fails 2 "only one of --kernel and --positions" img-convolve -k - --positions - a.tif < grid.tif
     img-math 'a * (1 + clip((x - 10) / 40, 0, 1))' a.tif -o want.tif
     ok img-cmp --atol 2e-6 want.tif b.tif
     # down the image, from a pipe
@@ -189,6 +193,7 @@ kernel() {
     fails 2 "--kernel is missing" img-convolve a.tif
     fails 1 "nothere.tif" img-convolve -k nothere.tif a.tif
     fails 1 "6 pages: --grid 2x2 expects a kernel on each of 4" img-convolve -k stack.tif --grid 2x2 a.tif
+    fails 1 "expects a kernel on each of 1.6e+19" img-convolve -k stack.tif --grid 4000000000x4000000000 a.tif
     fails 1 "6 pages are a kernel for volumes" img-convolve --2d -k stack.tif a.tif
     fails 2 "kernel 0 add up to 0" img-convolve -k laplace.tif a.tif
     [[ "$stderr" == *"hint: "*"--edge nearest"* ]]

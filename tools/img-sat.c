@@ -83,18 +83,6 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
     return 0;
 }
 
-/* The list and the image cannot both come from standard input. */
-static int check_list(const struct vp_run *run, const char *list, struct vp_err *err)
-{
-    bool image = run->parsed.n_operands == 0;
-    for (int i = 0; i < run->parsed.n_operands; i++)
-        image = image || !strcmp(run->parsed.operands[i], "-");
-    if (strcmp(list, "-") || !image)
-        return 0;
-    vp_fail(err, VP_EUSAGE, "--boxes -: standard input is the image already");
-    return vp_hint(err, "name the file of one of the two");
-}
-
 /* The type of the table; how many samples an entry may sum up decides where none is given. */
 static enum vp_type type_of(const struct vp_images *im, const struct params *p)
 {
@@ -164,7 +152,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
     if (p->json && !p->boxes)
         return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
-    if ((p->boxes && (vp_device_cpu(run_, err) || check_list(run_, p->boxes, err))) || open_images(&im, run_, p, err))
+    if ((p->boxes && (vp_device_cpu(run_, err) || vp_list_apart(run_, "--boxes", p->boxes, err))) || open_images(&im, run_, p, err))
         goto out;
     if (p->boxes) {
         rc = measure_boxes(&im, run_, p, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of a run: a short ordered list of named values under one lock. */
 #include "base/stats.h"
+#include "base/places.h"
 #include "base/plain.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -10,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum kind { STAGE, COUNT, NUMBER, TEXT, JSON };
 
@@ -144,6 +146,19 @@ static void put_entry(FILE *out, const char *comma, const struct entry *e)
         fputs(e->text ? e->text : "null", out);
     else
         put_number(out, e->number);
+}
+
+bool vp_stats_replaceable(const char *path)
+{
+    struct stat st;
+    char letter[2];
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+        return true;
+    FILE *f = vp_fopen(path, "re");
+    const bool ours = f && fscanf(f, " { \"program\" : \"%1[a-z]", letter) == 1;
+    if (f)
+        fclose(f);
+    return ours;
 }
 
 int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)

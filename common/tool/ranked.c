@@ -75,10 +75,7 @@ int vp_ranked_no_file(const char *name, struct vp_err *err)
 
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
 {
-    bool standard = run->parsed.n_operands == 0;
-    for (int i = 0; i < run->parsed.n_operands; i++)
-        standard = standard || !strcmp(run->parsed.operands[i], "-");
-    return r && standard ? vp_ranked_no_file("standard input", err) : 0;
+    return r && vp_standard_input(run) ? vp_ranked_no_file("standard input", err) : 0;
 }
 
 /* ---- the beginning ---- */
