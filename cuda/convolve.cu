@@ -205,7 +205,7 @@ void kernel_table::take(vp_pieces &all, const vp_convolve_params *p, bool summed
     const uint64_t nodes = (uint64_t)(p->nodes[0] * p->nodes[1]);
     all.take(kernels, nodes * (uint64_t)(p->n[0] * p->n[1] * p->n[2]));
     all.take(rows, nodes * (uint64_t)(p->n[1] * p->n[2]));
-    all.take(sums, summed && p->sums ? nodes * (uint64_t)((p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) : 0);
+    all.take(sums, summed && p->edge == VP_EDGE_RENORMALIZE ? nodes * (uint64_t)((p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) : 0);
 }
 
 void kernel_table::fill(const vp_convolve_params *p) const
