@@ -122,7 +122,7 @@ static int block(const struct vp_convolve_job *j, const struct vp_box *box, void
         const int64_t z = top - (p->n[2] - 1);
         if (z < 0)
             continue;
-        const struct vp_convolve_less less = less_of(p, &w, z);
+        struct vp_convolve_less less = less_of(p, &w, z);
         for (int64_t y = 0; y < size[1]; y += 4) {
             four(j, w.stack + z * plane_bytes + y * row_bytes, w.row, plane, final, last,
                        w.out, size[0]);

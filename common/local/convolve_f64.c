@@ -187,7 +187,7 @@ static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, 
     const bool source = p->weights == VP_WEIGHTS_SOURCE, grid = vp_convolve_is_grid(p);
     const int64_t *at = box->lo, *out = c->out;
     const struct vp_box all = {{at[0], at[1], at[2]}, {at[0] + out[0], at[1] + out[1], at[2] + out[2]}};
-    const struct vp_convolve_less less = {.base = vp_convolve_constant(j, &all, at[2])};
+    struct vp_convolve_less less = {.base = vp_convolve_constant(j, &all, at[2])};
     int64_t origin[3];
     struct work w;
 

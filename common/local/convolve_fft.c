@@ -368,18 +368,20 @@ static bool is_plain(const struct vp_convolve_job *j, int64_t x, int64_t n, int6
 
 /* n columns of rows y0 ... y1 - 1 from w->store[0]. */
 static void store_columns(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t n, int64_t y0, int64_t y1,
-                          int64_t z, const struct vp_convolve_less *less)
+                          int64_t z, struct vp_convolve_less less)
 {
+    struct vp_convolve_ending ending[CHUNK * 16];
     const struct vp_box *box = &j->out->box;
     const int64_t load = w->s.load;
 
     if (is_plain(j, x, n, y0, y1)) {
         float *const to = (float *)j->out->plane[z - box->lo[2]] + (y0 - box->lo[1]) * j->out->stride + x - box->lo[0];
-        j->c->isa->store_rows(to, j->out->stride, w->store[0], load, y1 - y0, (float)vp_convolve_more(j->p, less), n);
+        j->c->isa->store_rows(to, j->out->stride, w->store[0], load, y1 - y0, (float)vp_convolve_more(j->p, &less), n);
         return;
     }
+    less.ending = ending;
     for (int64_t r = 0; r < y1 - y0; r++)
-        vp_convolve_store(j, w->store[0] + r * load, x, n, y0 + r, z, less);
+        vp_convolve_store(j, w->store[0] + r * load, x, n, y0 + r, z, &less);
 }
 
 /* ---- cells: one kernel of images, or a grid with weights of the output ---- */
@@ -490,7 +492,7 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
                 const float second = p->after[1][y0 + r];
                 c->isa->blend(row, row, 1 - second, w->store[1] + r * s->load, second, m);
             }
-            store_columns(j, w, x + i, m, y0, y0 + rows, z, &less);
+            store_columns(j, w, x + i, m, y0, y0 + rows, z, less);
         }
     }
     const struct vp_box box = {{c->at[0][x0], y0, z}, {c->at[0][x1], y0 + rows, z + 1}};

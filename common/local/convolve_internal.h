@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 enum vp_convolve_method { VP_DIRECT, VP_SEPARABLE, VP_FFT };
-enum { VP_RUN = 8 };
+enum { VP_RUN = 16 };
 /* How tiles of transforms are laid out. */
 enum vp_convolve_tiles {
     VP_STRIPS,  /* one kernel of images: VP_RUN tiles in a row share the transforms of their columns */
@@ -76,10 +76,17 @@ static inline bool vp_convolve_makes_up(const struct vp_convolve_params *p)
     return p->edge != VP_EDGE_ZERO && p->edge != VP_EDGE_RENORMALIZE;
 }
 
+/* A result near an edge is its sum times `factor` plus `more`. */
+struct vp_convolve_ending { double factor, more; };
+
 /* A constant that is taken off all samples before they are summed up; those that are 0 beyond the edge count as it. */
 struct vp_convolve_less {
     double base;
     const double *off; /* NULL, or what more is taken off the plane that plane k of the kernel meets */
+    /* NULL, or room for the endings of a row's voxels, which are those of other rows at the same x that no edge along y is
+     * near; those of x0 ... x0 + n - 1 are there. */
+    struct vp_convolve_ending *ending;
+    int64_t x0, n;
 };
 
 /* Where sample q along an axis is taken from; -1: it is 0, or no result depends on it. */
@@ -101,7 +108,7 @@ double vp_convolve_more(const struct vp_convolve_params *p, const struct vp_conv
 /* Results x ... x + n - 1 of row (y, z), as far as they are wanted: those of weights of the output are given as sums of
  * what `less` was taken off, and are completed here (`v` is overwritten). */
 void vp_convolve_store(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z,
-                       const struct vp_convolve_less *less);
+                       struct vp_convolve_less *less);
 /* NaN to all results in `box` that a sample reaches which is not finite. */
 int vp_convolve_spoil(const struct vp_convolve_job *j, const struct vp_box *box, struct vp_err *err);
 /* All of a box in tiles of side[] voxels, for which each thread has `bytes` of the scratch: make() finds out whether one

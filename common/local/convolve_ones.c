@@ -134,7 +134,7 @@ void vp_convolve_store_source(const struct vp_convolve_job *j, const struct vp_c
     const struct vp_convolve_params *p = j->p;
     const int64_t *out = j->c->out, n = out[0] * out[1], size = p->exact ? sizeof(double) : sizeof(float);
     const bool scaled = p->edge == VP_EDGE_RENORMALIZE && !is_inside(j, at), all = vp_convolve_makes_up(p);
-    const struct vp_convolve_less none = {0};
+    struct vp_convolve_less none = {0};
 
     if (scaled || all)
         make_ones(j, w, at, 0);

@@ -126,6 +126,8 @@ static double sum_of(const struct vp_convolve_params *p, int64_t node, const int
 {
     const int64_t row = p->n[0] + 1, plane = row * (p->n[1] + 1);
     const double *s = p->sums + node * plane * (p->n[2] + 1);
+    if (a[1] == 0 && b[1] == p->n[1] && a[2] == 0 && b[2] == p->n[2]) /* beside the image: the most frequent */
+        return s[p->n[2] * plane + p->n[1] * row + b[0]] - s[p->n[2] * plane + p->n[1] * row + a[0]];
 #define AT(x, y, z) s[(z) * plane + (y) * row + (x)]
 #define FLAT(z) (AT(b[0], b[1], z) - AT(a[0], b[1], z) - AT(b[0], a[1], z) + AT(a[0], a[1], z))
     return FLAT(b[2]) - FLAT(a[2]);
@@ -143,20 +145,18 @@ static double sum_off(const struct vp_convolve_params *p, const struct vp_convol
     return sum;
 }
 
-/* A result is its sum times `factor` plus `more`. */
-struct ending { double factor, more; };
-
 /* Of a voxel whose kernel meets samples only with its own from a[] to b[] - 1. */
-static struct ending ending_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3],
+static struct vp_convolve_ending ending_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3],
                                const struct vp_convolve_less *less)
 {
     const struct vp_convolve_params *p = j->p;
-    double all = 0, in = 0;
+    const bool grid = vp_convolve_is_grid(p);
+    double all = grid ? 0 : p->total[0], in = grid ? 0 : sum_of(p, 0, a, b);
     int64_t lo[2], hi[2];
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; grid && i < 2; i++)
         vp_convolve_nodes_near(p, i, at[i], at[i] + 1, &lo[i], &hi[i]);
-    for (int64_t v = lo[1]; v <= hi[1]; v++) {
+    for (int64_t v = lo[1]; grid && v <= hi[1]; v++) {
         const double wy = vp_convolve_weight(p, 1, v, at[1]);
         for (int64_t u = lo[0]; u <= hi[0] && wy != 0; u++) {
             const double w = wy * vp_convolve_weight(p, 0, u, at[0]);
@@ -166,13 +166,22 @@ static struct ending ending_at(const struct vp_convolve_job *j, const int64_t at
             in += w * sum_of(p, v * p->nodes[0] + u, a, b);
         }
     }
-    const double off = sum_off(p, less, a, b);
+    const double off = less->off ? sum_off(p, less, a, b) : 0;
     if (p->edge == VP_EDGE_ZERO)
-        return (struct ending){1, off + less->base * in};
-    return in != 0 ? (struct ending){all / in, off * (all / in) + less->base * all} : (struct ending){0, 0};
+        return (struct vp_convolve_ending){1, off + less->base * in};
+    return in != 0 ? (struct vp_convolve_ending){all / in, off * (all / in) + less->base * all} : (struct vp_convolve_ending){0, 0};
 }
 
-static void end_run(const struct vp_convolve_params *p, void *v, int64_t n, struct ending e)
+/* As many results as there are endings. */
+static void end_each(const struct vp_convolve_params *p, void *v, int64_t n, const struct vp_convolve_ending *e)
+{
+    for (int64_t i = 0; i < n && p->exact; i++)
+        ((double *)v)[i] = ((double *)v)[i] * e[i].factor + e[i].more;
+    for (int64_t i = 0; i < n && !p->exact; i++)
+        ((float *)v)[i] = (float)(((float *)v)[i] * e[i].factor + e[i].more);
+}
+
+static void end_run(const struct vp_convolve_params *p, void *v, int64_t n, struct vp_convolve_ending e)
 {
     for (int64_t i = 0; i < n && p->exact; i++)
         ((double *)v)[i] = ((double *)v)[i] * e.factor + e.more;
@@ -190,7 +199,7 @@ static void add_constant(const struct vp_convolve_job *j, void *v, int64_t x, in
     if (!vp_convolve_is_grid(p)) {
         const double more = vp_convolve_more(p, less);
         if (p->exact)
-            end_run(p, v, n, (struct ending){1, more});
+            end_run(p, v, n, (struct vp_convolve_ending){1, more});
         else
             j->c->isa->add(v, (float)more, n);
         return;
@@ -233,25 +242,62 @@ static bool is_clipped(const struct vp_convolve_params *p)
     return p->crop != VP_CROP_VALID && !vp_convolve_makes_up(p);
 }
 
-static void complete(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z,
-                     const struct vp_convolve_less *less)
+/* A row of one kernel that no edge along y and z is near. */
+static void complete_row(const struct vp_convolve_job *j, char *v, int64_t x, int64_t n, const int64_t at[3], int64_t a[3],
+                         int64_t b[3], struct vp_convolve_less *less)
 {
     const struct vp_convolve_params *p = j->p;
     const int64_t size = p->exact ? sizeof(double) : sizeof(float);
-    const bool clipped = is_clipped(p), grid = vp_convolve_is_grid(p);
+    const int64_t left = vp_min64(vp_max64(j->lo[0] + p->n[0] - 1 - p->centre[0] - x, 0), n);
+    const int64_t right = vp_max64(vp_min64(j->hi[0] - p->centre[0] - x, n), left);
+    struct vp_convolve_ending one, *const known = less->ending;
+
+    if (right > left)
+        add_constant(j, v + left * size, x + left, right - left, at[1], less);
+    for (int64_t i = left > 0 ? 0 : right; i < n; i = i + 1 == left ? right : i + 1) {
+        struct vp_convolve_ending *const e = known ? &known[i] : &one;
+        if (!known || less->x0 != x || less->n != n) {
+            inside(j, 0, x + i, &a[0], &b[0]);
+            *e = ending_at(j, at, a, b, less);
+        }
+        if (!known)
+            end_run(p, v + i * size, 1, one);
+    }
+    if (!known)
+        return;
+    less->x0 = x;
+    less->n = n;
+    end_each(p, v, left, known);
+    end_each(p, v + right * size, n - right, known + right);
+}
+
+static void complete(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z,
+                     struct vp_convolve_less *less)
+{
+    const struct vp_convolve_params *p = j->p;
+    const int64_t size = p->exact ? sizeof(double) : sizeof(float);
+    const bool grid = vp_convolve_is_grid(p);
     int64_t a[3], b[3], at[3] = {x, y, z};
 
     if (p->edge != VP_EDGE_RENORMALIZE && less->base == 0 && !less->off)
         return;
+    if (!is_clipped(p)) {
+        add_constant(j, v, x, n, y, less);
+        return;
+    }
     inside(j, 1, y, &a[1], &b[1]);
     inside(j, 2, z, &a[2], &b[2]);
     const bool whole = b[1] - a[1] == p->n[1] && b[2] - a[2] == p->n[2];
+    if (whole && !grid) {
+        complete_row(j, v, x, n, at, a, b, less);
+        return;
+    }
     for (int64_t run; at[0] < x + n; at[0] += run) {
         inside(j, 0, at[0], &a[0], &b[0]);
         const bool row = b[0] - a[0] == p->n[0];
         char *const to = (char *)v + (at[0] - x) * size;
-        run = !clipped ? n : row ? vp_min64(x + n, vp_max64(at[0] + 1, j->hi[0] - p->centre[0])) - at[0] : 1;
-        if (!clipped || (row && whole)) {
+        run = row ? vp_min64(x + n, vp_max64(at[0] + 1, j->hi[0] - p->centre[0])) - at[0] : 1;
+        if (row && whole) {
             add_constant(j, to, at[0], run, y, less);
             continue;
         }
@@ -261,7 +307,7 @@ static void complete(const struct vp_convolve_job *j, void *v, int64_t x, int64_
 }
 
 void vp_convolve_store(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z,
-                       const struct vp_convolve_less *less)
+                       struct vp_convolve_less *less)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_box *box = &j->out->box;
@@ -357,7 +403,7 @@ static void add_kernel(const struct vp_convolve_job *j, double *sum, int64_t x, 
 int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to, struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_less less = {.base = base};
+    struct vp_convolve_less less = {.base = base};
     const bool source = p->weights == VP_WEIGHTS_SOURCE;
     const int64_t n = vp_box_size(box, 0), wide = n + p->n[0] - 1, x = box->lo[0];
     const size_t size = p->exact ? sizeof(double) : sizeof(float);
