@@ -129,6 +129,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
+    char missing[256];
+    if (vp_geom_missing(missing, sizeof missing, views, &scan))
+        vp_warn(run_, "%s: %s", w.name, missing);
     if (vp_filter_tables(w.filter)->warning[0])
         vp_warn(run_, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
     if (vp_open_output(run_, &out, &writer, err))

@@ -287,6 +287,9 @@ static int make_factors(struct vp_filter *f, const struct vp_view *views, const 
         factor = 0.5;
     if (scan->kind == VP_SCAN_SHORT && f->t.redundancy == VP_RED_NONE)
         factor = M_PI / sum;
+    /* directions that are measured stand for those that are not */
+    if (scan->kind == VP_SCAN_PARALLEL && scan->gaps)
+        factor = M_PI / sum;
     f->t.scale = vp_filter_take(f, f->t.views, sizeof *f->t.scale, "the views' weights", err);
     f->t.fall = vp_filter_take(f, f->t.pad, sizeof *f->t.fall, "the padding", err);
     if (!f->t.scale || !f->t.fall)
@@ -329,8 +332,8 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     f->scratch = vp_filter_take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
         goto fail;
-    snprintf(f->t.text, sizeof f->t.text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
-             f->smooth ? "smooth short-scan" : weights_name[f->t.redundancy]);
+    snprintf(f->t.text, sizeof f->t.text, "ramp %s, cutoff %g, %s weights%s", window_name[p->window], p->cutoff,
+             f->smooth ? "smooth short-scan" : weights_name[f->t.redundancy], f->by_ray ? " by ray" : "");
     snprintf(f->t.describe, sizeof f->t.describe, "%s, fft length %lld, %s", f->t.text,
              (long long)(2 * f->line.n), f->isa->name);
     *out = f;

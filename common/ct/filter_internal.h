@@ -45,6 +45,7 @@ struct vp_filter {
     const struct vp_filter_isa *isa;
     int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
     bool smooth;                   /* the arc is too short for Parker's weights */
+    bool by_ray;                   /* Wang's weights, but there are gaps between the views */
     int threads;
     float *cosine;                 /* nv x nu if all views have the same, */
     bool folded;                   /* with the redundancy weights if all views have the same of these too */
