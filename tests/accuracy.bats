@@ -342,3 +342,65 @@ without() { awk -v a="$1" -v b="$2" -v e="$3" 'BEGIN { for (k = 0; k < 360; k++)
     ok ct-fdk p.tif --volume 128x128x1 --voxel 1 -o vol.tif
     near "$(ratio_within 40 vol.tif truth.tif)" 1 0.002
 }
+
+@test "a disc 1.7 times as wide as the field: a warning that names --pad, and --pad auto within 1 %" {
+    echo "0 0 0 89 89 500 0 0.02" >disc.txt
+    for scan in '--sod 300 --sdd 450 --detector 160x1' '--sod 300 --sdd 450 --detector 160x48' \
+        '--beam parallel --detector 104x1 --arc 180'; do
+        # shellcheck disable=SC2086
+        ct-geom $scan --pitch 1 --views 240 | ct-phantom -g - --phantom disc.txt -o p.tif
+        run --separate-stderr ct-fdk p.tif --volume 60x60x1 --voxel 1 -o vol.tif
+        [ "$status" -eq 0 ]
+        [ "$stderr" = "ct-fdk: warning: p.tif: 100 % of the detector rows end far from zero: the object is wider than \
+the detector, and values come out too high: see --pad auto" ]
+        ok ct-fdk --pad auto p.tif --volume 60x60x1 --voxel 1 -o vol.tif
+        near "$(img-info --value min vol.tif)" 0.02 0.0002
+        near "$(img-info --value max vol.tif)" 0.02 0.0002
+        ok ct-filter --pad auto p.tif -o q.tif
+        ok ct-backproject q.tif --volume 60x60x1 --voxel 1 -o same.tif
+        ok img-cmp vol.tif same.tif
+    done
+    # neither of the two is about the middle, and there is noise
+    printf '8 -5 0 95 80 500 20 0.02\n20 10 0 12 12 500 0 0.01\n' >ellipses.txt
+    ct-geom --sod 300 --sdd 450 --detector 160x1 --pitch 1 --views 240 |
+        ct-phantom -g - --phantom ellipses.txt --noise 100000 -o p.tif
+    ok ct-fdk --pad auto p.tif --volume 80x80x1 --voxel 1 -o vol.tif
+    ct-phantom --phantom ellipses.txt --volume 80x80x1 --voxel 1 --samples 4 -o truth.tif
+    near "$(ratio_within 35 vol.tif truth.tif)" 1 0.01
+}
+
+@test "rows that end near zero keep their bits with --pad auto, and so does what half a detector does not see" {
+    echo "0 0 0 90 90 500 0 0.02" >disc.txt
+    for scan in '--offset-u 70' '--offset-u 0 --arc 225'; do
+        # shellcheck disable=SC2086
+        ct-geom --sod 300 --sdd 450 --detector 288x6 --pitch 1 --views 60 $scan | ct-phantom -g - --phantom disc.txt -o p.tif
+        ok ct-filter --window hann p.tif -o want.tif
+        ok ct-filter --window hann --pad auto p.tif -o got.tif
+        ok img-cmp want.tif got.tif
+    done
+    # the side that it sees, too short: a warning, and its ends go on
+    ct-geom --sod 300 --sdd 450 --detector 180x1 --pitch 1 --views 240 --offset-u 50 |
+        ct-phantom -g - --phantom disc.txt -o p.tif
+    run --separate-stderr ct-fdk p.tif --volume 40x40x1 --voxel 1 -o vol.tif
+    [[ "$stderr" == *"100 % of the detector rows end far from zero"* ]]
+    ok ct-fdk --pad auto p.tif --volume 40x40x1 --voxel 1 -o vol.tif
+    near "$(img-info --value mean vol.tif)" 0.02 0.0004
+}
+
+@test "the warning of truncated rows comes once, whatever the threads, memory, layout and passes" {
+    echo "0 0 0 80 80 300 0 0.02" >disc.txt
+    ct-geom --sod 300 --sdd 450 --detector 160x40 --pitch 1 --views 300 | ct-phantom -g - --phantom disc.txt -o p.tif
+    ct-fdk -q p.tif --volume 40x40x40 --voxel 1 -o vol.tif
+    local want="warning: p.tif: 100 % of the detector rows end far from zero" program
+    for program in 'ct-filter -j1' 'ct-filter -j3' 'ct-filter -m 2MiB' 'ct-fdk -j1 --volume 40x40x40 --voxel 1' \
+        'ct-fdk -j2 -m 18MiB --volume 90x90x90 --voxel 1' 'ct-fdk --volume 40x40x40 --voxel 1 --slab 0:3'; do
+        # shellcheck disable=SC2086
+        run --separate-stderr $program p.tif -o out.tif
+        [ "$status" -eq 0 ]
+        [[ "$stderr" == "${program%% *}: $want"* && "${#stderr_lines[@]}" = 1 ]] || { echo "$program: $stderr"; return 1; }
+    done
+    run --separate-stderr ct-filter -o out.tif <p.tif
+    [[ "$stderr" == *"warning: standard input: 100 % of the detector rows"* && "${#stderr_lines[@]}" = 1 ]]
+    # none where a number is given
+    ok ct-filter --pad 0.3 p.tif -o out.tif
+}

@@ -119,7 +119,8 @@ static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *
 /* Directions of a parallel beam's half circle are missing, not only a few views. */
 static bool lacks_directions(const struct vp_scan *scan)
 {
-    return scan->kind == VP_SCAN_PARALLEL && scan->largest_gap > fmax(5 / VP_DEGREES, 4 * scan->step) * (1 + 1e-9);
+    return scan->kind == VP_SCAN_PARALLEL && scan->directions > 1
+           && scan->largest_gap > fmax(5 / VP_DEGREES, 4 * scan->step) * (1 + 1e-9);
 }
 
 static void explain_weights(FILE *f, const struct vp_scan *scan)
