@@ -278,6 +278,58 @@ static void test_bits(void)
     close_scan(&s);
 }
 
+/* Rows that break off: the shadow of an ellipse goes on as it is; what ends near zero, or is noise, or too short does
+ * not. A row that goes on is filtered as the longer one would be. */
+static void test_truncated(void)
+{
+    enum { NU = 160, WIDE = 3 * NU };
+    static float row[NU], wide[WIDE], out[NU], want[WIDE];
+    const double radius = 130, center = 71.5;
+    struct vp_row_end end[2];
+
+    for (int i = 0; i < WIDE; i++)
+        wide[i] = (float)(3 * sqrt(fmax(0, radius * radius - (i - NU - center) * (i - NU - center))));
+    memcpy(row, wide + NU, sizeof row);
+    CHECK_NEAR(vp_row_ends(row, NU, center, NU, end), 3 * radius, 0.01 * radius);
+    for (int side = 0; side < 2; side++) {
+        const double axis = side ? NU - 1 - center : center;
+        CHECK_NEAR(end[side].value, row[side ? NU - 1 : 0], 1e-3);
+        CHECK_NEAR(end[side].axis, axis, 1e-4);
+        CHECK_NEAR(end[side].fall * (radius * radius - axis * axis), 1, 1e-4);
+    }
+    /* a cylinder too wide to end within the detector's width does so all the same */
+    for (int i = 0; i < NU; i++)
+        out[i] = 1;
+    vp_row_ends(out, NU, center, NU, end);
+    CHECK_NEAR(end[0].fall * NU * (2 * center + NU), 1, 1e-5);
+    for (int i = 0; i < NU; i++)
+        out[i] = row[i] * (float)(1.05 - fabs(i - 79.5) / 79.5);
+    vp_row_ends(out, NU, center, NU, end);
+    CHECK(end[0].value == 0 && end[1].value == 0);
+    for (int i = 0; i < NU; i++)
+        out[i] = (float)random01() - 0.3f;
+    vp_row_ends(out, NU, center, NU, end);
+    CHECK(end[0].value == 0 && end[1].value == 0);
+    vp_row_ends(row, 31, center, NU, end);
+    CHECK(end[0].value == 0 && end[1].value == 0);
+
+    struct scan s, t;
+    open_scan(&s, VP_PARALLEL, NU, 1, center - 0.5 * (NU - 1), 4, 180, false, false);
+    open_scan(&t, VP_PARALLEL, WIDE, 1, 0, 4, 180, false, false);
+    struct vp_filter *f = open_filter(&s, &(struct vp_filter_params){.cutoff = 1, .pad = -1}, 1);
+    struct vp_filter *g = open_filter(&t, &plain, 1);
+    vp_filter_rows(f, 1, 1, 0, 1, row, out);
+    vp_filter_rows(g, 1, 1, 0, 1, wide, want);
+    double worst = 0;
+    for (int i = 0; i < NU; i++)
+        worst = fmax(worst, fabs(out[i] * s.g.du - want[NU + i] * t.g.du));
+    CHECK_NEAR(worst / (want[NU + 71] * t.g.du), 0, 1e-3);
+    vp_filter_close(f);
+    vp_filter_close(g);
+    close_scan(&s);
+    close_scan(&t);
+}
+
 static void test_not_finite(void)
 {
     struct scan s;
@@ -790,6 +842,7 @@ int main(void)
     test_direct();
     test_linear();
     test_bits();
+    test_truncated();
     test_not_finite();
     test_short_weights();
     test_wang_weights();
