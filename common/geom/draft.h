@@ -80,9 +80,9 @@ void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *view)
 /* Matrix `m` of a view as everything downstream sees it. NULL, or what is wrong with it. */
 const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);
 
-/* What the field of view is: its radius in mm, the pixel at the axis in mm, and half the height seen at the
- * axis. */
-struct vp_fov { double radius, pixel, half_height; };
+/* The field of view: its radius in mm, the pixel at the axis in mm, and [lo, hi] in mm, the part of the axis that is
+ * seen. */
+struct vp_fov { double radius, pixel, lo, hi; };
 struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
 
 #endif

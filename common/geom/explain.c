@@ -79,13 +79,18 @@ static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
     struct vp_grid grid;
     int64_t z0, z1;
     struct vp_err err = VP_ERR_INIT;
-    line(f, "field of view", "%.6g mm across, %.6g mm high at the axis", 2 * facts->fov.radius,
-         2 * facts->fov.half_height);
+    const struct vp_fov *fov = &facts->fov;
+    line(f, "field of view", "%.6g mm across, %.6g mm high at the axis", 2 * fov->radius, fov->hi - fov->lo);
+    if (fabs(fov->lo + fov->hi) > 1e-6 * (fov->hi - fov->lo))
+        line(f, "", "z from %.6g to %.6g mm%s", fov->lo, fov->hi,
+             fov->lo < 0 && fov->hi > 0 ? "" : ": the detector does not see the plane of the orbit");
     if (vp_grid_make(&grid, &z0, &z1, &(struct vp_grid_params){0}, g, views, scan, &err))
         line(f, "volume", "%s", err.msg);
     else
         line(f, "volume", "%lld x %lld x %lld voxels of %.6g mm (a pixel at the axis)", (long long)grid.n[0],
              (long long)grid.n[1], (long long)grid.n[2], grid.voxel[0]);
+    if (grid.center[2] != 0)
+        line(f, "", "centred on z = %.6g mm", grid.center[2]);
 }
 
 /* The angles in the order of the views, matrices' without jumps at 0. */

@@ -16,7 +16,9 @@ const struct vp_opt vp_grid_options[] = {
              .more = "The default is pitch * sod / sdd. With --voxel alone the volume covers the field of "
                      "view."),
     VP_REALS(P, center, "center", 0, .metavar = "X,Y,Z", .min = -1e9, .max = 1e9,
-             .help = "centre of the volume in mm (default: 0,0,0, on the rotation axis)"),
+             .help = "centre of the volume in mm (default: 0,0,Z, on the rotation axis)",
+             .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what it "
+                     "sees of the axis."),
     VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1", .help = "only slices Z0 to Z1 - 1 of the volume",
              .more = "Slices have the same bits as in the whole volume: slabs may be made apart and joined."),
     VP_OPT_END,
@@ -25,7 +27,7 @@ const struct vp_opt vp_grid_options[] = {
 
 struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
 {
-    struct vp_fov fov = {.radius = INFINITY};
+    struct vp_fov fov = {.radius = INFINITY, .lo = INFINITY, .hi = -INFINITY};
     const double edge[2] = {-0.5, (double)g->nv - 0.5};
     double pixel = 0;
     for (int64_t k = 0; k < g->views; k++) {
@@ -41,15 +43,21 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
         pixel += (parallel ? 1 : v->sod) / fabs(v->fu) / (double)g->views;
         for (int i = 0; i < 2; i++) {
             /* Where the rotation axis (0, 0, z) meets the first and the last edge of the detector's rows. */
-            const double z = fabs((edge[i] * v->P[11] - v->P[7]) / (v->P[6] - edge[i] * v->P[10]));
-            if (isfinite(z))
-                fov.half_height = fmax(fov.half_height, z);
+            const double z = (edge[i] * v->P[11] - v->P[7]) / (v->P[6] - edge[i] * v->P[10]);
+            if (!isfinite(z))
+                continue;
+            fov.lo = fmin(fov.lo, z);
+            fov.hi = fmax(fov.hi, z);
         }
     }
     if (!g->matrix)
         pixel = g->beam == VP_CONE ? fabs(g->du) * g->sod / g->sdd : fabs(g->du);
     fov.pixel = pixel;
-    fov.half_height = fmax(fov.half_height, 0.5 * pixel);
+    if (!(fov.hi - fov.lo >= pixel)) {
+        const double middle = fov.lo <= fov.hi ? (fov.lo + fov.hi) / 2 : 0;
+        fov.lo = middle - 0.5 * pixel;
+        fov.hi = middle + 0.5 * pixel;
+    }
     return fov;
 }
 
@@ -61,6 +69,15 @@ static int64_t cover(double length, double voxel)
 {
     const double n = ceil(length / voxel * (1 - 1e-12) - 1e-6);
     return n >= 0 && n < MOST_EDGE ? (n < 1 ? 1 : (int64_t)n) : 0;
+}
+
+/* Middle and height of the volume by default: what is seen of the axis, or, where the plane of the orbit is seen, as much
+ * as that on both sides of it. */
+static void span_of(const struct vp_fov *fov, double *middle, double *height)
+{
+    const bool plane = fov->lo < 0 && fov->hi > 0;
+    *middle = plane ? 0 : (fov->lo + fov->hi) / 2;
+    *height = plane ? 2 * fmax(-fov->lo, fov->hi) : fov->hi - fov->lo;
 }
 
 static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, const struct vp_fov *fov,
@@ -85,7 +102,10 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
             const int64_t n = cover(2 * fov->radius, grid->voxel[i]);
             grid->n[i] = n > 1 ? n + (n & 1) : n;
         }
-    grid->n[2] = size->n > 2 ? size->v[2] : cover(2 * fov->half_height, grid->voxel[2]);
+    double height = 0;
+    if (fov)
+        span_of(fov, &grid->center[2], &height);
+    grid->n[2] = size->n > 2 ? size->v[2] : cover(height, grid->voxel[2]);
 
     double voxels = 1;
     for (int i = 0; i < 3; i++)
