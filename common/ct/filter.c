@@ -298,8 +298,21 @@ static int make_factors(struct vp_filter *f, const struct vp_view *views, const 
     return 0;
 }
 
-int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, const struct vp_geom *g,
-                   const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
+/* The views of a helix, each as if the origin were beside its source: what weights know as the ray through the origin
+ * is the ray across the axis. NULL without memory. */
+static struct vp_view *raised(const struct vp_geom *g, const struct vp_view *views, const struct vp_helix *h,
+                              struct vp_err *err)
+{
+    struct vp_view *level = vp_alloc_raw((size_t)g->views, sizeof *level, "the views", err);
+    for (int64_t k = 0; level && k < g->views; k++) {
+        level[k] = views[k];
+        vp_view_raise(&level[k], h->z0 + h->pitch * views[k].turn);
+    }
+    return level;
+}
+
+static int open_level(struct vp_filter **out, const struct vp_filter_params *p, const struct vp_geom *g,
+                      const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
 {
     struct vp_filter *f = vp_alloc(1, sizeof *f, "the filter", err);
     const bool parallel = g->beam == VP_PARALLEL;
@@ -338,6 +351,18 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
 fail:
     vp_filter_close(f);
     return -1;
+}
+
+int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
+                   const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
+{
+    *f = NULL;
+    if (scan->helix.pitch == 0)
+        return open_level(f, p, g, views, scan, threads, err);
+    struct vp_view *level = raised(g, views, &scan->helix, err);
+    const int rc = level ? open_level(f, p, g, level, scan, threads, err) : -1;
+    free(level);
+    return rc;
 }
 
 const struct vp_filter_tables *vp_filter_tables(const struct vp_filter *f)

@@ -56,6 +56,7 @@ struct vp_reconstruct {
     struct vp_filter *filter;       /* or NULL: the input is filtered */
     enum vp_filter_on filter_on;
     const struct vp_grid *grid;
+    const struct vp_helix *helix; /* NULL, or pitch 0: none */
     int64_t z0, z1;  /* slices wanted */
     bool half;       /* they are of the lower half, and their mirror images are wanted, too; only with a mirror plane */
     int column, columns; /* of so many subsets of the views this one is wanted; 0 columns: all views */

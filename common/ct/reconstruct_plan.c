@@ -79,6 +79,7 @@ struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const s
     return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
                               .pairs = p->subsets * p->columns > 1 && p->partner > 0,
                               .nu = r->nu, .nv = r->nv, .grid = r->grid,
+                              .helix = r->helix && r->helix->pitch != 0 ? r->helix : NULL,
                               .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
                               .filter = p->filter_device ? r->filter : NULL,
                               .in_nu = p->filter_device ? r->in_nu : r->nu,

@@ -227,7 +227,7 @@ static void warn_of_angles(const struct listener *l, const struct vp_geom *g, co
         return;
     }
     /* A turn that ends where it began is common, and so are several whole turns. */
-    if (repeats > 1 && g->views % scan->directions > 1)
+    if (scan->helix.pitch == 0 && repeats > 1 && g->views % scan->directions > 1)
         warn(l, "%lld views repeat the angle of another one; they share its weight", (long long)repeats);
     if (scan->kind == VP_SCAN_SHORT) {
         if (f->arc + f->step < 180 + f->fan - 1e-6)

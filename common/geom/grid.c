@@ -50,6 +50,10 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
             fov.hi = fmax(fov.hi, z);
         }
     }
+    if (scan->helix.pitch != 0) {
+        fov.lo = scan->helix.z_lo;
+        fov.hi = scan->helix.z_hi;
+    }
     if (!g->matrix)
         pixel = g->beam == VP_CONE ? fabs(g->du) * g->sod / g->sdd : fabs(g->du);
     fov.pixel = pixel;

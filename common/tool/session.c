@@ -108,6 +108,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
                 (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
     }
     job->grid = &s->grid;
+    job->helix = &s->scan.helix;
     job->memory = run->common.memory;
     if (job->n_views > 10000) /* of fewer the numbers are next to nothing */
         job->memory -= vp_min64((int64_t)(job->memory / 2), job->n_views * VP_GEOM_VIEW_BYTES);

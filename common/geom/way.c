@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The source's way around the object: a circle about z, a helix, or another; and how the detector's rows lie to it. */
+#include "geom/draft.h"
+#include "base/err.h"
+#include "base/size.h"
+#include <math.h>
+#include <stdlib.h>
+
+static const double TURN = 6.28318530717958647692;
+
+enum {
+    LEAST_TRAVEL = 10, /* a helix moves the source by a part of the detector's height (at the axis) that is larger */
+    EVEN = 50,         /* and is nowhere off its straight line by more than such a part of its pitch */
+    SHORTEST = 8       /* the shortest slope of a window, as a part of a turn (struct vp_helix) */
+};
+/* Radians: neighbours that show where the source goes are so far from a view, at least and at most. */
+static const double NEAR = 0.087, FAR = 0.53;
+
+/* Turns of the views, unwrapped, and the height of each view's source and what it sees of the axis above that. */
+static void look_at_heights(const struct vp_geom *g, struct vp_view *views, double *height, struct vp_helix *h)
+{
+    double turn = views[0].angle / TURN;
+    h->below = h->above = 0;
+    for (int64_t k = 0; k < g->views; k++) {
+        struct vp_view v = views[k];
+        double s[3];
+        if (k)
+            turn += remainder(v.angle - views[k - 1].angle, TURN) / TURN;
+        views[k].turn = g->matrix ? turn : (g->clockwise ? -g->angle[k] : g->angle[k]) / 360;
+        vp_view_source(&v, s);
+        /* of a parallel beam: that of the detector's middle */
+        height[k] = vp_view_parallel(&v) ? ((double)(g->nv - 1) / 2 - v.P[7]) / v.P[6] : s[2];
+        vp_view_raise(&v, height[k]);
+        double edge[2] = {-0.5, (double)g->nv - 0.5};
+        for (int i = 0; i < 2; i++)
+            edge[i] = (edge[i] * v.P[11] - v.P[7]) / (v.P[6] - edge[i] * v.P[10]);
+        h->below -= fmin(edge[0], edge[1]) / (double)g->views;
+        h->above += fmax(edge[0], edge[1]) / (double)g->views;
+    }
+}
+
+static int by_turn(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, const struct vp_scan *scan, double *scratch,
+                  struct vp_helix *h)
+{
+    const int64_t n = g->views;
+    double *const height = scratch, *const turns = scratch + n;
+    double mean_t = 0, mean_z = 0, tt = 0, tz = 0, lowest = INFINITY, highest = -INFINITY;
+
+    *h = (struct vp_helix){0};
+    look_at_heights(g, views, height, h);
+    for (int64_t k = 0; k < n; k++) {
+        turns[k] = views[k].turn;
+        mean_t += turns[k] / (double)n;
+        mean_z += height[k] / (double)n;
+        lowest = fmin(lowest, height[k]);
+        highest = fmax(highest, height[k]);
+    }
+    for (int64_t k = 0; k < n; k++) {
+        tt += (turns[k] - mean_t) * (turns[k] - mean_t);
+        tz += (turns[k] - mean_t) * (height[k] - mean_z);
+    }
+    const double seen = h->below + h->above, pitch = tz / tt;
+    if (!(highest - lowest > seen / LEAST_TRAVEL) || !isfinite(pitch) || pitch == 0)
+        return false;
+    h->z0 = mean_z - pitch * mean_t;
+    for (int64_t k = 0; k < n; k++)
+        if (!(fabs(height[k] - h->z0 - pitch * turns[k]) <= fabs(pitch) / EVEN))
+            return false;
+
+    qsort(turns, (size_t)n, sizeof *turns, by_turn);
+    const double step = (turns[n - 1] - turns[0]) / (double)(n - 1);
+    h->lo = turns[0] - step / 2;
+    h->hi = turns[n - 1] + step / 2;
+    const double shortest = 1.0 / SHORTEST, rim = sin(fmax(-scan->half_fan_lo, scan->half_fan_hi));
+    if (!(h->hi - h->lo > 1 + shortest))
+        return false;
+    h->pitch = pitch;
+    h->shortest = shortest;
+    h->slope = fmax(shortest, seen / fabs(pitch) * (1 - rim) - 1);
+    h->rim = rim;
+    const double middle = h->z0 + (h->above - h->below) / 2;
+    const double a = middle + pitch * (h->lo + (1 + shortest) / 2), b = middle + pitch * (h->hi - (1 + shortest) / 2);
+    h->z_lo = fmin(a, b);
+    h->z_hi = fmax(a, b);
+    /* the trapezoidal rule along the way */
+    for (int64_t k = 0; k < n; k++) {
+        const double *at = bsearch(&views[k].turn, turns, (size_t)n, sizeof *turns, by_turn);
+        const double before = at > turns ? at[0] - at[-1] : at[1] - at[0];
+        const double after = at < turns + n - 1 ? at[1] - at[0] : before;
+        views[k].weight = (before + after) / 2 * TURN;
+    }
+    return true;
+}
+
+/* Where the direction t leads on the detector from the image of the point (0, 0, z): pixels, of equal size in mm. */
+static void image_of(const struct vp_view *view, double z, const double t[3], double image[2])
+{
+    struct vp_view v = *view;
+    vp_view_raise(&v, z);
+    for (int i = 0; i < 2; i++) {
+        const double at = v.P[4 * i + 3] / v.P[11];
+        image[i] = 0;
+        for (int c = 0; c < 3; c++)
+            image[i] += (v.P[4 * i + c] - at * v.P[8 + c]) * t[c];
+        image[i] /= fabs(i ? v.fv : v.fu);
+    }
+}
+
+/* Radians between two lines. */
+static double between(const double a[2], const double b[2])
+{
+    return fabs(atan2(fabs(a[0] * b[1] - a[1] * b[0]), fabs(a[0] * b[0] + a[1] * b[1])));
+}
+
+void vp_view_way(const struct vp_view *view, const struct vp_helix *h, double t[3])
+{
+    double s[3];
+    vp_view_source(view, s);
+    t[0] = cos(view->angle);
+    t[1] = sin(view->angle);
+    t[2] = vp_view_parallel(view) ? 0 : h->pitch / (TURN * hypot(s[0], s[1]));
+}
+
+struct place { double angle, s[3]; int64_t view; };
+
+static int by_place(const void *pa, const void *pb)
+{
+    const struct place *a = pa, *b = pb;
+    return (a->angle > b->angle) - (a->angle < b->angle);
+}
+
+static int by_size(const void *pa, const void *pb)
+{
+    return by_turn(pa, pb);
+}
+
+int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
+{
+    static const double row[2] = {1, 0};
+    const int64_t n = g->views;
+    int64_t found = 0;
+    struct place *place = vp_alloc_raw((size_t)n, sizeof *place, "the views' sources", err);
+    double *off = vp_alloc_raw((size_t)n, sizeof *off, "the views' sources", err);
+
+    for (int64_t k = 0; place && off && k < n; k++) {
+        const struct vp_view *v = &views[k];
+        double t[3], image[2];
+        place[k] = (struct place){.angle = v->angle, .view = k};
+        vp_view_source(v, place[k].s);
+        vp_view_way(v, &scan->helix, t);
+        image_of(v, scan->helix.pitch != 0 ? place[k].s[2] : 0, t, image);
+        scan->turned = fmax(scan->turned, between(image, row));
+    }
+    if (place && off && scan->helix.pitch == 0)
+        qsort(place, (size_t)n, sizeof *place, by_place);
+    /* the chord between neighbours at both sides is parallel to the way between them */
+    for (int64_t k = 0, i = 0, j = 0; place && off && scan->helix.pitch == 0 && k < n; k++) {
+        const double at = place[k].angle;
+        while (i < k && at - place[i + 1].angle >= NEAR)
+            i++;
+        while (j < n - 1 && (j < k || place[j].angle - at < NEAR))
+            j++;
+        if (at - place[i].angle < NEAR || place[j].angle - at < NEAR || place[j].angle - place[i].angle > FAR)
+            continue;
+        double t[3], chord[3], image[2], model[2];
+        for (int c = 0; c < 3; c++)
+            chord[c] = place[j].s[c] - place[i].s[c];
+        vp_view_way(&views[place[k].view], &scan->helix, t);
+        image_of(&views[place[k].view], 0, chord, image);
+        image_of(&views[place[k].view], 0, t, model);
+        off[found++] = between(image, model);
+    }
+    if (found) {
+        qsort(off, (size_t)found, sizeof *off, by_size);
+        scan->astray = off[found / 2];
+    }
+    const int rc = place && off ? 0 : -1;
+    free(place);
+    free(off);
+    return rc;
+}
