@@ -5,6 +5,7 @@
 
 #include "base/fft.h"
 #include "ct/filter.h"
+#include "ct/turn.h"
 
 /* ---- the inner part: convolution of many detector rows with one even kernel ---- */
 
@@ -46,6 +47,9 @@ struct vp_filter {
     int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
     bool smooth;                   /* the arc is too short for Parker's weights */
     int threads;
+    struct vp_turn turn;           /* of whole views before all else, where tables.turns, */
+    struct vp_geom turned;         /* the detector that they then have, until vp_filter_widen, */
+    float *turned_view;            /* and one of them */
     float *cosine;                 /* nv x nu if all views have the same, */
     bool folded;                   /* with the redundancy weights if all views have the same of these too */
     float *scratch;

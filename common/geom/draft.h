@@ -86,6 +86,9 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, const struct v
 /* Fills scan->turned and scan->astray. */
 int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
 
+/* The part of the axis (0, 0, z) that a view sees; lo > hi: nothing. */
+void vp_view_axis(const struct vp_geom *g, const struct vp_view *view, double *lo, double *hi);
+
 /* The field of view: its radius in mm, the pixel at the axis in mm, and [lo, hi] in mm, the part of the axis that is
  * seen. */
 struct vp_fov { double radius, pixel, lo, hi; };

@@ -205,6 +205,8 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
         return vp_fail_hint(err, VP_ERUN, "give lamino, the angle of the central ray above the plane z = 0",
                             "%s: a fixed detector lies across the axis, and is seen edge on with lamino %g", name,
                             g->lamino);
+    if (g->fixed && !cone)
+        return vp_fail(err, VP_ERUN, "%s: a fixed detector is for a cone beam, the beam is parallel", name);
     if (!(fabs(g->pitch_z) <= VP_GEOM_LARGEST))
         return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: that is nothing that can be computed with", name, g->pitch_z);
     if (g->pitch_z != 0 && g->lamino != 0)

@@ -120,7 +120,7 @@ struct vp_scan {
                       1e-6 */
     bool untilted; /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
     struct vp_helix helix; /* pitch 0: none */
-    double turned; /* radians: the largest angle of the detector's rows and the image of the circle (helix) about z */
+    double turned; /* radians: the largest angle of the detector's rows and the image of the circle about z */
     double astray; /* radians: by which the source's way leads out of that, seen on the detector: the median */
 };
 
@@ -130,8 +130,17 @@ enum { VP_GEOM_VIEW_BYTES = 400 };
 /* Matrices, decomposed, and the scan they make. *views is malloc'd (g->views entries). */
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err);
 
-/* Direction in which the source moves on a circle about z, or on the helix. */
-void vp_view_way(const struct vp_view *view, const struct vp_helix *h, double t[3]);
+/* Do the detector's rows not follow the source's way, so that views have to be turned before they can be filtered? */
+bool vp_scan_turned(const struct vp_scan *scan);
+/* A scan that the filter can do, or an error: the source's way is a circle or a helix about z, seen often enough. */
+int vp_scan_check(const struct vp_scan *scan, struct vp_err *err);
+/* The same scan on a detector that turns with the source: matrices, perpendicular to the ray from the source to the axis,
+ * rows along the source's way, as large as the detector is in any view, sampled as finely. *to, malloc'd, has 9 numbers a
+ * view: (u w, v w, w) = to (u', v', 1) is where its pixel (u', v') lies on the detector of g. */
+int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan, struct vp_geom *out,
+                   double **to, struct vp_err *err);
+/* Direction in which the source moves on a circle about z; on a helix, but for z. */
+void vp_view_way(const struct vp_view *view, double t[3]);
 /* The same with the origin of the frame at (0, 0, z). */
 void vp_view_raise(struct vp_view *view, double z);
 /* Position of the source (cone), or unit vector towards it (parallel). */

@@ -52,27 +52,15 @@ void vp_view_raise(struct vp_view *v, double z)
  * (x - foot) / du: of the point where the ray from the source through (x, y, z) meets it. */
 static void fixed_from_geom(const struct vp_geom *g, double sb, double cb, double m[12])
 {
-    const bool cone = g->beam == VP_CONE;
-    double sl, cl;
-    vp_sincosd(g->lamino, &sl, &cl);
-    const double toward[3] = {-sb * cl, cb * cl, sl}, far = cone ? g->sod - g->sdd : 0;
-    const double plane = far * sl, height = cone ? g->sod * sl : 1;
-    /* depth below the source; or 1 */
-    const double w[4] = {0, 0, cone ? -1 : 0, height};
-    double st, ct;
+    double st, ct, sl, cl;
     vp_sincosd(g->tilt, &st, &ct);
-    for (int i = 0; i < 2; i++) {
-        /* coordinate i on the plane, from the foot, times the depth */
-        double *row = m + 4 * i;
-        for (int c = 0; c < 4; c++) {
-            const double s = cone ? g->sod * toward[i] : 0;
-            const double along = c == i ? 1 : c == 3 ? -s : 0; /* (x - s) */
-            row[c] = cone ? (height - plane) * along + (s - far * toward[i]) * w[c]
-                          : along - (c == 2 ? toward[i] / sl : 0);
-        }
-    }
+    vp_sincosd(g->lamino, &sl, &cl);
+    const double toward[2] = {-sb * cl, cb * cl}, w[4] = {0, 0, -1, g->sod * sl}; /* depth below the source */
     for (int c = 0; c < 4; c++) {
-        const double p = m[c], q = m[4 + c];
+        double from[2]; /* the foot, on the plane, times the depth */
+        for (int i = 0; i < 2; i++)
+            from[i] = g->sdd * (toward[i] * w[c] + sl * (c == i ? 1 : c == 3 ? -g->sod * toward[i] : 0));
+        const double p = from[0], q = from[1];
         m[c] = (ct * p + st * q) / g->du + ((double)(g->nu - 1) / 2 + g->offset_u) * w[c];
         m[4 + c] = (ct * q - st * p) / g->dv + ((double)(g->nv - 1) / 2 + g->offset_v) * w[c];
         m[8 + c] = w[c];

@@ -16,6 +16,30 @@ enum {
 /* Radians: neighbours that show where the source goes are so far from a view, at least and at most. */
 static const double NEAR = 0.087, FAR = 0.53;
 
+/* Cuts [lo, hi], of the axis, to where a + b z >= 0. */
+static void cut(double a, double b, double *lo, double *hi)
+{
+    if (b > 0)
+        *lo = fmax(*lo, -a / b);
+    else if (b < 0)
+        *hi = fmin(*hi, -a / b);
+    else if (a < 0)
+        *hi = -INFINITY;
+}
+
+void vp_view_axis(const struct vp_geom *g, const struct vp_view *v, double *lo, double *hi)
+{
+    const double n[2] = {(double)g->nu, (double)g->nv};
+    *lo = -INFINITY;
+    *hi = INFINITY;
+    cut(v->P[11], v->P[10], lo, hi);
+    for (int i = 0; i < 2; i++) {
+        const double *m = &v->P[4 * i], last = n[i] - 0.5;
+        cut(m[3] + 0.5 * v->P[11], m[2] + 0.5 * v->P[10], lo, hi);
+        cut(last * v->P[11] - m[3], last * v->P[10] - m[2], lo, hi);
+    }
+}
+
 /* Turns of the views, unwrapped, and the height of each view's source and what it sees of the axis above that. */
 static void look_at_heights(const struct vp_geom *g, struct vp_view *views, double *height, struct vp_helix *h)
 {
@@ -31,11 +55,10 @@ static void look_at_heights(const struct vp_geom *g, struct vp_view *views, doub
         /* of a parallel beam: that of the detector's middle */
         height[k] = vp_view_parallel(&v) ? ((double)(g->nv - 1) / 2 - v.P[7]) / v.P[6] : s[2];
         vp_view_raise(&v, height[k]);
-        double edge[2] = {-0.5, (double)g->nv - 0.5};
-        for (int i = 0; i < 2; i++)
-            edge[i] = (edge[i] * v.P[11] - v.P[7]) / (v.P[6] - edge[i] * v.P[10]);
-        h->below -= fmin(edge[0], edge[1]) / (double)g->views;
-        h->above += fmax(edge[0], edge[1]) / (double)g->views;
+        double lo, hi;
+        vp_view_axis(g, &v, &lo, &hi);
+        h->below -= lo / (double)g->views;
+        h->above += hi / (double)g->views;
     }
 }
 
@@ -66,7 +89,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, const struct v
         tz += (turns[k] - mean_t) * (height[k] - mean_z);
     }
     const double seen = h->below + h->above, pitch = tz / tt;
-    if (!(highest - lowest > seen / LEAST_TRAVEL) || !isfinite(pitch) || pitch == 0)
+    if (!(seen > 0 && highest - lowest > seen / LEAST_TRAVEL) || !isfinite(pitch) || pitch == 0)
         return false;
     h->z0 = mean_z - pitch * mean_t;
     for (int64_t k = 0; k < n; k++)
@@ -118,13 +141,11 @@ static double between(const double a[2], const double b[2])
     return fabs(atan2(fabs(a[0] * b[1] - a[1] * b[0]), fabs(a[0] * b[0] + a[1] * b[1])));
 }
 
-void vp_view_way(const struct vp_view *view, const struct vp_helix *h, double t[3])
+void vp_view_way(const struct vp_view *view, double t[3])
 {
-    double s[3];
-    vp_view_source(view, s);
     t[0] = cos(view->angle);
     t[1] = sin(view->angle);
-    t[2] = vp_view_parallel(view) ? 0 : h->pitch / (TURN * hypot(s[0], s[1]));
+    t[2] = 0;
 }
 
 struct place { double angle, s[3]; int64_t view; };
@@ -153,7 +174,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         double t[3], image[2];
         place[k] = (struct place){.angle = v->angle, .view = k};
         vp_view_source(v, place[k].s);
-        vp_view_way(v, &scan->helix, t);
+        vp_view_way(v, t);
         image_of(v, scan->helix.pitch != 0 ? place[k].s[2] : 0, t, image);
         scan->turned = fmax(scan->turned, between(image, row));
     }
@@ -171,7 +192,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         double t[3], chord[3], image[2], model[2];
         for (int c = 0; c < 3; c++)
             chord[c] = place[j].s[c] - place[i].s[c];
-        vp_view_way(&views[place[k].view], &scan->helix, t);
+        vp_view_way(&views[place[k].view], t);
         image_of(&views[place[k].view], 0, chord, image);
         image_of(&views[place[k].view], 0, t, model);
         off[found++] = between(image, model);
@@ -184,4 +205,25 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
     free(place);
     free(off);
     return rc;
+}
+
+/* Radians: as far may the source's way lead out of the circle; degrees: as exact are right angles. */
+static const double MOST_ASTRAY = 15 / VP_DEGREES, UPRIGHT = 0.5;
+
+int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
+{
+    const struct vp_helix *h = &scan->helix;
+    if (scan->astray > MOST_ASTRAY)
+        return vp_fail_hint(err, VP_ERUN, "z has to be the axis of the circle: turn the matrices, or take the views of one "
+                            "circle", "the source's way leads out of a circle or helix about z by %.3g degrees: views "
+                            "cannot be filtered along it", scan->astray * VP_DEGREES);
+    if (h->pitch != 0 && vp_scan_turned(scan) && fabs(scan->turned * VP_DEGREES - 90) > UPRIGHT)
+        return vp_fail_hint(err, VP_ERUN, "turn the images first, so that their rows are across the axis",
+                            "the source moves on a helix, and the detector's rows are turned %.4g degrees from its way: "
+                            "expected at most 10, or 90", scan->turned * VP_DEGREES);
+    if (fabs(h->pitch) > 2 * (h->below + h->above))
+        return vp_fail_hint(err, VP_ERUN, "a pitch of up to the detector's height at the axis is reconstructed well",
+                            "the helix moves %.6g mm a turn, the detector sees %.6g mm of the axis: expected at most twice "
+                            "that", fabs(h->pitch), h->below + h->above);
+    return 0;
 }
