@@ -180,6 +180,10 @@ static const struct vp_tool tool = {
         "Weights follow from the geometry. An arc gets Parker's; a full turn with the detector to one side "
         "gets Wang's, and rows then get longer by what the detector misses on its short side, because the "
         "ramp reaches out there. The geometry that goes with the output says so.\n\n"
+        "Rows have to run along the source's way. Where they do not, as those of a detector that does not turn with the "
+        "source, each view is turned first, and the output has the size and the geometry of a detector that does turn: see "
+        "ct-geometry(5), LAMINOGRAPHY AND PLANAR CT. Another way of the source than a circle or a helix about z is "
+        "refused.\n\n"
         "Rows are padded with zeros so that their ends do not meet. Samples that are NaN or infinite count "
         "as 0 and are reported. The bits of a row depend on that row alone, not on threads, batches or the "
         "layout of the stack.",

@@ -34,6 +34,12 @@ static const struct vp_example examples[] = {
     {"What it means: magnification, field of view, voxel size, weights.", "ct-geom --show scan.geom"},
     {"The same scan with the axis three pixels off centre and turning the other way.",
      "ct-geom --offset-u 3 --clockwise scan.geom"},
+    {"A helix of ten turns, 40 mm apart.",
+     "ct-geom --sod 300 --sdd 450 --detector 160x80 --pitch 1.5 \\\n"
+     "    --views 1800 --arc 3600 --pitch-z 40 -o helix.geom"},
+    {"Planar CT: the source circles 45 degrees above the board, the detector does not turn.",
+     "ct-geom --sod 300 --sdd 450 --detector 160x160 --pitch 1.5 \\\n"
+     "    --views 360 --lamino 45 --fixed-detector -o board.geom"},
     {"One 3x4 matrix a view, for other programs.", "ct-geom --format matrices scan.geom -o scan.matrices"},
     {0},
 };

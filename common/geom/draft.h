@@ -80,8 +80,9 @@ const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);
 const char *vp_view_of(const struct vp_geom *g, int64_t k, double middle, struct vp_view *view);
 double vp_geom_middle(const struct vp_geom *g);
 
-/* Is the source's way a helix? Then *h is it, and the views have its weights. `scratch`: 2 doubles a view. */
-bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, const struct vp_scan *scan, double *scratch,
+/* Is the source's way a helix? Then *h is it, and the views have its weights; h->below and above are set in any case, and
+ * scan->travel. `scratch`: 2 doubles a view. */
+bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
                   struct vp_helix *h);
 /* Fills scan->turned and scan->astray. */
 int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
@@ -90,8 +91,8 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
 void vp_view_axis(const struct vp_geom *g, const struct vp_view *view, double *lo, double *hi);
 
 /* The field of view: its radius in mm, the pixel at the axis in mm, and [lo, hi] in mm, the part of the axis that is
- * seen. */
-struct vp_fov { double radius, pixel, lo, hi; };
+ * seen; `exact`: the volume is to be no larger. */
+struct vp_fov { double radius, pixel, lo, hi; bool exact; };
 struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
 
 #endif

@@ -97,7 +97,7 @@ static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
     else
         line(f, "volume", "%lld x %lld x %lld voxels of %.6g mm (a pixel at the axis)", (long long)grid.n[0],
              (long long)grid.n[1], (long long)grid.n[2], grid.voxel[0]);
-    if (grid.center[2] != 0)
+    if (fabs(grid.center[2]) > 1e-6 * grid.voxel[2])
         line(f, "", "centred on z = %.6g mm", grid.center[2]);
 }
 

@@ -121,7 +121,9 @@ struct vp_scan {
     bool untilted; /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
     struct vp_helix helix; /* pitch 0: none */
     double turned; /* radians: the largest angle of the detector's rows and the image of the circle about z */
-    double astray; /* radians: by which the source's way leads out of that, seen on the detector: the median */
+    double astray; /* radians: by which the source's way leads out of that, seen on the detector: the median; or half of
+                      what the source's elevation over z = 0 changes by */
+    double travel; /* mm: by which the source's height changes, without a helix */
 };
 
 /* What a run takes for a view, in all: its numbers, matrices and weights. */

@@ -18,7 +18,7 @@ const struct vp_opt vp_grid_options[] = {
     VP_REALS(P, center, "center", 0, .metavar = "X,Y,Z", .min = -1e9, .max = 1e9,
              .help = "centre of the volume in mm (default: 0,0,Z, on the rotation axis)",
              .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what it "
-                     "sees of the axis."),
+                     "sees of the axis; on a helix, of the slices that see all directions."),
     VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1", .help = "only slices Z0 to Z1 - 1 of the volume",
              .more = "Slices have the same bits as in the whole volume: slabs may be made apart and joined."),
     VP_OPT_END,
@@ -110,6 +110,7 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
     if (scan->helix.pitch != 0) {
         fov.lo = scan->helix.z_lo;
         fov.hi = scan->helix.z_hi;
+        fov.exact = true;
     }
     if (!g->matrix)
         pixel = g->beam == VP_CONE ? fabs(g->du) * g->sod / g->sdd : fabs(g->du);
@@ -134,11 +135,11 @@ static int64_t cover(double length, double voxel)
     return n >= 0 && n < MOST_EDGE ? (n < 1 ? 1 : (int64_t)n) : 0;
 }
 
-/* Middle and height of the volume by default: what is seen of the axis, or, where the plane of the orbit is seen, as much
- * as that on both sides of it. */
+/* Middle and height of the volume by default: what is seen of the axis, or, where the plane of the orbit is seen (but on a
+ * helix), as much as that on both sides of it. */
 static void span_of(const struct vp_fov *fov, double *middle, double *height)
 {
-    const bool plane = fov->lo < 0 && fov->hi > 0;
+    const bool plane = fov->lo < 0 && fov->hi > 0 && !fov->exact;
     *middle = plane ? 0 : (fov->lo + fov->hi) / 2;
     *height = plane ? 2 * fmax(-fov->lo, fov->hi) : fov->hi - fov->lo;
 }

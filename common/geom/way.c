@@ -62,13 +62,13 @@ static void look_at_heights(const struct vp_geom *g, struct vp_view *views, doub
     }
 }
 
-static int by_turn(const void *pa, const void *pb)
+static int by_number(const void *pa, const void *pb)
 {
     const double a = *(const double *)pa, b = *(const double *)pb;
     return (a > b) - (a < b);
 }
 
-bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, const struct vp_scan *scan, double *scratch,
+bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
                   struct vp_helix *h)
 {
     const int64_t n = g->views;
@@ -89,20 +89,26 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, const struct v
         tz += (turns[k] - mean_t) * (height[k] - mean_z);
     }
     const double seen = h->below + h->above, pitch = tz / tt;
-    if (!(seen > 0 && highest - lowest > seen / LEAST_TRAVEL) || !isfinite(pitch) || pitch == 0)
+    if (!(seen > 0)) { /* the axis is beside the detector */
+        h->below = h->above = 0;
+        return false;
+    }
+    scan->travel = highest - lowest;
+    if (!(highest - lowest > seen / LEAST_TRAVEL) || !isfinite(pitch) || pitch == 0)
         return false;
     h->z0 = mean_z - pitch * mean_t;
     for (int64_t k = 0; k < n; k++)
         if (!(fabs(height[k] - h->z0 - pitch * turns[k]) <= fabs(pitch) / EVEN))
             return false;
 
-    qsort(turns, (size_t)n, sizeof *turns, by_turn);
+    qsort(turns, (size_t)n, sizeof *turns, by_number);
     const double step = (turns[n - 1] - turns[0]) / (double)(n - 1);
     h->lo = turns[0] - step / 2;
     h->hi = turns[n - 1] + step / 2;
     const double shortest = 1.0 / SHORTEST, rim = sin(fmax(-scan->half_fan_lo, scan->half_fan_hi));
     if (!(h->hi - h->lo > 1 + shortest))
         return false;
+    scan->travel = 0;
     h->pitch = pitch;
     h->shortest = shortest;
     h->slope = fmax(shortest, seen / fabs(pitch) * (1 - rim) - 1);
@@ -113,7 +119,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, const struct v
     h->z_hi = fmax(a, b);
     /* the trapezoidal rule along the way */
     for (int64_t k = 0; k < n; k++) {
-        const double *at = bsearch(&views[k].turn, turns, (size_t)n, sizeof *turns, by_turn);
+        const double *at = bsearch(&views[k].turn, turns, (size_t)n, sizeof *turns, by_number);
         const double before = at > turns ? at[0] - at[-1] : at[1] - at[0];
         const double after = at < turns + n - 1 ? at[1] - at[0] : before;
         views[k].weight = (before + after) / 2 * TURN;
@@ -156,16 +162,12 @@ static int by_place(const void *pa, const void *pb)
     return (a->angle > b->angle) - (a->angle < b->angle);
 }
 
-static int by_size(const void *pa, const void *pb)
-{
-    return by_turn(pa, pb);
-}
-
 int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
 {
     static const double row[2] = {1, 0};
     const int64_t n = g->views;
     int64_t found = 0;
+    double lowest = INFINITY, highest = -INFINITY;
     struct place *place = vp_alloc_raw((size_t)n, sizeof *place, "the views' sources", err);
     double *off = vp_alloc_raw((size_t)n, sizeof *off, "the views' sources", err);
 
@@ -177,6 +179,8 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         vp_view_way(v, t);
         image_of(v, scan->helix.pitch != 0 ? place[k].s[2] : 0, t, image);
         scan->turned = fmax(scan->turned, between(image, row));
+        lowest = fmin(lowest, atan2(place[k].s[2], hypot(place[k].s[0], place[k].s[1])));
+        highest = fmax(highest, atan2(place[k].s[2], hypot(place[k].s[0], place[k].s[1])));
     }
     if (place && off && scan->helix.pitch == 0)
         qsort(place, (size_t)n, sizeof *place, by_place);
@@ -198,9 +202,11 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         off[found++] = between(image, model);
     }
     if (found) {
-        qsort(off, (size_t)found, sizeof *off, by_size);
+        qsort(off, (size_t)found, sizeof *off, by_number);
         scan->astray = off[found / 2];
     }
+    if (scan->helix.pitch == 0)
+        scan->astray = fmax(scan->astray, (highest - lowest) / 2);
     const int rc = place && off ? 0 : -1;
     free(place);
     free(off);
@@ -213,6 +219,11 @@ static const double MOST_ASTRAY = 15 / VP_DEGREES, UPRIGHT = 0.5;
 int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
 {
     const struct vp_helix *h = &scan->helix;
+    if (scan->travel > (h->below + h->above) / 2)
+        return vp_fail_hint(err, VP_ERUN, "z has to be the axis; reconstruct circles at different heights one by one",
+                            "the source moves by %.6g mm along z, and the detector sees %.6g mm of the axis: expected a "
+                            "circle, or a helix of even pitch and more than %g turns", scan->travel, h->below + h->above,
+                            1 + 1.0 / SHORTEST);
     if (scan->astray > MOST_ASTRAY)
         return vp_fail_hint(err, VP_ERUN, "z has to be the axis of the circle: turn the matrices, or take the views of one "
                             "circle", "the source's way leads out of a circle or helix about z by %.3g degrees: views "
@@ -221,7 +232,7 @@ int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
         return vp_fail_hint(err, VP_ERUN, "turn the images first, so that their rows are across the axis",
                             "the source moves on a helix, and the detector's rows are turned %.4g degrees from its way: "
                             "expected at most 10, or 90", scan->turned * VP_DEGREES);
-    if (fabs(h->pitch) > 2 * (h->below + h->above))
+    if (h->pitch != 0 && fabs(h->pitch) > 2 * (h->below + h->above))
         return vp_fail_hint(err, VP_ERUN, "a pitch of up to the detector's height at the axis is reconstructed well",
                             "the helix moves %.6g mm a turn, the detector sees %.6g mm of the axis: expected at most twice "
                             "that", fabs(h->pitch), h->below + h->above);
