@@ -133,8 +133,8 @@ launched() {
 @test "back-projection within 2e-6 of the CPU, with the filter on either, and the same bits for any slabs" {
     geometry=(--sod 400 --sdd 600 --detector 64x48 --pitch 2.5)
     for scan in '--views 48' '--views 49' '--views 48 --offset-v 5.5' '--views 48 --offset-u -12' \
-        '--views 42 --arc 220' '--views 48 --tilt 3' '--views 60 --arc 900 --pitch-z 60' \
-        '--views 60 --arc 900 --pitch-z 30 --tilt 2' '--views 36 --lamino 30 --fixed-detector'; do
+        '--views 42 --arc 220' '--views 48 --tilt 3' '--views 24 --arc 540 --pitch-z 60' \
+        '--views 36 --lamino 30 --fixed-detector'; do
         # shellcheck disable=SC2086
         ct-geom "${geometry[@]}" $scan | ct-phantom -g - --noise 1e5 -o scan.tif
         ok ct-fdk --device cpu --volume 40x36x30 scan.tif -o cpu.tif

@@ -86,12 +86,6 @@ INLINE const double *matrix_in(const struct vp_backproject *b, int slot, int s, 
     return scale > 0 ? scaled : NULL;
 }
 
-/* One after the last segment from s on that sees the views alike. */
-INLINE int alike(const struct vp_backproject *b, int s, int s1)
-{
-    return b->scale ? s + 1 : s1;
-}
-
 /* --- transposition -------------------------------------------------------------------------------------- */
 
 /* LANES detector columns from u on under row m of the lines' frame (not refined); zero where the view has no rows. */
@@ -560,33 +554,30 @@ static const struct kernels *tile_columns(const struct vp_backproject *b, int sl
     return hi < 0 ? NULL : pick_kernels(lo, hi);
 }
 
-static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+/* A group of the batch into segments [s0, s1) of a tile, which see its views alike. */
+static void fast_group(const struct vp_backproject *b, int64_t tile, int slot, int s0, int s1)
 {
     struct columns columns;
     bool inner_y = false;
     const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
-    for (int slot = 0; slot < b->batch; slot += GROUP)
-      for (int from = s0, to; from < s1; from = to) {
-        to = alike(b, from, s1);
-        const struct kernels *kernels = tile_columns(b, slot, from, &inner_y, i0, j0, &columns);
-        if (!kernels)
-            continue;
-        for (int s = from; s < to; s++) {
-            const struct vp_bp_segment *seg = &b->segments[s];
-            const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * seg->halves;
-            float *const start = b->volume + tile * b->tile_floats + seg->offset;
-            for (int n = 0; n < COLUMNS; n++) {
-                const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
-                if (i0 + place % TILE >= b->n[0] || j0 + place / TILE >= b->n[1])
-                    continue;
-                for (ptrdiff_t z = 0; z < column; z += 16)
-                    __builtin_prefetch(start + next * column + z, 1);
-                float *const voxels = start + place * column;
-                column_segment(kernels, seg,
-                               &(struct unit){.c = &columns, .n = n, .shift = seg->high ? b->mirror_offset : 0,
-                                              .mirror = b->mirror_offset,
-                                              .half = {voxels, seg->halves == 2 ? voxels + depth : voxels}});
-            }
+    const struct kernels *kernels = tile_columns(b, slot, s0, &inner_y, i0, j0, &columns);
+    if (!kernels)
+        return;
+    for (int s = s0; s < s1; s++) {
+        const struct vp_bp_segment *seg = &b->segments[s];
+        const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * seg->halves;
+        float *const start = b->volume + tile * b->tile_floats + seg->offset;
+        for (int n = 0; n < COLUMNS; n++) {
+            const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
+            if (i0 + place % TILE >= b->n[0] || j0 + place / TILE >= b->n[1])
+                continue;
+            for (ptrdiff_t z = 0; z < column; z += 16)
+                __builtin_prefetch(start + next * column + z, 1);
+            float *const voxels = start + place * column;
+            column_segment(kernels, seg,
+                           &(struct unit){.c = &columns, .n = n, .shift = seg->high ? b->mirror_offset : 0,
+                                          .mirror = b->mirror_offset,
+                                          .half = {voxels, seg->halves == 2 ? voxels + depth : voxels}});
         }
     }
 }
@@ -774,34 +765,29 @@ static void general_column(const struct vp_backproject *b, const struct general_
     }
 }
 
-static void general_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+static void general_group(const struct vp_backproject *b, int64_t tile, int slot0, int s0, int s1)
 {
     const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
-    for (int slot0 = 0; slot0 < b->batch; slot0 += GROUP)
-      for (int from = s0, to; from < s1; from = to) {
-        to = alike(b, from, s1);
-        struct general_group g;
-        bool any = false;
-        for (int s = 0; s < GROUP; s++) {
-            double scaled[12];
-            const double *P = matrix_in(b, slot0 + s, from, scaled);
-            for (int c = 0; c < 12; c++)
-                g.P[c][s / PLACES][s % PLACES] = P ? P[c] : 0;
-            g.line0[s] = vp_bp_line0(b, slot0 + s);
-            any = any || P;
-        }
-        if (!any)
-            continue;
-        for (int s = from; s < to; s++) {
-            const struct vp_bp_segment *seg = &b->segments[s];
-            float *const start = b->volume + tile * b->tile_floats + seg->offset;
-            for (int n = 0; n < COLUMNS; n++) {
-                const int place = walk_place(true, n);
-                const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
-                if (i < b->n[0] && j < b->n[1])
-                    general_column(b, &g, seg, (double)i, (double)j,
-                                   start + (ptrdiff_t)place * seg->count * BLOCK);
-            }
+    struct general_group g;
+    bool any = false;
+    for (int s = 0; s < GROUP; s++) {
+        double scaled[12];
+        const double *P = matrix_in(b, slot0 + s, s0, scaled);
+        for (int c = 0; c < 12; c++)
+            g.P[c][s / PLACES][s % PLACES] = P ? P[c] : 0;
+        g.line0[s] = vp_bp_line0(b, slot0 + s);
+        any = any || P;
+    }
+    if (!any)
+        return;
+    for (int s = s0; s < s1; s++) {
+        const struct vp_bp_segment *seg = &b->segments[s];
+        float *const start = b->volume + tile * b->tile_floats + seg->offset;
+        for (int n = 0; n < COLUMNS; n++) {
+            const int place = walk_place(true, n);
+            const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
+            if (i < b->n[0] && j < b->n[1])
+                general_column(b, &g, seg, (double)i, (double)j, start + (ptrdiff_t)place * seg->count * BLOCK);
         }
     }
 }
@@ -894,12 +880,15 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
 
 static void add_to_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
 {
-    if (b->few)
+    if (b->few) {
         few_slices_tile(b, tile, s0, s1);
-    else if (b->fast)
-        fast_tile(b, tile, s0, s1);
-    else
-        general_tile(b, tile, s0, s1);
+        return;
+    }
+    for (int slot = 0; slot < b->batch; slot += GROUP)
+        for (int from = s0, to; from < s1; from = to) {
+            to = b->scale ? from + 1 : s1;
+            (b->fast ? fast_group : general_group)(b, tile, slot, from, to);
+        }
 }
 
 const struct vp_bp_isa PASTE(vp_bp_isa_, VP_ISA) = {
