@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Sections of a turn, at least. */
-enum { SECTIONS = 32 };
+enum { SECTIONS = 16 };
 
 int64_t vp_helix_section(const struct vp_helix *h, const struct vp_grid *grid)
 {

@@ -114,7 +114,7 @@ static void test_backprojection(void)
     static const char *const isas[] = {"avx512", "avx2", "generic"};
     static const struct { const char *text; double voxel_z; int64_t section; } cases[] = {
         {SCAN "views = 70\narc = 1080\npitch-z = 80\n", 7, 1},
-        {SCAN "views = 70\narc = 1080\npitch-z = -80\ndirection = clockwise\n", 0.5, 4},
+        {SCAN "views = 70\narc = 1080\npitch-z = -80\ndirection = clockwise\n", 0.5, 8},
         {SCAN "views = 70\narc = 1080\npitch-z = 80\noffset-v = 1.3\n", 0.13, 16},
         {SCAN "views = 70\narc = 1080\npitch-z = 60\ntilt = 3\n", 0.11, 16},
         {SCAN "views = 50\narc = 1800\npitch-z = 9\n", 0.017, 16},
