@@ -91,6 +91,7 @@ rod='0 0 0 30 30 1000 0 0.02'
     helix 4 --pitch-z 170 -o h.geom
     ct-phantom -g h.geom -o s.tif
     fails 1 "the helix moves 170 mm a turn, the detector sees 80 mm of the axis: expected at most twice that" ct-fdk s.tif
+    [ "$(wc -l <<<"$stderr")" -eq 2 ] # and a hint
     # a way that rises twice as fast in its second half
     helix 4 --pitch-z 30 --format matrices | grep ^matrix >slow
     helix 4 --pitch-z 60 --format matrices | awk '!/^matrix/ || ++n > 240' | { grep ^matrix >fast; cat slow - fast; } |

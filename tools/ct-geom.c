@@ -76,9 +76,12 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
         status = 0;
         goto out;
     }
-    if (p->show || run->common.verbose)
+    struct vp_err refused = VP_ERR_INIT;
+    if (p->show || run->common.verbose) {
         vp_geom_warn(&g, views, &scan, warn, run);
-    else if (g.doubt[0])
+        if (vp_scan_check(&scan, &refused))
+            vp_warn(run, "it cannot be filtered: %s", refused.msg);
+    } else if (g.doubt[0])
         vp_warn(run, "%s", g.doubt);
     text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);
     if (!text) {

@@ -226,12 +226,10 @@ static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, con
     if (f->fan > 120)
         warn(l, "the fan angle is %.4g degrees: check pitch and distances", f->fan);
     const double seen = scan->helix.below + scan->helix.above;
-    if (fabs(scan->helix.pitch) > seen * (1 + 1e-6))
+    struct vp_err refused = VP_ERR_INIT;
+    if (fabs(scan->helix.pitch) > seen * (1 + 1e-6) && !vp_scan_check(scan, &refused))
         warn(l, "the helix moves %.6g mm a turn, more than the %.6g mm of the axis that the detector sees: what it misses is "
              "filled in from its first and last rows", fabs(scan->helix.pitch), seen);
-    struct vp_err err = VP_ERR_INIT;
-    if (vp_scan_check(scan, &err))
-        warn(l, "%s", err.msg);
 }
 
 static void warn_of_angles(const struct listener *l, const struct vp_geom *g, const struct vp_scan *scan,

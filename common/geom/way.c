@@ -213,13 +213,14 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
     return rc;
 }
 
-/* Radians: as far may the source's way lead out of the circle; degrees: as exact are right angles. */
-static const double MOST_ASTRAY = 15 / VP_DEGREES, UPRIGHT = 0.5;
+/* Radians: as far may the source's way lead out of the circle, and this is what hardly leads out; degrees: as exact are
+ * right angles. */
+static const double MOST_ASTRAY = 15 / VP_DEGREES, LEAST_ASTRAY = 0.005, UPRIGHT = 0.5;
 
 int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
 {
     const struct vp_helix *h = &scan->helix;
-    if (scan->travel > (h->below + h->above) / 2)
+    if (scan->travel > (h->below + h->above) / 2 && scan->astray > LEAST_ASTRAY)
         return vp_fail_hint(err, VP_ERUN, "z has to be the axis; reconstruct circles at different heights one by one",
                             "the source moves by %.6g mm along z, and the detector sees %.6g mm of the axis: expected a "
                             "circle, or a helix of even pitch and more than %g turns", scan->travel, h->below + h->above,
