@@ -94,23 +94,38 @@ void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
     c->last_segment = (int)((depth + K - 1) / K) - 1;
 }
 
-void fill_views(const vp_devbp_problem *p, const choice &c, int64_t first, int n, column_args *a)
+/* A view's matrix, for the section of slice k (NO_SECTION: alone). */
+struct matrix {
+    double P[12];
+};
+constexpr int64_t NO_SECTION = -1;
+
+matrix matrix_of(const vp_devbp_problem *p, int64_t view, int64_t k)
+{
+    matrix m;
+    const double scale = k == NO_SECTION ? 1 : p->scale(p->scale_of, view, k);
+    for (int i = 0; i < 12; i++)
+        m.P[i] = scale * p->P[12 * view + i];
+    return m;
+}
+
+void fill_views(const vp_devbp_problem *p, const choice &c, int64_t first, int n, int64_t k, column_args *a)
 {
     for (int o = 0; o < n; o++) {
-        a->view[o] = vp_orbit_column(p->P + 12 * (first + o), p->nv, p->n, c.shape.flip_v);
+        a->view[o] = vp_orbit_column(matrix_of(p, first + o, k).P, p->nv, p->n, c.shape.flip_v);
         a->view[o].cv += SPLIT;
     }
     a->n = n;
 }
 
-void fill_views(const vp_devbp_problem *p, const choice &, int64_t first, int n, matrix_args *a)
+void fill_views(const vp_devbp_problem *p, const choice &, int64_t first, int n, int64_t k, matrix_args *a)
 {
     const double hx = 0.5 * (double)(p->n[0] - 1), hy = 0.5 * (double)(p->n[1] - 1);
     for (int o = 0; o < n; o++) {
-        const double *P = p->P + 12 * (first + o);
+        const matrix m = matrix_of(p, first + o, k);
         for (int r = 0; r < 12; r += 4) {
-            memcpy(a->view[o].m + r, P + r, 4 * sizeof *P);
-            a->view[o].m[r + 3] += hx * P[r] + hy * P[r + 1];
+            memcpy(a->view[o].m + r, m.P + r, 4 * sizeof *m.P);
+            a->view[o].m[r + 3] += hx * m.P[r] + hy * m.P[r + 1];
         }
     }
     a->n = n;
@@ -128,7 +143,7 @@ int measure_extent(const vp_devbp_problem *p, const choice &c, Launch launch, in
     if (e == cudaSuccess)
         e = cudaMemset(device, 0, 2 * sizeof *device);
     for (int64_t o = 0; e == cudaSuccess && o < orbits; o += VIEW_BATCH) {
-        fill_views(p, c, o, (int)vp_min64(VIEW_BATCH, orbits - o), &a);
+        fill_views(p, c, o, (int)vp_min64(VIEW_BATCH, orbits - o), NO_SECTION, &a);
         e = launch(a, device);
     }
     if (e == cudaSuccess)
@@ -202,6 +217,7 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
     const size_t shared_limit = device.sharedMemPerBlockOptin;
     c->processors = device.multiProcessorCount;
     c->shape = vp_orbit_test(p->P, p->n_views, p->nv, p->n);
+    c->shape.mirror = c->shape.mirror && !p->scale;
     c->R = c->Z = 1;
     c->nz = (int)p->n[2], c->half_x = (int)p->n[0];
     c->nu = (int)p->nu, c->nv = (int)p->nv;
@@ -418,7 +434,7 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
             return 0;
         a.packed = b->packed, a.slot_floats = c.slot_floats;
         a.nu = c.nu, a.nv = c.nv, a.rows = c.rows, a.pitch = c.pitch;
-        a.given_first = (int)v0, a.given = (int)(v1 - v0);
+        a.given_first = (int)v0, a.given = (int)(v1 - v0), a.margin = (int)b->p.margin;
         a.row_base = c.row_base - c.pad;
         a.pad_u = c.kind == COLUMN_TILED ? 0 : 2;
         a.views = c.R, a.channels_z = c.Z, a.pairs = !c.columns();
@@ -437,12 +453,47 @@ int run_pieces(struct vp_devbp *b, int64_t first, int64_t n, int from, int piece
     fill_args(&b->p, b->c, &a);
     a.segment0 += from, a.segments = pieces;
     a.out.vol = b->vol, a.packed = b->packed, a.next_tile = b->next_tile;
-    return each_run(b, first, n, b->c.column.batch, err, [&](int64_t o, int64_t slot, int run) {
-        fill_views(&b->p, b->c, o, run, &a);
-        a.slot = (int)slot, a.out.fresh = fresh;
-        fresh = false;
-        return vp_gpu_check(err, launch(a), "cannot back-project");
-    });
+    int64_t section = NO_SECTION;
+    const auto add = [&](int64_t begin, int64_t count) {
+        return each_run(b, begin, count, b->c.column.batch, err, [&](int64_t o, int64_t slot, int run) {
+            fill_views(&b->p, b->c, o, run, section, &a);
+            a.slot = (int)slot, a.out.fresh = fresh;
+            fresh = false;
+            return vp_gpu_check(err, launch(a), "cannot back-project");
+        });
+    };
+    if (!b->p.scale)
+        return add(first, n);
+
+    /* a helix: section by section, of the views that count there */
+    const int K = b->c.column.K;
+    const slab whole = a.out;
+    const int64_t begin = vp_max64(whole.begin[0], (int64_t)a.segment0 * K);
+    const int64_t end = vp_min64(whole.end[0], (int64_t)(a.segment0 + pieces) * K);
+    if (fresh && begin < end
+        && vp_gpu_check(err, cudaSetDevice(b->p.device), "cannot use the device"))
+        return -1;
+    if (fresh && begin < end
+        && vp_gpu_check(err, cudaMemsetAsync(b->vol + whole.origin[0] + begin * whole.step[0], 0,
+                                             (size_t)((end - begin) * whole.step[0]) * sizeof(float), b->stream),
+                        "cannot clear the volume"))
+        return -1;
+    fresh = false;
+    for (int64_t k = begin, next; k < end; k = next) {
+        section = k / b->p.section * b->p.section;
+        next = vp_min64(section + b->p.section, end);
+        a.out.begin[0] = (int)k, a.out.end[0] = (int)next;
+        a.segment0 = (int)(k / K), a.segments = (int)((next - 1) / K) + 1 - a.segment0;
+        for (int64_t o = first, stop; o < first + n; o = stop) {
+            const bool counts = b->p.scale(b->p.scale_of, o, section) > 0;
+            stop = o + 1;
+            while (stop < first + n && b->p.scale(b->p.scale_of, stop, section) > 0 == counts)
+                stop++;
+            if (counts && add(o, stop - o))
+                return -1;
+        }
+    }
+    return 0;
 }
 
 int parts(const struct vp_devbp *b, int most)

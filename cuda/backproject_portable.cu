@@ -38,7 +38,8 @@ template <int R, int Z, bool PAIRS> __global__ void __launch_bounds__(256) k_bac
             const int v = row0 + n + a.row_base;
 #pragma unroll
             for (int z = 0; z < Z; z++) {
-                const int row = (a.flip >> z & 1 ? a.nv - 1 - v : v) - a.given_first, beside = PAIRS ? z : 0;
+                const int at = a.flip >> z & 1 ? a.nv - 1 - v : v, beside = PAIRS ? z : 0;
+                const int row = max(a.margin, min(at, a.nv - 1 - a.margin)) - a.given_first;
                 const bool inside = (unsigned)(u + beside) < (unsigned)a.nu && v >= 0 && v < a.nv
                                     && (unsigned)row < (unsigned)a.given;
 #pragma unroll

@@ -155,7 +155,7 @@ launched() {
 @test "back-projection within 2e-6 of the CPU, with the filter on either, and the same bits for any slabs" {
     geometry=(--sod 400 --sdd 600 --detector 64x48 --pitch 2.5)
     for scan in '--views 48' '--views 49' '--views 48 --offset-v 5.5' '--views 48 --offset-u -12' \
-        '--views 42 --arc 220' '--views 48 --tilt 3'; do
+        '--views 42 --arc 220' '--views 48 --tilt 3' '--views 80 --arc 1080 --pitch-z 60'; do
         # shellcheck disable=SC2086
         ct-geom "${geometry[@]}" $scan | ct-phantom -g - --noise 1e5 -o scan.tif
         ok ct-fdk --device cpu --volume 40x36x30 scan.tif -o cpu.tif
@@ -169,6 +169,17 @@ launched() {
             ok img-cmp slabs.tif gpu.tif || { echo "with $scan, capability $EMULATED_CAPABILITY"; return 1; }
         done
     done
+}
+
+@test "helices in sections of one slice and of many, tilted too, and views that are turned on the host: as the CPU" {
+    for scan in '--views 80 --arc 1080 --pitch-z 60' '--views 80 --arc 1080 --pitch-z -60 --tilt 2' \
+        '--views 36 --lamino 30 --fixed-detector'; do
+        # shellcheck disable=SC2086
+        ct-geom --sod 400 --sdd 600 --detector 64x48 --pitch 2.5 $scan | ct-phantom -g - --noise 1e5 -o scan.tif
+        near_cpu --volume 16x16x9 --voxel 4,4,8
+        near_cpu --volume 16x16x20 --voxel 4,4,0.2
+    done
+    fails 3 "--filter-on gpu: the views have to be turned first" ct-fdk --device cuda --filter-on gpu scan.tif
 }
 
 @test "back-projection with every kernel of tensor tiles" {

@@ -52,6 +52,7 @@ static const struct vp_tool tool = {
         "matrices are those of an untilted detector on a circular orbit, a kernel is used that does a "
         "fraction of the "
         "arithmetic, and another half is saved where the volume and the detector are centred in z.\n\n"
+        "On a helix each slice counts the views of a turn and a bit about its height (ct-geometry(5), HELICES).\n\n"
         "The views stream through in order, one volume is held in memory. If it does not fit --memory, projections "
         "that can be read again (files, not pipes) are read several times, each pass making as many slices as fit; "
         "a pipe is refused before anything is read. With --device cuda the volume is on all GPUs, with cuda:0,2 on "

@@ -143,6 +143,8 @@ static const struct vp_tool tool = {
         "It takes the options of ct-normalize(1), ct-filter(1) and ct-backproject(1), means the same by them, and on "
         "the CPU gives the same result to the bit; what the pipeline passes between processes stays in memory here. "
         "Only zingers and dead pixels in sinograms are repaired otherwise: here in the view, as in the other layout.\n\n"
+        "The source moves on a circle or on a helix; a detector that does not turn with it (planar CT) is made one that "
+        "does. ct-geometry(5) says what comes out. Another way of the source is refused.\n\n"
         "The views stream through in order and one volume is held. Memory never exceeds --memory: if the volume does "
         "not fit, projections that can be read again are read several times, a slab of slices each time; a pipe is "
         "refused before anything is read.\n\n"

@@ -64,14 +64,16 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
 }
 
 /* The input's header with the filtered detector's geometry. */
-static int output_header(const struct vp_stack *in, const struct vp_geom *g, int64_t pages,
+static int output_header(const struct vp_stack *in, const struct vp_geom *g, int64_t pages, bool turned,
                          struct vp_stack *out, struct vp_err *err)
 {
     if (vp_stack_copy(out, in))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (out->nx != g->nu)
+    if (out->nx != g->nu || turned)
         vp_meta_set(&out->meta, "origin", NULL);
     out->nx = g->nu;
+    if (turned)
+        out->ny = g->nv;
     out->pages = pages;
     out->type = VP_F32;
     vp_meta_set(&out->meta, "value-unit", NULL);
@@ -90,7 +92,10 @@ static void show(struct vp_run *run, const struct vp_scan *scan, const struct vp
             (long long)out->pages);
     vp_plan(run, "scan", "%s, %.6g degrees", kinds[scan->kind], scan->arc * 57.29577951308232);
     vp_plan(run, "filter", "%s", vp_filter_tables(f)->describe);
-    if (out->nx != in->nx)
+    if (vp_filter_tables(f)->turns)
+        vp_plan(run, "output", "%lld x %lld: turned, so that rows follow the source", (long long)out->nx,
+                (long long)out->ny);
+    else if (out->nx != in->nx)
         vp_plan(run, "output", "%lld columns: the side that the detector does not see is added",
                 (long long)out->nx);
     vp_plan(run, "memory", "%s of %s for tables, the rest for pages",
@@ -120,9 +125,14 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         || vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
         || vp_filter_open(&w.filter, &p->filter, &geom, views, &scan, (int)run_->common.threads, err))
         goto out;
+    if (w.sinograms && vp_filter_tables(w.filter)->turns) {
+        vp_fail_hint(err, VP_EUSAGE, "give the views as pages, or use ct-fdk",
+                     "--layout sinograms: the detector's rows do not follow the source, so whole views have to be turned");
+        goto out;
+    }
     w.pages = w.sinograms ? geom.nv : geom.views;
     vp_filter_widen(w.filter, &geom);
-    if (output_header(in, &geom, w.pages, &out, err))
+    if (output_header(in, &geom, w.pages, vp_filter_tables(w.filter)->turns, &out, err))
         goto out;
     show(run_, &scan, w.filter, in, &out);
     const uint64_t held = vp_filter_tables(w.filter)->bytes, limit = run_->common.memory;
@@ -182,6 +192,10 @@ static const struct vp_tool tool = {
         "Weights follow from the geometry. An arc gets Parker's; a full turn with the detector to one side "
         "gets Wang's, and rows then get longer by what the detector misses on its short side, because the "
         "ramp reaches out there. The geometry that goes with the output says so.\n\n"
+        "Rows have to run along the source's way. Where they do not, as those of a detector that does not turn with the "
+        "source, each view is turned first, and the output has the size and the geometry of a detector that does turn: see "
+        "ct-geometry(5), LAMINOGRAPHY AND PLANAR CT. Another way of the source than a circle or a helix about z is "
+        "refused.\n\n"
         "Rows are padded with zeros so that their ends do not meet. Where they end far from zero, the object is wider "
         "than the detector and values come out too high: a warning says so, and --pad mends it. Samples that are NaN or infinite count "
         "as 0 and are reported. The bits of a row depend on that row alone, not on threads, batches or the "

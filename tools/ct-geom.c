@@ -34,6 +34,12 @@ static const struct vp_example examples[] = {
     {"What it means: magnification, field of view, voxel size, weights.", "ct-geom --show scan.geom"},
     {"The same scan with the axis three pixels off centre and turning the other way.",
      "ct-geom --offset-u 3 --clockwise scan.geom"},
+    {"A helix of ten turns, 40 mm apart.",
+     "ct-geom --sod 300 --sdd 450 --detector 160x80 --pitch 1.5 \\\n"
+     "    --views 1800 --arc 3600 --pitch-z 40 -o helix.geom"},
+    {"Planar CT: the source circles 45 degrees above the board, the detector does not turn.",
+     "ct-geom --sod 300 --sdd 450 --detector 160x160 --pitch 1.5 \\\n"
+     "    --views 360 --lamino 45 --fixed-detector -o board.geom"},
     {"One 3x4 matrix a view, for other programs.", "ct-geom --format matrices scan.geom -o scan.matrices"},
     {0},
 };
@@ -70,9 +76,12 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
         status = 0;
         goto out;
     }
-    if (p->show || run->common.verbose)
+    struct vp_err refused = VP_ERR_INIT;
+    if (p->show || run->common.verbose) {
         vp_geom_warn(&g, views, &scan, warn, run);
-    else if (g.doubt[0])
+        if (vp_scan_check(&scan, &refused))
+            vp_warn(run, "it cannot be filtered: %s", refused.msg);
+    } else if (g.doubt[0])
         vp_warn(run, "%s", g.doubt);
     text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);
     if (!text) {

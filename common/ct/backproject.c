@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
+#include "ct/helix.h"
 #include "ct/orbit.h"
 
 void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12])
@@ -93,7 +94,8 @@ static void plan_views(struct vp_backproject *b)
     b->lines = b->nu;
     b->rows = b->nv;
     b->refine = 1;
-    b->few = b->n[2] <= FEW_SLICES;
+    b->few = b->n[2] <= FEW_SLICES || (b->helix.pitch != 0 && vp_helix_section(&b->helix, &b->grid) < BLOCK);
+    b->segment = b->few ? 1 : b->helix.pitch != 0 ? BLOCK : SEGMENT;
     if (b->few)
         return;
     b->fast = column_kernels_do(b);
@@ -129,7 +131,7 @@ static void plan_views(struct vp_backproject *b)
                 view->P[4 + i] = (double)(b->rows - 1) * view->P[8 + i] - view->P[4 + i];
         step = fmax(step, view->P[6]);
     }
-    b->mirror = mirrored(b, &b->mirror_sum);
+    b->mirror = b->helix.pitch == 0 && mirrored(b, &b->mirror_sum);
     if (b->isa->want_refine && step > 0 && step < 0.65) {
         b->refine = 2;
         b->mirror_sum *= 2;
@@ -152,7 +154,7 @@ static void half_range(const struct vp_backproject *b, int h, int64_t *lo, int64
 /* The segments that the slab needs, and the floats of a tile. */
 static int plan_segments(struct vp_backproject *b, struct vp_err *err)
 {
-    const int64_t step = b->few ? 1 : SEGMENT;
+    const int64_t step = b->segment;
     int64_t lo[2], hi[2];
     for (int h = 0; h < 2; h++)
         half_range(b, h, &lo[h], &hi[h]);
@@ -161,9 +163,9 @@ static int plan_segments(struct vp_backproject *b, struct vp_err *err)
         return -1;
     for (int64_t k = b->few ? b->z0 : 0; k < vp_max64(hi[0], hi[1]); k += step) {
         struct vp_bp_segment seg = {.k = k, .offset = b->tile_floats};
-        int64_t first = SEGMENT, last = 0;
+        int64_t first = step, last = 0;
         for (int h = 0; h < 2; h++) {
-            const int64_t a = vp_max64(lo[h] - k, 0), e = vp_min64(hi[h] - k, SEGMENT);
+            const int64_t a = vp_max64(lo[h] - k, 0), e = vp_min64(hi[h] - k, step);
             if (a >= e)
                 continue;
             seg.high = h && !seg.halves;
@@ -204,18 +206,40 @@ static void plan_rows(struct vp_backproject *b)
     rows_of(v, lo, hi, &b->row0, &b->row1);
 }
 
+/* Shares of sections, and the rows by which the detector goes on. */
+static int plan_helix(struct vp_backproject *b, const struct vp_bp_job *job, struct vp_err *err)
+{
+    if (!job->helix)
+        return 0;
+    b->helix = *job->helix;
+    b->grid = *job->grid;
+    b->margin = vp_helix_margin(&b->helix, job->views, job->n_views, job->nv, job->grid);
+    b->nv += 2 * b->margin;
+    if (!(b->turn = vp_alloc_raw((size_t)b->n_views, sizeof *b->turn, "the views", err)))
+        return -1;
+    for (int64_t s = 0; s < b->n_views; s++)
+        b->turn[s] = job->views[s].turn;
+    return 0;
+}
+
 static int plan(struct vp_backproject *b, const struct vp_bp_job *job, struct vp_err *err)
 {
     bool parallel = true;
+    if (plan_helix(b, job, err))
+        return -1;
     for (int64_t s = 0; s < b->n_views; s++) {
-        vp_backproject_matrix(&job->views[s], job->grid, b->views[s].P);
+        double *const P = b->views[s].P;
+        vp_backproject_matrix(&job->views[s], job->grid, P);
+        for (int i = 0; i < 4; i++)
+            P[4 + i] += (double)b->margin * P[8 + i];
         parallel = parallel && vp_view_parallel(&job->views[s]);
     }
     plan_views(b);
     plan_rows(b);
-    const char *kernels = b->few ? "few slices" : !b->fast ? "3x4 matrices"
+    const char *kernels = b->few ? b->n[2] <= FEW_SLICES ? "few slices" : "slices one by one" : !b->fast ? "3x4 matrices"
                         : parallel ? "parallel beam" : "circular orbit";
-    snprintf(b->text, sizeof b->text, "%s%s, %s", kernels, b->mirror ? ", z mirror" : "", b->isa->name);
+    snprintf(b->text, sizeof b->text, "%s%s%s, %s", b->turn ? "helix, " : "", kernels, b->mirror ? ", z mirror" : "",
+             b->isa->name);
 
     const int64_t line = vp_div_up(b->row1 - b->row0 + PAD, BLOCK) * BLOCK;
     b->mirror_offset = b->mirror ? line : 0;
@@ -225,7 +249,10 @@ static int plan(struct vp_backproject *b, const struct vp_bp_job *job, struct vp
     b->batch = BATCH / b->refine;
     b->tiles_x = vp_div_up(b->n[0], TILE);
     b->tiles = b->tiles_x * vp_div_up(b->n[1], TILE);
-    return plan_segments(b, err);
+    if (plan_segments(b, err))
+        return -1;
+    b->scale = b->turn ? vp_alloc((size_t)b->n_segments, BATCH * sizeof *b->scale, "the shares of views", err) : NULL;
+    return b->turn && !b->scale ? -1 : 0;
 }
 
 /* --- open, close ---------------------------------------------------------------------------------------- */
@@ -284,7 +311,8 @@ int vp_backproject_plan(const struct vp_bp_job *job, struct vp_bp_plan *plan, st
         return -1;
     snprintf(plan->kernel, sizeof plan->kernel, "%s", b->text);
     vp_backproject_rows(job->views, job->n_views, job->nv, job->grid, job->z0, job->z1, false, &plan->v0, &plan->v1);
-    plan->host = sizeof *b + (uint64_t)b->n_views * sizeof *b->views + (uint64_t)b->n_segments * sizeof *b->segments
+    plan->host = sizeof *b + (uint64_t)b->n_views * (sizeof *b->views + (b->turn ? sizeof *b->turn : 0))
+               + (uint64_t)b->n_segments * (sizeof *b->segments + (b->scale ? BATCH * sizeof *b->scale : 0))
                + (uint64_t)(b->tiles * b->tile_floats + b->batch * b->view_floats) * sizeof(float) + 2 * SLACK;
     vp_backproject_close(b);
     return 0;
@@ -295,6 +323,8 @@ void vp_backproject_close(struct vp_backproject *b)
     if (!b)
         return;
     free(b->volume);
+    free(b->turn);
+    free(b->scale);
     free(b->segments);
     free(b->transposed);
     free(b->views);
@@ -314,16 +344,37 @@ enum { WORTH_THREADS = 1 << 16 };
 
 /* --- views in ------------------------------------------------------------------------------------------- */
 
+/* Shares of the batch's views; the segments [*s0, *s1) in which one of them has one. */
+static void share_batch(struct vp_backproject *b, int *s0, int *s1)
+{
+    *s0 = b->n_segments;
+    *s1 = 0;
+    for (int s = 0; s < b->n_segments; s++)
+        for (int slot = 0; slot < b->batch; slot++) {
+            double *const to = &b->scale[s * BATCH + slot];
+            *to = b->present[slot] ? vp_helix_scale(&b->helix, b->turn[b->batch_first + slot], &b->grid, b->segments[s].k)
+                                   : 0;
+            if (*to > 0) {
+                *s0 = s < *s0 ? s : *s0;
+                *s1 = s + 1;
+            }
+        }
+}
+
 static void process_batch(struct vp_backproject *b)
 {
+    int s0 = 0, s1 = b->n_segments;
     if (!b->pending)
         return;
+    if (b->scale)
+        share_batch(b, &s0, &s1);
+    const int64_t segments = s1 > s0 ? s1 - s0 : 0;
     /* square after square, so that tiles close in time are close in space and find the same lines in the cache */
     const int64_t squares_x = vp_div_up(b->tiles_x, SQUARE);
     const int64_t items = squares_x * vp_div_up(b->tiles / b->tiles_x, SQUARE) * SQUARE * SQUARE;
     /* few tiles (a tall thin volume): cut them along z so that all threads have work */
     const int64_t wanted = 8 * (int64_t)b->threads;
-    const int64_t parts = b->tiles >= wanted ? 1 : vp_min64(b->n_segments, vp_div_up(wanted, b->tiles));
+    const int64_t parts = b->tiles >= wanted ? 1 : vp_min64(segments, vp_div_up(wanted, b->tiles));
     const bool worth = b->tiles * b->tile_floats * b->batch >= WORTH_THREADS;
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4) if (worth)
     for (int64_t item = 0; item < items * parts; item++) {
@@ -331,8 +382,7 @@ static void process_batch(struct vp_backproject *b)
         const int64_t x = square % squares_x * SQUARE + n % SQUARE;
         const int64_t tile = (square / squares_x * SQUARE + n / SQUARE % SQUARE) * b->tiles_x + x;
         if (x < b->tiles_x && tile < b->tiles) /* else the square sticks out there */
-            b->isa->tile(b, tile, (int)(part * b->n_segments / parts),
-                         (int)((part + 1) * b->n_segments / parts));
+            b->isa->tile(b, tile, s0 + (int)(part * segments / parts), s0 + (int)((part + 1) * segments / parts));
     }
     memset(b->present, 0, sizeof b->present);
     b->pending = false;
@@ -346,8 +396,8 @@ int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, int64
                        (long long)(first + n), (long long)b->n_views);
     enum { STRIP = 64 };
     const int64_t strips = vp_div_up(b->lines, STRIP), size = (v1 - v0) * b->nu;
-    b->v0 = v0;
-    b->v1 = v1;
+    b->v0 = v0 + b->margin;
+    b->v1 = v1 + b->margin;
     for (int64_t s = first; s < first + n;) {
         const int64_t batch = s / b->batch * b->batch, end = vp_min64(batch + b->batch, first + n);
         if (batch != b->batch_first)
@@ -396,8 +446,9 @@ static struct run run_from(const struct vp_backproject *b, int64_t z, int64_t n)
         return (struct run){.n = 1, .voxels = b->volume + seg[z - b->z0].offset, .column = 1};
     n = vp_min64(b->mirror && !high ? vp_min64(n, middle - z) : n, high ? k % RUN + 1 : RUN - k % RUN);
     k -= high ? n - 1 : 0;
-    while (seg->k + SEGMENT <= k)
+    while (seg->k + b->segment <= k)
         seg++;
+    n = vp_min64(n, high ? n : seg->k + b->segment - k);
     const int64_t depth = (int64_t)seg->count * BLOCK, other = seg->halves == 2 && high ? depth : 0;
     return (struct run){.n = n, .down = high, .column = depth * seg->halves,
                         .voxels = b->volume + seg->offset + other + (k - seg->k - (int64_t)seg->first * BLOCK)};

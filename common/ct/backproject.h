@@ -9,7 +9,8 @@
 struct vp_backproject;
 struct vp_filter;
 
-/* A slab of a back-projection on one device (ct/slab.h). On the CPU views, nu, nv, grid, z0, z1 and threads count. */
+/* A slab of a back-projection on one device (ct/slab.h). On the CPU views, nu, nv, grid,
+ * helix, z0, z1 and threads count. */
 struct vp_bp_job {
     const struct vp_view *views; /* of the whole scan */
     int64_t n_views;
@@ -17,6 +18,7 @@ struct vp_bp_job {
     bool pairs; /* and [first, last) + plan.partner too; only for a plan of the whole scan that has a partner */
     int64_t nu, nv;
     const struct vp_grid *grid;
+    const struct vp_helix *helix; /* views count by the section (ct/helix.h); NULL: all views count for every slice */
     int64_t z0, z1;
     bool mirrored; /* slices [nz - z1, nz - z0) as well; z1 <= (nz + 1) / 2, and only where the plan says `mirror` */
     const struct vp_filter *filter; /* NULL: views come filtered; else in_nu columns wide, and the device filters */

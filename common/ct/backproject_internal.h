@@ -14,7 +14,10 @@
  * column, the blocks of BLOCK voxels that the slab needs, of the low half and then of the mirrored half. z
  * is counted from the low end in the low half and from the high end in the mirrored one, and segments
  * start at multiples of SEGMENT of the whole volume, whatever the slab. Of volumes with few slices each
- * slice is a segment of its own, a voxel deep. */
+ * slice is a segment of its own, a voxel deep.
+ *
+ * Helix. A view's share of a section, by which segments then are cut, is in the scale of its matrix: the weight is 1 / w^2.
+ * The frame's rows go on beyond the detector by `margin`, with its edge rows. */
 #ifndef VP_BACKPROJECT_INTERNAL_H
 #define VP_BACKPROJECT_INTERNAL_H
 
@@ -62,7 +65,13 @@ struct vp_backproject {
     int refine;             /* 1 or 2 */
     int64_t mirror_sum;
     int64_t lines, rows;    /* of the detector, after `swap`, before `refine` */
-    int64_t v0, v1;         /* rows of the views that are handed over */
+    int64_t v0, v1;         /* rows of the views that are handed over, */
+    int64_t margin;         /* counted from so many rows below the detector */
+    struct vp_helix helix;  /* pitch 0: none; then */
+    struct vp_grid grid;    /* with the grid, */
+    double *turn;           /* the views' turns, */
+    double *scale;          /* and factors of matrices, BATCH a segment: 0 where the view has no share; else NULL */
+    int64_t segment;        /* slices of a segment */
 
     int64_t row0, row1;     /* stored rows */
     int64_t pitch;          /* floats from line to line */

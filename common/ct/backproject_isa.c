@@ -63,13 +63,36 @@ INLINE vint_half floor_int(vdouble x, int least)
     return __builtin_convertvector(x + least, vint_half) - least;
 }
 
+/* --- views of a helix ----------------------------------------------------------------------------------- */
+
+/* The row of the frame (not flipped) whose samples row v has. */
+INLINE int64_t row_within(const struct vp_backproject *b, int64_t v)
+{
+    const int64_t last = b->nv - 1 - b->margin;
+    return b->margin == 0 ? v : v < b->margin ? b->margin : v > last ? last : v;
+}
+
+/* The matrix of the view in a slot, for segment s. NULL: the view is not there, or has no share. */
+INLINE const double *matrix_in(const struct vp_backproject *b, int slot, int s, double scaled[12])
+{
+    const double *P = b->views[b->batch_first + slot].P;
+    if (!b->present[slot])
+        return NULL;
+    if (!b->scale)
+        return P;
+    const double scale = b->scale[s * BATCH + slot];
+    for (int c = 0; c < 12; c++)
+        scaled[c] = scale * P[c];
+    return scale > 0 ? scaled : NULL;
+}
+
 /* --- transposition -------------------------------------------------------------------------------------- */
 
 /* LANES detector columns from u on under row m of the lines' frame (not refined); zero where the view has no rows. */
 INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
                                const float *proj, int64_t m, int64_t u)
 {
-    const int64_t v = view->flip ? b->rows - 1 - m : m;
+    const int64_t v = row_within(b, view->flip ? b->rows - 1 - m : m);
     if (v < b->v0 || v >= b->v1)
         return (vf){};
     const float *q = proj + (v - b->v0) * b->nu + u;
@@ -101,11 +124,13 @@ static void transpose_view(const struct vp_backproject *b, int slot, const struc
     float *const line0 = vp_bp_line0(b, slot);
     if (b->swap) {
         const size_t bytes = (size_t)(b->row1 - b->row0) * sizeof *proj;
-        for (int64_t l = l0; l < l1; l++)
-            if (l >= b->v0 && l < b->v1)
-                memcpy(line0 + l * b->pitch + b->row0, proj + (l - b->v0) * b->nu + b->row0, bytes);
+        for (int64_t l = l0; l < l1; l++) {
+            const int64_t v = row_within(b, l);
+            if (v >= b->v0 && v < b->v1)
+                memcpy(line0 + l * b->pitch + b->row0, proj + (v - b->v0) * b->nu + b->row0, bytes);
             else
                 memset(line0 + l * b->pitch + b->row0, 0, bytes);
+        }
         return;
     }
     for (int mirror = 0; mirror <= b->mirror; mirror++)
@@ -500,8 +525,8 @@ INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_seg
     }
 }
 
-/* A group of the batch in a tile; the kernels for it, NULL if no voxel meets the detector. */
-static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, bool *inner_y,
+/* A group of the batch in segment s of a tile; the kernels for it, NULL if no voxel meets the detector. */
+static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, int s, bool *inner_y,
                                           int64_t i0, int64_t j0, struct columns *c)
 {
     c->n = 0;
@@ -511,9 +536,10 @@ static const struct kernels *tile_columns(const struct vp_backproject *b, int sl
     c->dv_lo = (vdouble){} + 1e300;
     c->dv_hi = (vdouble){} - 1;
     for (int slot = slot0; slot < slot0 + GROUP; slot++) {
-        if (!b->present[slot])
+        double scaled[12];
+        const double *P = matrix_in(b, slot, s, scaled);
+        if (!P)
             continue;
-        const double *P = b->views[b->batch_first + slot].P;
         if (c->n == 0)
             *inner_y = P[0] * P[0] > P[1] * P[1];
         c->line0[c->n] = vp_bp_line0(b, slot);
@@ -528,31 +554,30 @@ static const struct kernels *tile_columns(const struct vp_backproject *b, int sl
     return hi < 0 ? NULL : pick_kernels(lo, hi);
 }
 
-static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+/* A group of the batch into segments [s0, s1) of a tile, which see its views alike. */
+static void fast_group(const struct vp_backproject *b, int64_t tile, int slot, int s0, int s1)
 {
     struct columns columns;
     bool inner_y = false;
     const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
-    for (int slot = 0; slot < b->batch; slot += GROUP) {
-        const struct kernels *kernels = tile_columns(b, slot, &inner_y, i0, j0, &columns);
-        if (!kernels)
-            continue;
-        for (int s = s0; s < s1; s++) {
-            const struct vp_bp_segment *seg = &b->segments[s];
-            const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * seg->halves;
-            float *const start = b->volume + tile * b->tile_floats + seg->offset;
-            for (int n = 0; n < COLUMNS; n++) {
-                const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
-                if (i0 + place % TILE >= b->n[0] || j0 + place / TILE >= b->n[1])
-                    continue;
-                for (ptrdiff_t z = 0; z < column; z += 16)
-                    __builtin_prefetch(start + next * column + z, 1);
-                float *const voxels = start + place * column;
-                column_segment(kernels, seg,
-                               &(struct unit){.c = &columns, .n = n, .shift = seg->high ? b->mirror_offset : 0,
-                                              .mirror = b->mirror_offset,
-                                              .half = {voxels, seg->halves == 2 ? voxels + depth : voxels}});
-            }
+    const struct kernels *kernels = tile_columns(b, slot, s0, &inner_y, i0, j0, &columns);
+    if (!kernels)
+        return;
+    for (int s = s0; s < s1; s++) {
+        const struct vp_bp_segment *seg = &b->segments[s];
+        const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * seg->halves;
+        float *const start = b->volume + tile * b->tile_floats + seg->offset;
+        for (int n = 0; n < COLUMNS; n++) {
+            const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
+            if (i0 + place % TILE >= b->n[0] || j0 + place / TILE >= b->n[1])
+                continue;
+            for (ptrdiff_t z = 0; z < column; z += 16)
+                __builtin_prefetch(start + next * column + z, 1);
+            float *const voxels = start + place * column;
+            column_segment(kernels, seg,
+                           &(struct unit){.c = &columns, .n = n, .shift = seg->high ? b->mirror_offset : 0,
+                                          .mirror = b->mirror_offset,
+                                          .half = {voxels, seg->halves == 2 ? voxels + depth : voxels}});
         }
     }
 }
@@ -740,32 +765,29 @@ static void general_column(const struct vp_backproject *b, const struct general_
     }
 }
 
-static void general_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+static void general_group(const struct vp_backproject *b, int64_t tile, int slot0, int s0, int s1)
 {
     const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
-    for (int slot0 = 0; slot0 < b->batch; slot0 += GROUP) {
-        struct general_group g;
-        bool any = false;
-        for (int s = 0; s < GROUP; s++) {
-            const bool present = b->present[slot0 + s];
-            const struct vp_bp_view *view = &b->views[b->batch_first + (present ? slot0 + s : 0)];
-            for (int c = 0; c < 12; c++)
-                g.P[c][s / PLACES][s % PLACES] = present ? view->P[c] : 0;
-            g.line0[s] = vp_bp_line0(b, slot0 + s);
-            any = any || present;
-        }
-        if (!any)
-            continue;
-        for (int s = s0; s < s1; s++) {
-            const struct vp_bp_segment *seg = &b->segments[s];
-            float *const start = b->volume + tile * b->tile_floats + seg->offset;
-            for (int n = 0; n < COLUMNS; n++) {
-                const int place = walk_place(true, n);
-                const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
-                if (i < b->n[0] && j < b->n[1])
-                    general_column(b, &g, seg, (double)i, (double)j,
-                                   start + (ptrdiff_t)place * seg->count * BLOCK);
-            }
+    struct general_group g;
+    bool any = false;
+    for (int s = 0; s < GROUP; s++) {
+        double scaled[12];
+        const double *P = matrix_in(b, slot0 + s, s0, scaled);
+        for (int c = 0; c < 12; c++)
+            g.P[c][s / PLACES][s % PLACES] = P ? P[c] : 0;
+        g.line0[s] = vp_bp_line0(b, slot0 + s);
+        any = any || P;
+    }
+    if (!any)
+        return;
+    for (int s = s0; s < s1; s++) {
+        const struct vp_bp_segment *seg = &b->segments[s];
+        float *const start = b->volume + tile * b->tile_floats + seg->offset;
+        for (int n = 0; n < COLUMNS; n++) {
+            const int place = walk_place(true, n);
+            const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
+            if (i < b->n[0] && j < b->n[1])
+                general_column(b, &g, seg, (double)i, (double)j, start + (ptrdiff_t)place * seg->count * BLOCK);
         }
     }
 }
@@ -829,9 +851,10 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
         for (int slot0 = 0; slot0 < b->batch; slot0 += GROUP) {
             vf sum[COLUMNS / PLACES] = {};
             for (int slot = slot0; slot < slot0 + GROUP; slot++) {
-                if (!b->present[slot])
+                double scaled[12];
+                const double *M = matrix_in(b, slot, z, scaled), k = (double)b->segments[z].k;
+                if (!M)
                     continue;
-                const double *M = b->views[b->batch_first + slot].P, k = (double)b->segments[z].k;
                 const double P[3][3] = {{M[0], M[1], M[2] * k + M[3]}, {M[4], M[5], M[6] * k + M[7]},
                                         {M[8], M[9], M[10] * k + M[11]}};
                 const float *line0 = vp_bp_line0(b, slot);
@@ -857,12 +880,15 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
 
 static void add_to_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
 {
-    if (b->few)
+    if (b->few) {
         few_slices_tile(b, tile, s0, s1);
-    else if (b->fast)
-        fast_tile(b, tile, s0, s1);
-    else
-        general_tile(b, tile, s0, s1);
+        return;
+    }
+    for (int slot = 0; slot < b->batch; slot += GROUP)
+        for (int from = s0, to; from < s1; from = to) {
+            to = b->scale ? from + 1 : s1;
+            (b->fast ? fast_group : general_group)(b, tile, slot, from, to);
+        }
 }
 
 const struct vp_bp_isa PASTE(vp_bp_isa_, VP_ISA) = {

@@ -332,8 +332,21 @@ static int make_ways(struct vp_filter *f, const struct vp_filter_params *p, cons
     return make_transform(f, &f->plain, p, err);
 }
 
-int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, const struct vp_geom *g,
-                   const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
+/* The views of a helix, each as if the origin were beside its source: what weights know as the ray through the origin
+ * is the ray across the axis. NULL without memory. */
+static struct vp_view *raised(const struct vp_geom *g, const struct vp_view *views, const struct vp_helix *h,
+                              struct vp_err *err)
+{
+    struct vp_view *level = vp_alloc_raw((size_t)g->views, sizeof *level, "the views", err);
+    for (int64_t k = 0; level && k < g->views; k++) {
+        level[k] = views[k];
+        vp_view_raise(&level[k], h->z0 + h->pitch * views[k].turn);
+    }
+    return level;
+}
+
+static int open_level(struct vp_filter **out, const struct vp_filter_params *p, const struct vp_geom *g,
+                      const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
 {
     struct vp_filter *f = vp_alloc(1, sizeof *f, "the filter", err);
     const bool parallel = g->beam == VP_PARALLEL;
@@ -378,6 +391,51 @@ fail:
     return -1;
 }
 
+/* The filter for the detector that turns with the source. */
+static int open_turned(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
+                       const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
+{
+    struct vp_geom turned;
+    struct vp_view *as_turned = NULL;
+    struct vp_scan then;
+    double *to = NULL;
+    int rc = vp_geom_turned(g, views, scan, &turned, &to, err);
+    rc = rc || vp_geom_views(&turned, &as_turned, &then, err)
+         || vp_filter_open(f, p, &turned, as_turned, &then, threads, err) ? -1 : 0;
+    free(as_turned);
+    if (rc) {
+        vp_geom_free(&turned);
+        free(to);
+        return -1;
+    }
+    (*f)->turn = (struct vp_turn){.in_nu = g->nu, .in_nv = g->nv, .nu = turned.nu, .nv = turned.nv, .to = to};
+    (*f)->turned = turned;
+    (*f)->t.turns = true;
+    (*f)->t.bytes += (size_t)g->views * 9 * sizeof *to;
+    (*f)->turned_view = vp_filter_take(*f, turned.nu * turned.nv, sizeof(float), "a turned view", err);
+    if ((*f)->turned_view)
+        return 0;
+    vp_filter_close(*f);
+    *f = NULL;
+    return -1;
+}
+
+int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
+                   const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
+{
+    *f = NULL;
+    if (vp_scan_check(scan, err))
+        return -1;
+    if (vp_scan_turned(scan))
+        return open_turned(f, p, g, views, scan, threads, err);
+    if (scan->helix.pitch == 0)
+        return open_level(f, p, g, views, scan, threads, err);
+    struct vp_view *level = raised(g, views, &scan->helix, err);
+    const int rc = level ? open_level(f, p, g, level, scan, threads, err) : -1;
+    free(level);
+    return rc;
+}
+
 const struct vp_filter_tables *vp_filter_tables(const struct vp_filter *f)
 {
     return &f->t;
@@ -395,6 +453,11 @@ double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates
 
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
 {
+    if (f->turned.matrix) {
+        vp_geom_free(g);
+        *g = f->turned;
+        f->turned = (struct vp_geom){.matrix = NULL};
+    }
     const double center = (double)(g->nu - 1) / 2 + g->offset_u;
 
     f->t.before = f->before;
@@ -500,11 +563,20 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
 void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
                     float *out)
 {
-    filter(f, first, n, v0, v1 - v0, v1 - v0, 1, in, out);
+    if (!f->t.turns) {
+        filter(f, first, n, v0, v1 - v0, v1 - v0, 1, in, out);
+        return;
+    }
+    const int64_t whole = f->turn.in_nu * f->turn.in_nv, to = (v1 - v0) * (f->t.before + f->t.nu + f->t.after);
+    for (int64_t k = 0; k < n; k++) {
+        vp_turn_view(&f->turn, first + k, v0, v1, in + k * whole, f->turned_view, f->threads);
+        filter(f, first + k, 1, v0, v1 - v0, v1 - v0, 1, f->turned_view, out + k * to);
+    }
 }
 
 void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out)
 {
+    assert(!f->t.turns);
     filter(f, 0, f->t.views, v, n, 1, f->t.views, in, out);
 }
 
@@ -555,6 +627,9 @@ void vp_filter_close(struct vp_filter *f)
     free(f->plain.weigh);
     free(f->extended.weigh);
     free(f->center);
+    vp_geom_free(&f->turned);
+    free(f->turn.to);
+    free(f->turned_view);
     free(f->t.fall);
     free(f->t.scale);
     free(f->t.weight);

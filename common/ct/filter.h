@@ -30,13 +30,17 @@ int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const
 /* Expected for one input sample when its threads have nothing else to do. `rates` NULL: vp_rates. */
 double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates);
 
-/* Wang's weights leave the ramp's tails on the side that the detector does not see, and they belong to the
+/* The detector's rows may not follow the source's way (vp_scan_turned): then views are turned before they are filtered,
+ * and the filter is made for the detector that turns with the source, of which vp_filter_widen sets `g` to the geometry.
+ *
+ * Wang's weights leave the ramp's tails on the side that the detector does not see, and they belong to the
  * result: without them it is wrong by several percent. From this call on, output rows have them: returns
  * their length, and changes `g` (that of open) to the detector as it then is, symmetric. Without Wang's
- * weights nothing changes. */
+ * weights, of views that are not turned, nothing changes. */
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g);
 
-/* Rows [v0, v1) of n views from view `first`: in is n x (v1 - v0) x nu; in place (if not wider) or into out; all cores
+/* Rows [v0, v1) of n views from view `first`: in is n x (v1 - v0) x nu, or, where views are turned, n whole views; in
+ * place (if not wider) or into out; all cores
  * (OpenMP). Samples that are not finite count as 0. The bits of a row depend on nothing but that row: not on threads,
  * grouping or layout. */
 void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
@@ -66,6 +70,7 @@ struct vp_filter_fan { float a0, au, av, b0, bu, bv; };
 /* What the filter is, and what it is made of, for another implementation of it. */
 struct vp_filter_tables {
     int64_t nu, nv, views;
+    bool turns;                  /* views are turned first, from another detector: only whole ones, on the host */
     int64_t pad;                 /* samples on each side that fall off from the edge ... */
     float *fall;                 /* ... by these factors, from the edge outwards */
     bool by_slope;               /* --pad auto: rows differ in how they go on, so only this filter can do it */

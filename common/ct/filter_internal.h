@@ -6,6 +6,7 @@
 #include "base/fft.h"
 #include "ct/filter.h"
 #include "ct/truncation.h"
+#include "ct/turn.h"
 
 /* ---- the inner part: convolution of many detector rows with one even kernel ---- */
 
@@ -58,6 +59,9 @@ struct vp_filter {
     bool smooth;                   /* the arc is too short for Parker's weights */
     bool by_ray;                   /* Wang's weights, but there are gaps between the views */
     int threads;
+    struct vp_turn turn;           /* of whole views before all else, where tables.turns, */
+    struct vp_geom turned;         /* the detector that they then have, until vp_filter_widen, */
+    float *turned_view;            /* and one of them */
     float *cosine;                 /* nv x nu if all views have the same, */
     bool folded;                   /* with the redundancy weights if all views have the same of these too */
     double *center;                /* column of the axis, one a view; of rows that are judged by their ends */

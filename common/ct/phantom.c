@@ -230,12 +230,14 @@ double vp_phantom_radius(const struct vp_view *views, int64_t n_views, const str
         const double low = edge_distance(&views[k], 1, -0.5, 1);
         const double high = edge_distance(&views[k], 1, (double)nv - 0.5, -1);
         radius = fmin(radius, scan->offset ? fmax(left, right) : fmin(left, right));
-        if (4 * (low + high) > left + right)
+        if (scan->helix.pitch == 0 && 4 * (low + high) > left + right)
             radius = fmin(radius, fmin(low, high));
         /* the source must stay outside */
         if (views[k].sod > 0)
             radius = fmin(radius, views[k].sod);
     }
+    if (scan->helix.pitch != 0)
+        radius = fmin(radius, fmin(-scan->helix.z_lo, scan->helix.z_hi));
     return radius;
 }
 

@@ -24,7 +24,8 @@ bool vp_phantom_named(const char *name);
 
 /* The largest sphere about the origin (radius, mm) that no view cuts off; <= 0 if there is none. An offset
  * detector of a full scan need see one side only, and a detector with less than a quarter as many mm of rows
- * as of columns is taken to show slices of something taller. */
+ * as of columns is taken to show slices of something taller; a helix sees what its slices do that see all
+ * directions. */
 double vp_phantom_radius(const struct vp_view *views, int64_t n_views, const struct vp_scan *scan, int64_t nu,
                          int64_t nv);
 

@@ -138,6 +138,17 @@ static int64_t rows_of_slot(const struct stages *w)
     return w->p->passes > 1 || w->p->made > 0 ? w->r->nv : w->v1 - w->v0;
 }
 
+/* Rows of a view that comes in, and that a slot has room for. */
+static int64_t rows_in(const struct stages *w)
+{
+    return w->r->in_nv ? w->r->in_nv : w->v1 - w->v0;
+}
+
+static int64_t rows_of_input(const struct stages *w)
+{
+    return w->r->in_nv ? w->r->in_nv : rows_of_slot(w);
+}
+
 /* A thread at one end of a ring. */
 static int start(struct stages *w, struct vp_thread *t, struct vp_ring *ring, int slots,
                  int (*work)(void *, struct vp_err *), struct vp_err *err)
@@ -163,10 +174,11 @@ static int read_run(struct stages *w, int64_t first, int n, float *to, struct vp
     const struct vp_reconstruct *r = w->r;
     if (r->feed)
         return r->feed->read(r->feed->ctx, first, n, w->v0, w->v1, to, err);
-    if (vp_reconstruct_read(r, first, n, w->v0, w->v1, to, w->count_bad ? &w->result->bad : NULL, err))
+    const int64_t v0 = r->in_nv ? 0 : w->v0;
+    if (vp_reconstruct_read(r, first, n, v0, v0 + rows_in(w), to, w->count_bad ? &w->result->bad : NULL, err))
         return -1;
     if (w->count_bad && !r->normalize)
-        vp_blank_look(&w->result->repaired.blank, to, first, n, r->in_nu * (w->v1 - w->v0));
+        vp_blank_look(&w->result->repaired.blank, to, first, n, r->in_nu * rows_in(w));
     return 0;
 }
 
@@ -174,14 +186,14 @@ static int read_run(struct stages *w, int64_t first, int n, float *to, struct vp
  * errors. */
 static int read_batch(struct stages *w, int64_t first, int64_t end, int most, struct vp_err *err)
 {
-    const int64_t n = end - first, view = w->need.width * (w->v1 - w->v0);
+    const int64_t n = end - first, view = w->need.width * rows_in(w);
     const int slot = vp_ring_fill(&w->views), runs = w->p->partner ? 2 : 1;
     if (slot < 0)
         return 0;
     if (w->r->ranks && vp_ranks_check(w->r->ranks, err))
         return -1;
     struct batch *const b = &w->batch[slot];
-    if (take(w, &b->in, (uint64_t)(runs * most * w->need.width * rows_of_slot(w)), "the projections", err))
+    if (take(w, &b->in, (uint64_t)(runs * most * w->need.width * rows_of_input(w)), "the projections", err))
         return -1;
     const double t = vp_now();
     b->first = first;
@@ -274,7 +286,7 @@ static int hand_over(struct stages *w, uint64_t *ticket, int64_t first, int64_t 
 static int add(struct stages *w, struct batch *at, float *wide, struct vp_err *err)
 {
     const int n = at->n, runs = w->p->partner ? 2 : 1;
-    const int64_t rows = w->v1 - w->v0, in = rows * w->need.width;
+    const int64_t rows = w->v1 - w->v0, in = rows_in(w) * w->need.width;
     const int64_t out = rows * (w->p->filter_device ? w->r->in_nu : w->r->nu);
     const int64_t step = w->p->partner ? w->together : n;
     const float *ready[2];
@@ -499,7 +511,7 @@ static int begin_reading(struct stages *w, struct vp_err *err)
         w->together = vp_min64(w->together, plan->together);
     }
     /* normalisation looks at whole views; and every sample is looked at once */
-    if (!w->r->feed && (w->r->normalize || (w->p->made == 0 && w->p->passes > 1))) {
+    if (!w->r->feed && !w->r->in_nv && (w->r->normalize || (w->p->made == 0 && w->p->passes > 1))) {
         w->v0 = 0;
         w->v1 = w->r->nv;
     }

@@ -52,11 +52,13 @@ struct vp_reconstruct {
     const struct vp_view *views;  /* all views of the scan */
     int64_t n_views, first, last; /* views [first, last) are used */
     int64_t in_nu;  /* detector columns of the input; less than nu where the filter widens rows */
+    int64_t in_nv;  /* detector rows of the input, where the filter turns views, which it takes whole; else 0: nv */
     int64_t nu, nv; /* the detector that `views` project to */
     struct vp_normalize *normalize; /* or NULL: the input holds line integrals */
     struct vp_filter *filter;       /* or NULL: the input is filtered */
     enum vp_filter_on filter_on;
     const struct vp_grid *grid;
+    const struct vp_helix *helix; /* NULL, or pitch 0: none */
     int64_t z0, z1;  /* slices wanted */
     bool half;       /* they are of the lower half, and their mirror images are wanted, too; only with a mirror plane */
     int column, columns; /* of so many subsets of the views this one is wanted; 0 columns: all views */

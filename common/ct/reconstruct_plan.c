@@ -33,11 +33,17 @@ static uint64_t slice_bytes(const struct vp_reconstruct_plan *p)
     return (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 }
 
+/* Of a view that is read. */
+static uint64_t rows_in(const struct vp_reconstruct_plan *p)
+{
+    return (uint64_t)(p->of->in_nv ? p->of->in_nv : p->of->nv);
+}
+
 /* ---- buffers ---- */
 
 struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct_plan *p)
 {
-    const uint64_t view = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t view = (uint64_t)p->of->in_nu * rows_in(p) * sizeof(float);
     const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
     const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
     struct vp_reconstruct_buffers b = {.least = 1, .most = 16, .in = 3, .wide = 1, .out = 2};
@@ -49,7 +55,7 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
     }
     /* once slices were made theirs stay as they are, for the writer may be at work on them */
     b.out = p->made > 0 ? p->out_slots : b.out;
-    b.wide = p->of->nu == p->of->in_nu || p->filter_device || p->of->feed ? 0 : b.wide;
+    b.wide = (p->of->nu == p->of->in_nu && !p->of->in_nv) || p->filter_device || p->of->feed ? 0 : b.wide;
     b.width = p->of->feed && !p->filter_device ? p->of->nu : p->of->in_nu;
     return b;
 }
@@ -79,6 +85,7 @@ struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const s
     return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
                               .pairs = p->subsets * p->columns > 1 && p->partner > 0,
                               .nu = r->nu, .nv = r->nv, .grid = r->grid,
+                              .helix = r->helix && r->helix->pitch != 0 ? r->helix : NULL,
                               .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
                               .filter = p->filter_device ? r->filter : NULL,
                               .in_nu = p->filter_device ? r->in_nu : r->nu,
@@ -240,7 +247,7 @@ static bool within(const struct vp_reconstruct_plan *p)
 static bool fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
 {
     const struct vp_reconstruct_buffers slots = vp_reconstruct_buffers(p);
-    const uint64_t in = (uint64_t)slots.width * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t in = (uint64_t)slots.width * rows_in(p) * sizeof(float);
     const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
 
     p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->source) +
@@ -545,7 +552,7 @@ static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct
 
     p->mirrored = false;
     p->subsets = p->columns = 1; /* whether views have partners is asked of all views */
-    p->filter_device = p->of->filter && !p->of->kind->on_host && p->of->filter_on != VP_FILTER_ON_CPU;
+    p->filter_device = p->of->filter && !p->of->kind->on_host && p->of->filter_on != VP_FILTER_ON_CPU && !p->of->in_nv;
     for (;;) {
         const struct vp_bp_part part = part_of(p, 0, 0, p->of->z0, vp_min64(p->of->z0 + 1, p->of->z1));
         const struct vp_bp_job job = vp_reconstruct_job(p, &part);

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/backproject.h"
+#include "ct/helix.h"
 #include "ct/slab_kernels.h"
 #include "device/device.h"
 
@@ -107,6 +108,27 @@ static double *matrices(const struct vp_bp_job *job, struct vp_err *err)
     return P;
 }
 
+static double scale_of(const void *of, int64_t view, int64_t k)
+{
+    const struct vp_bp_job *job = of;
+    return vp_helix_scale(job->helix, job->views[view].turn, job->grid, k);
+}
+
+/* The detector of a helix goes on with its edge rows; views count by the section, each by itself. */
+static void lay_out_helix(const struct vp_bp_job *job, struct layout *l)
+{
+    struct vp_devbp_problem *p = &l->problem;
+    p->margin = vp_helix_margin(job->helix, job->views, job->n_views, job->nv, job->grid);
+    p->nv += 2 * p->margin;
+    p->single = true;
+    p->scale = scale_of;
+    p->scale_of = job;
+    p->section = vp_helix_section(job->helix, job->grid);
+    for (int64_t s = 0; s < job->n_views; s++)
+        for (int i = 0; i < 4; i++)
+            l->P[12 * s + 4 + i] += (double)p->margin * l->P[12 * s + 8 + i];
+}
+
 /* Sizes of the rings, for runs of about `run` orbits, and for `ahead` orbits before them. */
 static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t run, int64_t ahead)
 {
@@ -156,12 +178,15 @@ static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, stru
                                    .n = {job->grid->n[0], job->grid->n[1], job->grid->n[2]}, .z0 = job->z0,
                                    .z1 = job->z1, .mirrored = job->mirrored, .device = job->device,
                                    .single = !job->pairs && (job->first > 0 || job->last < job->n_views)};
+    if (job->helix)
+        lay_out_helix(job, l);
     if (job->filter && kind->filter->plan(job->filter, job->device, &l->filter, err))
         return -1;
     for (;;) {
         if (kind->backproject->plan(p, &l->plan, err))
             return -1;
-        l->out.v0 = l->plan.v0, l->out.v1 = l->plan.v1;
+        l->out.v0 = vp_min64(vp_max64(l->plan.v0 - p->margin, 0), job->nv);
+        l->out.v1 = vp_min64(vp_max64(l->plan.v1 - p->margin, 0), job->nv);
         keep_a_row(job->nv, &l->out.v0, &l->out.v1);
         const int64_t R = l->plan.views_per_orbit;
         if (job->pairs && R != 2)
@@ -468,8 +493,8 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
                 || s->kind->filter->run(s->filter, first, k, l->out.v0, l->out.v1, raw, filtered, err)
                 || clock_stop(s, FILTER, err)))
         || clock_start(s, PACK, err)
-        || s->kind->backproject->pack(s->b, orbit, k, l->out.v0, l->out.v1, second ? NULL : filtered,
-                                      second ? filtered : NULL, err)
+        || s->kind->backproject->pack(s->b, orbit, k, l->out.v0 + l->problem.margin, l->out.v1 + l->problem.margin,
+                                      second ? NULL : filtered, second ? filtered : NULL, err)
         || clock_stop(s, PACK, err) || s->kind->mark(s->work, p->consumed, err))
         return -1;
     s->turn++;

@@ -24,6 +24,9 @@ const struct vp_geom_field vp_geom_fields[VP_GK_COUNT] = {
     [VP_GK_OFFSET_U] = {.name = "offset-u", AT(g.offset_u), OFFSET, .note = "pixels, of the axis from the centre column"},
     [VP_GK_OFFSET_V] = {.name = "offset-v", AT(g.offset_v), OFFSET, .note = "pixels, of the orbit from the centre row"},
     [VP_GK_TILT] = {.name = "tilt", AT(g.tilt), ANGLE, .note = "degrees, of the detector in its plane"},
+    [VP_GK_PITCH_Z] = {.name = "pitch-z", AT(g.pitch_z), DISTANCE, .note = "mm along z a turn"},
+    [VP_GK_LAMINO] = {.name = "lamino", AT(g.lamino), ANGLE, .note = "degrees, from the axis to the columns' plane"},
+    [VP_GK_MOTION] = {.name = "detector-motion", .words = {"turning", "fixed"}, .note = "around the axis"},
     [VP_GK_DIRECTION] = {.name = "direction", .words = {"counterclockwise", "clockwise"},
                          .note = "of the source, seen from +z"},
     [VP_GK_ANGLES] = {.name = "angles", .note = "degrees"},
@@ -126,6 +129,8 @@ static int set_word(struct vp_draft *d, enum vp_geom_key key, const char *value,
         return vp_fail(err, VP_ERUN, "%s: '%.60s': expected %s or %s", where, value, words[0], words[1]);
     if (key == VP_GK_BEAM)
         d->g.beam = second ? VP_PARALLEL : VP_CONE;
+    else if (key == VP_GK_MOTION)
+        d->g.fixed = second;
     else
         d->g.clockwise = second;
     return 0;

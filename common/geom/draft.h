@@ -7,7 +7,7 @@
 
 enum vp_geom_key {
     VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT,
-    VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START, VP_GK_MATRIX, VP_GK_COUNT
+    VP_GK_PITCH_Z, VP_GK_LAMINO, VP_GK_MOTION, VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START, VP_GK_MATRIX, VP_GK_COUNT
 };
 
 /* Length of the angle and matrix lists is limited so that a typo does not ask for terabytes. */
@@ -74,15 +74,25 @@ bool vp_geom_scan(const char **s, double *out, const char *stops);
 /* Sine and cosine of an angle in degrees, exact at multiples of 90. */
 void vp_sincosd(double degrees, double *s, double *c);
 
-/* View k of a circular geometry. */
-void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *view);
-
 /* Matrix `m` of a view as everything downstream sees it. NULL, or what is wrong with it. */
 const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);
+/* View k of a geometry, whose angles' middle (vp_geom_middle) is the z = 0 of a helix. NULL, or what is wrong with it. */
+const char *vp_view_of(const struct vp_geom *g, int64_t k, double middle, struct vp_view *view);
+double vp_geom_middle(const struct vp_geom *g);
 
-/* What the field of view is: its radius in mm, the pixel at the axis in mm, and half the height seen at the
- * axis. */
-struct vp_fov { double radius, pixel, half_height; };
+/* Is the source's way a helix? Then *h is it, and the views have its weights; h->below and above are set in any case, and
+ * scan->travel. `scratch`: 2 doubles a view. */
+bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
+                  struct vp_helix *h);
+/* Fills scan->turned and scan->astray. */
+int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
+
+/* The part of the axis (0, 0, z) that a view sees; lo > hi: nothing. */
+void vp_view_axis(const struct vp_geom *g, const struct vp_view *view, double *lo, double *hi);
+
+/* The field of view: its radius in mm, the pixel at the axis in mm, and [lo, hi] in mm, the part of the axis that is
+ * seen; `exact`: the volume is to be no larger. */
+struct vp_fov { double radius, pixel, lo, hi; bool exact; };
 struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
 
 #endif

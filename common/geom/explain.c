@@ -11,6 +11,7 @@
 struct facts {
     struct vp_fov fov;
     double fan, cone, magnification, sod;
+    double raised;       /* degrees: of the source over the plane z = 0, on the average; helix: 0 */
     double arc, step;    /* degrees, of the scan */
     double sense;        /* sum of the steps in time, degrees: > 0 counter-clockwise */
     double advised;      /* directions that sample the rim of the field of view as finely as the detector does */
@@ -28,6 +29,11 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
         for (int64_t k = 0; k < g->views; k++)
             f.sod += views[k].sod / (double)g->views;
         f.magnification = g->sdd > 0 ? g->sdd / f.sod : 0;
+    }
+    for (int64_t k = 0; k < g->views && scan->helix.pitch == 0; k++) {
+        double s[3];
+        vp_view_source(&views[k], s);
+        f.raised += atan2(s[2], hypot(s[0], s[1])) * VP_DEGREES / (double)g->views;
     }
     for (int64_t k = 1; k < g->views; k++)
         f.sense += remainder((views[k].angle - views[k - 1].angle) * VP_DEGREES, 360);
@@ -79,13 +85,20 @@ static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
     struct vp_grid grid;
     int64_t z0, z1;
     struct vp_err err = VP_ERR_INIT;
-    line(f, "field of view", "%.6g mm across, %.6g mm high at the axis", 2 * facts->fov.radius,
-         2 * facts->fov.half_height);
+    const struct vp_fov *fov = &facts->fov;
+    line(f, "field of view", "%.6g mm across, %.6g mm high at the axis", 2 * fov->radius, fov->hi - fov->lo);
+    if (scan->helix.pitch != 0)
+        line(f, "", "z from %.6g to %.6g mm: there all directions are measured", fov->lo, fov->hi);
+    else if (fabs(fov->lo + fov->hi) > 1e-6 * (fov->hi - fov->lo))
+        line(f, "", "z from %.6g to %.6g mm%s", fov->lo, fov->hi,
+             fov->lo < 0 && fov->hi > 0 ? "" : ": the detector does not see the plane of the orbit");
     if (vp_grid_make(&grid, &z0, &z1, &(struct vp_grid_params){0}, g, views, scan, &err))
         line(f, "volume", "%s", err.msg);
     else
         line(f, "volume", "%lld x %lld x %lld voxels of %.6g mm (a pixel at the axis)", (long long)grid.n[0],
              (long long)grid.n[1], (long long)grid.n[2], grid.voxel[0]);
+    if (fabs(grid.center[2]) > 1e-6 * grid.voxel[2])
+        line(f, "", "centred on z = %.6g mm", grid.center[2]);
 }
 
 /* The angles in the order of the views, matrices' without jumps at 0. */
@@ -149,7 +162,11 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
     explain_views(f, g, facts);
     line(f, "direction", "seen from +z the source turns %s around the object",
          clockwise ? "clockwise" : "counter-clockwise");
-    if (scan->kind == VP_SCAN_FULL)
+    if (scan->helix.pitch != 0)
+        line(f, "scan", "helix, %.6g turns of %.6g mm%s; the detector sees %.6g mm of the axis",
+             scan->helix.hi - scan->helix.lo, fabs(scan->helix.pitch), scan->offset ? ", offset detector" : "",
+             scan->helix.below + scan->helix.above);
+    else if (scan->kind == VP_SCAN_FULL)
         line(f, "scan", "full, 360 degrees%s", scan->offset ? ", offset detector" : "");
     else if (scan->offset)
         line(f, "scan", "full, 360 degrees but for %lld gap%s, %.6g degrees in all, offset detector",
@@ -159,7 +176,17 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
     else
         line(f, "scan", "parallel beam, %.6g degrees of the half circle",
              lacks_directions(scan) ? 180 - scan->largest_gap * VP_DEGREES : facts->arc);
-    explain_weights(f, scan);
+    if (scan->helix.pitch == 0 || scan->offset)
+        explain_weights(f, scan);
+    if (scan->helix.pitch != 0)
+        line(f, scan->offset ? "" : "weights", "helix: a slice counts the views of %.4g turns about its height, every "
+             "direction once", 1 + scan->helix.slope);
+    if (fabs(facts->raised) > 1)
+        line(f, "laminography", "the source is %.6g degrees %s the plane z = 0", fabs(facts->raised),
+             facts->raised > 0 ? "above" : "below");
+    if (vp_scan_turned(scan))
+        line(f, "rows", "lie up to %.4g degrees from the source's way: views are turned before they are filtered",
+             scan->turned * VP_DEGREES);
 }
 
 char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
@@ -185,7 +212,8 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
     line(f, "sampling", "%lld directions; about %.0f sample the rim of the field as finely as the detector",
          (long long)scan->directions, ceil(facts.advised));
     line(f, "matrices", "%s",
-         scan->circular && scan->untilted ? "circular orbit, untilted detector: the fast back-projection"
+         scan->helix.pitch != 0           ? "a helix: back-projection by sections of slices"
+         : scan->circular && scan->untilted ? "circular orbit, untilted detector: the fast back-projection"
          : scan->circular                 ? "circular orbit, tilted detector: the general back-projection"
                                           : "general 3x4 matrices: the general back-projection");
     return vp_text_close(f, NULL);
@@ -206,8 +234,8 @@ static void warn(const struct listener *l, const char *fmt, ...)
     l->say(l->ctx, text);
 }
 
-static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, const struct vp_view *views,
-                          const struct vp_scan *scan, const struct facts *f)
+static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, const struct vp_scan *scan,
+                          const struct facts *f)
 {
     if (f->magnification > 200)
         warn(l, "the magnification is %.4g: are sod and sdd in the same unit?", f->magnification);
@@ -222,15 +250,11 @@ static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, con
              (long long)g->nu);
     if (f->fan > 120)
         warn(l, "the fan angle is %.4g degrees: check pitch and distances", f->fan);
-    double turned = 0;
-    for (int64_t k = 0; k < g->views; k++)
-        turned = fmax(turned, fabs(atan2(views[k].P[2] - views[k].cu * views[k].P[10],
-                                         fabs(views[k].P[6] - views[k].cv * views[k].P[10]))));
-    if (turned * VP_DEGREES > 10)
-        warn(l,
-             "detector rows are turned %.4g degrees out of the plane of the orbit: ct-filter filters along "
-             "rows",
-             turned * VP_DEGREES);
+    const double seen = scan->helix.below + scan->helix.above;
+    struct vp_err refused = VP_ERR_INIT;
+    if (fabs(scan->helix.pitch) > seen * (1 + 1e-6) && !vp_scan_check(scan, &refused))
+        warn(l, "the helix moves %.6g mm a turn, more than the %.6g mm of the axis that the detector sees: what it misses is "
+             "filled in from its first and last rows", fabs(scan->helix.pitch), seen);
 }
 
 bool vp_geom_missing(char *text, size_t size, const struct vp_view *views, const struct vp_scan *scan)
@@ -264,7 +288,7 @@ static void warn_of_angles(const struct listener *l, const struct vp_geom *g, co
         return;
     }
     /* A turn that ends where it began is common, and so are several whole turns. */
-    if (repeats > 1 && g->views % scan->directions > 1)
+    if (scan->helix.pitch == 0 && repeats > 1 && g->views % scan->directions > 1)
         warn(l, "%lld views repeat the angle of another one; they share its weight", (long long)repeats);
     char missing[256];
     const bool lacks = vp_geom_missing(missing, sizeof missing, views, scan);
@@ -301,6 +325,6 @@ void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const st
     const struct listener l = {say, ctx};
     if (g->doubt[0])
         warn(&l, "%s", g->doubt);
-    warn_of_sizes(&l, g, views, scan, &f);
+    warn_of_sizes(&l, g, scan, &f);
     warn_of_angles(&l, g, views, scan, &f);
 }

@@ -132,6 +132,18 @@ const struct vp_opt vp_geom_options[] = {
               .help = "where the plane of the orbit falls on the detector, rows from its centre; or 1.5mm"),
     VP_STRING(P, tilt, "tilt", 0, .metavar = "DEGREES",
               .help = "detector turned in its plane: the image of the axis leans towards larger columns"),
+    VP_STRING(P, pitch_z, "pitch-z", 0, .metavar = "MM",
+              .help = "a helix: how far the source moves along z in a turn (default: 0)",
+              .more = "z is 0 in the middle of the scan. For several turns give --arc: 1800 is five. A negative number "
+                      "moves the source along -z while the angle grows."),
+    VP_STRING(P, lamino, "lamino", 0, .metavar = "DEGREES",
+              .help = "laminography: the angle from the axis to the plane of the detector's columns (default: 0)",
+              .more = "The source is so far above the plane z = 0, as seen from the isocentre, and the detector below; sod "
+                      "and sdd are along the central ray."),
+    VP_FLAG(P, fixed, "fixed-detector", 0,
+            .help = "planar CT: the detector follows the source, but does not turn",
+            .more = "With --lamino: it lies across the axis, columns along x and rows along y, its middle on the central "
+                    "ray, sdd from the source."),
     VP_STRING(P, views, "views", 0, .metavar = "N", .help = "number of views, spread evenly over the arc"),
     VP_STRING(P, arc, "arc", 0, .metavar = "DEGREES",
               .help = "arc of the views; its end is not measured again (default: 360)"),
@@ -174,6 +186,10 @@ static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, str
     if (o->clockwise || o->counterclockwise) {
         vp_draft_mark(d, VP_GK_DIRECTION);
         d->g.clockwise = o->clockwise;
+    }
+    if (o->fixed) {
+        vp_draft_mark(d, VP_GK_MOTION);
+        d->g.fixed = true;
     }
     if (!o->angles)
         return 0;
@@ -264,6 +280,7 @@ static int put_angles(const struct vp_geom *g, const struct sink *s)
 static int put_all(const struct vp_geom *g, bool matrices, const struct sink *s)
 {
     const bool cone = g->beam == VP_CONE;
+    const double middle = vp_geom_middle(g);
     char detector[64];
     int rc = 0;
     snprintf(detector, sizeof detector, "%lldx%lld", (long long)g->nu, (long long)g->nv);
@@ -278,14 +295,17 @@ static int put_all(const struct vp_geom *g, bool matrices, const struct sink *s)
         return put_numbers(s, VP_GK_OFFSET_U, &g->offset_u, 1, "") ||
                        put_numbers(s, VP_GK_OFFSET_V, &g->offset_v, 1, "") ||
                        put_numbers(s, VP_GK_TILT, &g->tilt, 1, "") ||
+                       (g->pitch_z != 0 && put_numbers(s, VP_GK_PITCH_Z, &g->pitch_z, 1, "")) ||
+                       (g->lamino != 0 && put_numbers(s, VP_GK_LAMINO, &g->lamino, 1, "")) ||
+                       (g->fixed && put(s, VP_GK_MOTION, vp_geom_fields[VP_GK_MOTION].words[1], "")) ||
                        put(s, VP_GK_DIRECTION, vp_geom_fields[VP_GK_DIRECTION].words[g->clockwise], "") ||
                        put_angles(g, s)
                    ? -1
                    : 0;
     for (int64_t k = 0; k < g->views && !rc; k++) {
-        struct vp_view view;
+        struct vp_view view = {.sod = 0};
         if (!g->matrix)
-            vp_view_from_geom(g, k, &view);
+            vp_view_of(g, k, middle, &view);
         rc = put_numbers(s, VP_GK_MATRIX, g->matrix ? g->matrix + 12 * k : view.P, 12, NULL);
     }
     return rc;

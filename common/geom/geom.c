@@ -170,6 +170,9 @@ static bool sensible(double x)
     return fabs(x) >= 1e-9 && fabs(x) <= VP_GEOM_LARGEST;
 }
 
+/* Degrees: beyond, the source is on the axis; and a detector across it is seen edge on. */
+static const double MOST_LAMINO = 85, LEAST_LAMINO = 5;
+
 static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
 {
     const bool cone = g->beam == VP_CONE;
@@ -196,6 +199,18 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
             return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: that is nothing that can be computed with", name,
                            i ? 'v' : 'u', offset[i]);
     }
+    if (!(fabs(g->lamino) <= MOST_LAMINO))
+        return vp_fail(err, VP_ERUN, "%s: lamino is %g degrees: expected at most %g", name, g->lamino, MOST_LAMINO);
+    if (g->fixed && !(fabs(g->lamino) >= LEAST_LAMINO))
+        return vp_fail_hint(err, VP_ERUN, "give lamino, the angle of the central ray above the plane z = 0",
+                            "%s: a fixed detector lies across the axis, and is seen edge on with lamino %g", name,
+                            g->lamino);
+    if (g->fixed && !cone)
+        return vp_fail(err, VP_ERUN, "%s: a fixed detector is for a cone beam, the beam is parallel", name);
+    if (!(fabs(g->pitch_z) <= VP_GEOM_LARGEST))
+        return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: that is nothing that can be computed with", name, g->pitch_z);
+    if (g->pitch_z != 0 && g->lamino != 0)
+        return vp_fail(err, VP_ERUN, "%s: pitch-z and lamino cannot be combined", name);
     if (cone && (!sensible(g->sod) || !sensible(g->sdd)))
         return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: that is nothing that can be computed with", name,
                        g->sod, g->sdd);

@@ -7,7 +7,8 @@
  *     u = cu + (sdd / du) (x cos b + y sin b) / w,   v = cv + (sdd / dv) z / w       (cone)
  *     u = cu + (x cos b + y sin b) / du,             v = cv + z / dv                 (parallel)
  * with pixel centres at integers and cu = (nu - 1) / 2 + offset_u, cv = (nv - 1) / 2 + offset_v.
- * `clockwise` takes b = -angle. (iFDK, Chen et al. 2019, eq. 2-3, up to index flips.) */
+ * `clockwise` takes b = -angle. (iFDK, Chen et al. 2019, eq. 2-3, up to index flips.) On a helix z is counted from the
+ * source's height; in laminography source and detector are turned by `lamino` about the u axis at the isocentre. */
 #ifndef VP_GEOM_H
 #define VP_GEOM_H
 
@@ -26,6 +27,10 @@ struct vp_geom {
                                   the detector, relative to its centre */
     double tilt; /* degrees: the detector turned in its own plane about the central ray; the image of
                     +z turns from +v towards +u */
+    double pitch_z; /* mm that the source (and the detector) move along z while the angle grows by 360; 0: a circle.
+                       z is 0 in the middle of the angles */
+    double lamino;  /* degrees: from the axis to the plane of the detector's columns; > 0: the source is above */
+    bool fixed;     /* the detector moves with the source but does not turn: columns along x, rows along y, across z */
     bool clockwise;
     int64_t views;
     double *angle;  /* degrees, one a view, as given (before `clockwise`); malloc'd */
@@ -38,9 +43,9 @@ void vp_geom_free(struct vp_geom *g);
 
 /* Options of ct-geom, as text with the syntax of the file's keys. */
 struct vp_geom_params {
-    const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *views, *arc, *start,
-        *angles;
-    bool clockwise, counterclockwise;
+    const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *pitch_z, *lamino, *views, *arc,
+        *start, *angles;
+    bool fixed, clockwise, counterclockwise;
 };
 extern const struct vp_opt vp_geom_options[];
 /* A geometry from a file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log,
@@ -67,7 +72,23 @@ struct vp_view {
                       right */
     double cu, cv; /* principal point, pixels (parallel: image of the origin) */
     double sod;    /* depth of the isocentre (origin), mm; parallel: 0 */
-    double weight; /* angular weight, radians: half the gaps to both neighbours on the circle; see vp_scan */
+    double weight; /* angular weight, radians: half the gaps to both neighbours on the circle (helix: along the way); see
+                      vp_scan */
+    double turn;   /* angle / 2 pi, which on a helix goes on to grow from turn to turn */
+};
+
+/* A helix: the source at height z0 + pitch turn. A voxel counts the views of a window about the turn at which it is in
+ * the middle of the detector, so that all directions count alike: those of a turn, with slopes at both ends where one
+ * turn's views give way to the next one's (ct/helix.h). */
+struct vp_helix {
+    double pitch;            /* mm; 0: no helix */
+    double z0;               /* mm */
+    double lo, hi;           /* turns: of the first and the last view, and half a step */
+    double below, above;     /* mm of the axis that a view sees below and above its source */
+    double rim;              /* radius of the field of view over that of the helix */
+    double shortest, slope;  /* turns: length of the slopes, at the ends of the scan and at most: the detector sees all
+                                of the window at the rim of the field, unless that is too short */
+    double z_lo, z_hi;       /* mm: of the slices that see all directions */
 };
 
 /* Equal angles share one weight. The largest gap between neighbours is open if it exceeds 2.75 times the median gap
@@ -75,7 +96,7 @@ struct vp_view {
  * times and 50 degrees); the views at its ends then count for a full local step. */
 enum vp_scan_kind {
     VP_SCAN_FULL,  /* 360 degrees: weights sum to 2 pi. Also a parallel beam with an offset detector over 360
-                      degrees */
+                      degrees, and a helix: weights sum to 2 pi a turn */
     VP_SCAN_SHORT, /* an arc of less than 360 degrees: the largest gap is left open, or with an offset detector all
                       gaps; a parallel beam only with such a detector */
     VP_SCAN_PARALLEL /* parallel beam: weights on the half circle, sum to pi (opposite views share) less the gap if that
@@ -103,6 +124,11 @@ struct vp_scan {
     bool circular; /* sources on a circle in z = 0, equal distances, principal rays through the axis, within
                       1e-6 */
     bool untilted; /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
+    struct vp_helix helix; /* pitch 0: none */
+    double turned; /* radians: the largest angle of the detector's rows and the image of the circle about z */
+    double astray; /* radians: by which the source's way leads out of that, seen on the detector: the median; or half of
+                      what the source's elevation over z = 0 changes by */
+    double travel; /* mm: by which the source's height changes, without a helix */
 };
 
 /* What a run takes for a view, in all: its numbers, matrices and weights. */
@@ -111,6 +137,19 @@ enum { VP_GEOM_VIEW_BYTES = 400 };
 /* Matrices, decomposed, and the scan they make. *views is malloc'd (g->views entries). */
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err);
 
+/* Do the detector's rows not follow the source's way, so that views have to be turned before they can be filtered? */
+bool vp_scan_turned(const struct vp_scan *scan);
+/* A scan that the filter can do, or an error: the source's way is a circle or a helix about z, seen often enough. */
+int vp_scan_check(const struct vp_scan *scan, struct vp_err *err);
+/* The same scan on a detector that turns with the source: matrices, perpendicular to the ray from the source to the axis,
+ * rows along the source's way, as large as the detector is in any view, sampled as finely. *to, malloc'd, has 9 numbers a
+ * view: (u w, v w, w) = to (u', v', 1) is where its pixel (u', v') lies on the detector of g. */
+int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan, struct vp_geom *out,
+                   double **to, struct vp_err *err);
+/* Direction in which the source moves on a circle about z; on a helix, but for z. */
+void vp_view_way(const struct vp_view *view, double t[3]);
+/* The same with the origin of the frame at (0, 0, z). */
+void vp_view_raise(struct vp_view *view, double z);
 /* Position of the source (cone), or unit vector towards it (parallel). */
 void vp_view_source(const struct vp_view *view, double s[3]);
 /* Angle about z at the source, in radians, from the ray through the origin to that of detector column u (at

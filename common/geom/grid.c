@@ -16,18 +16,76 @@ const struct vp_opt vp_grid_options[] = {
              .more = "The default is pitch * sod / sdd. With --voxel alone the volume covers the field of "
                      "view."),
     VP_REALS(P, center, "center", 0, .metavar = "X,Y,Z", .min = -1e9, .max = 1e9,
-             .help = "centre of the volume in mm (default: 0,0,0, on the rotation axis)"),
+             .help = "centre of the volume in mm (default: 0,0,Z, on the rotation axis)",
+             .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what it "
+                     "sees of the axis; on a helix, of the slices that see all directions."),
     VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1", .help = "only slices Z0 to Z1 - 1 of the volume",
              .more = "Slices have the same bits as in the whole volume: slabs may be made apart and joined."),
     VP_OPT_END,
 };
 #undef P
 
+/* Rays along which the detector looks so far up or down (sine) make a field of view of another shape. */
+static const double TILTED = 0.05;
+
+static bool sees(const struct vp_geom *g, const struct vp_view *v, double x, double y)
+{
+    const double w = v->P[8] * x + v->P[9] * y + v->P[11], u = (v->P[0] * x + v->P[1] * y + v->P[3]) / w;
+    const double row = (v->P[4] * x + v->P[5] * y + v->P[7]) / w;
+    return w > 0 && u >= -0.5 && u <= (double)g->nu - 0.5 && row >= -0.5 && row <= (double)g->nv - 0.5;
+}
+
+/* The largest disc in the plane z = 0 that a tilted view sees, if it is smaller than `most`. */
+static double disc_of(const struct vp_geom *g, const struct vp_view *v, double most)
+{
+    enum { AROUND = 64, STEPS = 40 };
+    double lo = 0, hi = most;
+    for (int step = 0; step < STEPS; step++) {
+        const double r = step ? (lo + hi) / 2 : hi;
+        bool all = true;
+        for (int i = 0; i < AROUND && all; i++)
+            all = sees(g, v, r * cos(2 * M_PI * i / AROUND), r * sin(2 * M_PI * i / AROUND));
+        if (all && step == 0)
+            return hi;
+        *(all ? &lo : &hi) = r;
+    }
+    return lo;
+}
+
+/* The field of view of tilted views (laminography): a disc in the plane z = 0, as high as views see of the axis, but not
+ * higher than wide. */
+static void tilted_fov(const struct vp_geom *g, const struct vp_view *views, struct vp_fov *fov)
+{
+    double most = INFINITY;
+    for (int64_t k = 0; k < g->views; k++) {
+        double s[3];
+        vp_view_source(&views[k], s);
+        most = fmin(most, vp_view_parallel(&views[k]) ? 1e3 * (double)(g->nu + g->nv) * fov->pixel : hypot(s[0], s[1]));
+    }
+    fov->radius = most;
+    fov->lo = INFINITY;
+    fov->hi = -INFINITY;
+    for (int64_t k = 0; k < g->views; k++) {
+        double lo, hi;
+        fov->radius = disc_of(g, &views[k], fov->radius);
+        vp_view_axis(g, &views[k], &lo, &hi);
+        if (lo <= hi) {
+            fov->lo = fmin(fov->lo, lo);
+            fov->hi = fmax(fov->hi, hi);
+        }
+    }
+    if (fov->lo < 0 && fov->hi > 0) {
+        fov->lo = fmax(fov->lo, -fov->radius);
+        fov->hi = fmin(fov->hi, fov->radius);
+    }
+}
+
 struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
 {
-    struct vp_fov fov = {.radius = INFINITY};
+    struct vp_fov fov = {.radius = INFINITY, .lo = INFINITY, .hi = -INFINITY};
     const double edge[2] = {-0.5, (double)g->nv - 0.5};
     double pixel = 0;
+    bool tilted = vp_scan_turned(scan);
     for (int64_t k = 0; k < g->views; k++) {
         const struct vp_view *v = &views[k];
         const bool parallel = vp_view_parallel(v);
@@ -36,20 +94,34 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
         const double side = scan->offset ? fmax(left, right) : fmin(left, right);
         double s[3];
         vp_view_source(v, s);
+        tilted |= parallel ? fabs(s[2]) > TILTED : fabs(v->P[10]) > TILTED;
         const double r = parallel ? side : hypot(s[0], s[1]) * sin(fmin(side, 1.57));
         fov.radius = fmin(fov.radius, r);
         pixel += (parallel ? 1 : v->sod) / fabs(v->fu) / (double)g->views;
         for (int i = 0; i < 2; i++) {
             /* Where the rotation axis (0, 0, z) meets the first and the last edge of the detector's rows. */
-            const double z = fabs((edge[i] * v->P[11] - v->P[7]) / (v->P[6] - edge[i] * v->P[10]));
-            if (isfinite(z))
-                fov.half_height = fmax(fov.half_height, z);
+            const double z = (edge[i] * v->P[11] - v->P[7]) / (v->P[6] - edge[i] * v->P[10]);
+            if (!isfinite(z))
+                continue;
+            fov.lo = fmin(fov.lo, z);
+            fov.hi = fmax(fov.hi, z);
         }
+    }
+    if (scan->helix.pitch != 0) {
+        fov.lo = scan->helix.z_lo;
+        fov.hi = scan->helix.z_hi;
+        fov.exact = true;
     }
     if (!g->matrix)
         pixel = g->beam == VP_CONE ? fabs(g->du) * g->sod / g->sdd : fabs(g->du);
     fov.pixel = pixel;
-    fov.half_height = fmax(fov.half_height, 0.5 * pixel);
+    if (tilted && scan->helix.pitch == 0 && !scan->offset)
+        tilted_fov(g, views, &fov);
+    if (!(fov.hi - fov.lo >= pixel)) {
+        const double middle = fov.lo <= fov.hi ? (fov.lo + fov.hi) / 2 : 0;
+        fov.lo = middle - 0.5 * pixel;
+        fov.hi = middle + 0.5 * pixel;
+    }
     return fov;
 }
 
@@ -61,6 +133,15 @@ static int64_t cover(double length, double voxel)
 {
     const double n = ceil(length / voxel * (1 - 1e-12) - 1e-6);
     return n >= 0 && n < MOST_EDGE ? (n < 1 ? 1 : (int64_t)n) : 0;
+}
+
+/* Middle and height of the volume by default: what is seen of the axis, or, where the plane of the orbit is seen (but on a
+ * helix), as much as that on both sides of it. */
+static void span_of(const struct vp_fov *fov, double *middle, double *height)
+{
+    const bool plane = fov->lo < 0 && fov->hi > 0 && !fov->exact;
+    *middle = plane ? 0 : (fov->lo + fov->hi) / 2;
+    *height = plane ? 2 * fmax(-fov->lo, fov->hi) : fov->hi - fov->lo;
 }
 
 static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, const struct vp_fov *fov,
@@ -85,7 +166,10 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
             const int64_t n = cover(2 * fov->radius, grid->voxel[i]);
             grid->n[i] = n > 1 ? n + (n & 1) : n;
         }
-    grid->n[2] = size->n > 2 ? size->v[2] : cover(2 * fov->half_height, grid->voxel[2]);
+    double height = 0;
+    if (fov)
+        span_of(fov, &grid->center[2], &height);
+    grid->n[2] = size->n > 2 ? size->v[2] : cover(height, grid->voxel[2]);
 
     double voxels = 1;
     for (int i = 0; i < 3; i++)

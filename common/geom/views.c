@@ -31,13 +31,72 @@ static double turn(double degrees)
     return (r < 0 ? r + 360 : r + 0.0) * (PI / 180);
 }
 
-void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *v)
+/* The middle of the angles, which is at z = 0 on a helix. */
+double vp_geom_middle(const struct vp_geom *g)
+{
+    double lo = INFINITY, hi = -INFINITY;
+    for (int64_t k = 0; k < g->views; k++) {
+        lo = fmin(lo, g->angle[k]);
+        hi = fmax(hi, g->angle[k]);
+    }
+    return (lo + hi) / 2;
+}
+
+void vp_view_raise(struct vp_view *v, double z)
+{
+    for (int i = 0; i < 12; i += 4)
+        v->P[i + 3] += v->P[i + 2] * z;
+}
+
+/* The detector across the axis, `columns` along x. On its plane, which contains the foot of the central ray, u is
+ * (x - foot) / du: of the point where the ray from the source through (x, y, z) meets it. */
+static void fixed_from_geom(const struct vp_geom *g, double sb, double cb, double m[12])
+{
+    double st, ct, sl, cl;
+    vp_sincosd(g->tilt, &st, &ct);
+    vp_sincosd(g->lamino, &sl, &cl);
+    const double toward[2] = {-sb * cl, cb * cl}, w[4] = {0, 0, -1, g->sod * sl}; /* depth below the source */
+    for (int c = 0; c < 4; c++) {
+        double from[2]; /* the foot, on the plane, times the depth */
+        for (int i = 0; i < 2; i++)
+            from[i] = g->sdd * (toward[i] * w[c] + sl * (c == i ? 1 : c == 3 ? -g->sod * toward[i] : 0));
+        const double p = from[0], q = from[1];
+        m[c] = (ct * p + st * q) / g->du + ((double)(g->nu - 1) / 2 + g->offset_u) * w[c];
+        m[4 + c] = (ct * q - st * p) / g->dv + ((double)(g->nv - 1) / 2 + g->offset_v) * w[c];
+        m[8 + c] = w[c];
+    }
+}
+
+/* The matrix of a view of the circle, seen from above by `lamino`. */
+static void tilted_from_geom(const struct vp_geom *g, double sb, double cb, double m[12])
+{
+    const bool cone = g->beam == VP_CONE;
+    const double fu = (cone ? g->sdd : 1) / g->du, fv = (cone ? g->sdd : 1) / g->dv;
+    double st, ct, sl, cl;
+    vp_sincosd(g->tilt, &st, &ct);
+    vp_sincosd(g->lamino, &sl, &cl);
+    const double across[4] = {cb, sb, 0, 0}, up[4] = {sl * sb, -sl * cb, cl, 0};
+    const double depth[4] = {cone ? cl * sb : 0, cone ? -cl * cb : 0, cone ? -sl : 0, cone ? g->sod : 1};
+    for (int i = 0; i < 4; i++) {
+        m[i] = fu * (ct * across[i] + st * up[i]) + ((double)(g->nu - 1) / 2 + g->offset_u) * depth[i];
+        m[4 + i] = fv * (ct * up[i] - st * across[i]) + ((double)(g->nv - 1) / 2 + g->offset_v) * depth[i];
+        m[8 + i] = depth[i];
+    }
+}
+
+/* `middle`: of the angles, for a helix. */
+static const char *view_from_geom(const struct vp_geom *g, int64_t k, double middle, struct vp_view *v)
 {
     const bool cone = g->beam == VP_CONE;
     const double degrees = g->clockwise ? -g->angle[k] : g->angle[k];
     double sb, cb, st, ct;
     vp_sincosd(degrees, &sb, &cb);
     vp_sincosd(g->tilt, &st, &ct);
+    if (g->lamino != 0 || g->fixed) {
+        double m[12];
+        (g->fixed ? fixed_from_geom : tilted_from_geom)(g, sb, cb, m);
+        return vp_view_from_matrix(v, m);
+    }
 
     *v = (struct vp_view){
         .angle = turn(degrees),
@@ -54,6 +113,14 @@ void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *v)
         v->P[4 + i] = v->fv * (ct * up[i] - st * across[i]) + v->cv * depth[i];
         v->P[8 + i] = depth[i];
     }
+    if (g->pitch_z != 0)
+        vp_view_raise(v, -g->pitch_z * (g->angle[k] - middle) / 360);
+    return NULL;
+}
+
+const char *vp_view_of(const struct vp_geom *g, int64_t k, double middle, struct vp_view *v)
+{
+    return g->matrix ? vp_view_from_matrix(v, &g->matrix[12 * k]) : view_from_geom(g, k, middle, v);
 }
 
 static double dot3(const double *a, const double *b)
@@ -388,6 +455,17 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     look_at_detector(g, views, scan);
     look_at_orbit(g, views, scan);
     const bool one_sided = scan->overlap < 0.9 * scan->larger;
+    if (g->views > 2 && vp_way_helix(g, views, scan, gaps, &scan->helix)) {
+        const double step = (scan->helix.hi - scan->helix.lo) / (double)g->views * 2 * PI;
+        *scan = (struct vp_scan){.kind = VP_SCAN_FULL, .arc = 2 * PI, .start = views[0].angle, .largest_gap = step,
+                                 .half_fan_lo = scan->half_fan_lo, .half_fan_hi = scan->half_fan_hi,
+                                 .overlap = scan->overlap, .larger = scan->larger, .step = step, .widest = step,
+                                 .directions = (int64_t)fmin(ceil(2 * PI / step - 1e-6), (double)g->views),
+                                 .offset = one_sided, .untilted = scan->untilted, .helix = scan->helix};
+        free(stops);
+        free(gaps);
+        return vp_way_turned(g, views, scan, err);
+    }
 
     /* What lies in a gap is measured again from the other side, unless the detector sees only one side of the axis:
      * there the views at both ends of a small gap stand in for it, and the filter's weights know of larger ones. */
@@ -420,21 +498,19 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     scan->offset = scan->kind != VP_SCAN_PARALLEL && one_sided && (turn || !c.open);
     free(stops);
     free(gaps);
-    return 0;
+    return vp_way_turned(g, views, scan, err);
 }
 
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err)
 {
     struct vp_scan unasked;
     const char *wrong = NULL;
+    const double middle = vp_geom_middle(g);
     if (vp_memory_claim((uint64_t)g->views * VP_GEOM_VIEW_BYTES, "its views", "geometry", err))
         return -1;
     struct vp_view *v = vp_alloc((size_t)g->views, sizeof *v, "the views' matrices", err);
     for (int64_t k = 0; v && !wrong && k < g->views; k++) {
-        if (g->matrix)
-            wrong = vp_view_from_matrix(&v[k], &g->matrix[12 * k]);
-        else
-            vp_view_from_geom(g, k, &v[k]);
+        wrong = vp_view_of(g, k, middle, &v[k]);
         if (!wrong && !sensible(&v[k]))
             wrong = "the numbers of the geometry are too large or too small to compute with";
         if (wrong)

@@ -36,6 +36,9 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     bool filter_device;
     if (!vp_views_seekable(s->source))
         return vp_ranked_no_file(vp_views_name(s->source), err);
+    if (s->job.in_nv)
+        return vp_fail_hint(err, VP_EUSAGE, "filter first: ct-filter -o FILTERED, then this with ct-backproject on one host",
+                            "ranks do not turn views, whose rows do not follow the source");
     if (s->job.want_subsets > 1)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: with ranks the columns of --grid are the subsets",
                        s->job.want_subsets);

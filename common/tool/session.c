@@ -55,6 +55,18 @@ static void warn(void *run, const char *text)
     vp_warn(run, "%s", text);
 }
 
+/* Slices of a helix that not all directions are measured for. */
+static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
+{
+    const struct vp_helix *h = &s->scan.helix;
+    const struct vp_grid *g = &s->grid;
+    const double first = g->center[2] + ((double)s->job.z0 - 0.5 * (double)(g->n[2] - 1)) * g->voxel[2];
+    const double last = first + (double)(s->job.z1 - s->job.z0 - 1) * g->voxel[2];
+    if (h->pitch != 0 && (first < h->z_lo - g->voxel[2] / 2 || last > h->z_hi + g->voxel[2] / 2))
+        vp_warn(run, "slices lie at z from %.6g to %.6g mm, the helix measures %.6g to %.6g: beyond that values are too low",
+                first, last, h->z_lo, h->z_hi);
+}
+
 /* What the reader takes is not there for the work. */
 static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
 {
@@ -90,6 +102,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
         return -1;
 
     vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
+    warn_of_ends(s, run);
     job->source = s->source;
     job->views = s->views;
     job->n_views = s->geom.views;
@@ -108,6 +121,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
                 (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
     }
     job->grid = &s->grid;
+    job->helix = &s->scan.helix;
     job->memory = run->common.memory;
     if (job->n_views > 10000) /* of fewer the numbers are next to nothing */
         job->memory -= vp_min64((int64_t)(job->memory / 2), job->n_views * VP_GEOM_VIEW_BYTES);
@@ -152,8 +166,14 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
                                 "--filter-on gpu: with --pad auto views are filtered on the CPU");
         job->filter_on = VP_FILTER_ON_CPU;
     }
+    const bool turns = vp_filter_tables(job->filter)->turns;
+    job->in_nv = turns ? job->nv : 0;
     job->nu = vp_filter_widen(job->filter, &s->geom);
-    if (job->nu == job->in_nu)
+    job->nv = s->geom.nv;
+    if (turns && on == VP_FILTER_ON_GPU)
+        return vp_fail_hint(err, VP_ERESOURCE, "use --filter-on auto",
+                            "--filter-on gpu: the views have to be turned first, which is done on the CPU");
+    if (job->nu == job->in_nu && !turns)
         return 0;
     free(s->views);
     s->views = NULL;
@@ -171,7 +191,7 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
     vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
-            (long long)job->nv, (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
+            (long long)(job->in_nv ? job->in_nv : job->nv), (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
     vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
             (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
             s->grid.voxel[2]);
@@ -181,6 +201,8 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
         vp_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
                 p->filter_device ? ", on the device: " : "",
                 p->filter_device ? p->filter_kernel : "");
+    if (job->in_nv)
+        vp_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)job->nu, (long long)job->nv);
     if (p->passes == 0) /* of ranks whose memory a model knows */
         return;
     vp_plan(run, "kernel", "%s", p->kernel);
@@ -291,7 +313,7 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         vp_blank_report(&result.repaired.blank, "view", run);
     if (!rc && job->normalize)
         vp_normalize_tell(job->normalize, run, &result.repaired,
-                          job->in_nu * job->nv * (job->last - job->first), result.bad);
+                          job->in_nu * (job->in_nv ? job->in_nv : job->nv) * (job->last - job->first), result.bad);
     else if (!rc && result.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)result.bad);
     if (!rc)

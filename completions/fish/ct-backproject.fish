@@ -4,7 +4,7 @@ complete -c ct-backproject -l layout -x -a 'views sinograms' -d 'what a page is:
 complete -c ct-backproject -l views -x -d 'use only views A to B-1'
 complete -c ct-backproject -l volume -x -d 'size in voxels (default: the field of view)'
 complete -c ct-backproject -l voxel -x -d 'edge of a voxel in mm, or x,y,z (default: the detector\'s sampling at the axis)'
-complete -c ct-backproject -l center -x -d 'centre of the volume in mm (default: 0,0,0, on the rotation axis)'
+complete -c ct-backproject -l center -x -d 'centre of the volume in mm (default: 0,0,Z, on the rotation axis)'
 complete -c ct-backproject -l slab -x -d 'only slices Z0 to Z1 - 1 of the volume'
 complete -c ct-backproject -l device-memory -x -d 'use at most SIZE of each GPU\'s memory (default: what is free)'
 complete -c ct-backproject -l subsets -x -d 'split the views into N subsets, each on GPUs of its own (0: choose)'

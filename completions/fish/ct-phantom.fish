@@ -11,7 +11,7 @@ complete -c ct-phantom -l seed -x -d 'which noise: the same number gives the sam
 complete -c ct-phantom -l counts -d 'write the photons counted instead of line integrals (with --noise)'
 complete -c ct-phantom -l volume -x -d 'size in voxels (default: the field of view)'
 complete -c ct-phantom -l voxel -x -d 'edge of a voxel in mm, or x,y,z (default: the detector\'s sampling at the axis)'
-complete -c ct-phantom -l center -x -d 'centre of the volume in mm (default: 0,0,0, on the rotation axis)'
+complete -c ct-phantom -l center -x -d 'centre of the volume in mm (default: 0,0,Z, on the rotation axis)'
 complete -c ct-phantom -l slab -x -d 'only slices Z0 to Z1 - 1 of the volume'
 complete -c ct-phantom -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c ct-phantom -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'

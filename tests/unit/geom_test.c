@@ -306,6 +306,7 @@ static void test_mirrored(void)
 /* --- scans --------------------------------------------------------------------------------------- */
 
 #define FAN "sod=400\nsdd=600\ndetector=560x1\npitch=0.2\n"
+#define CONE "sod=400\nsdd=600\ndetector=160x72\npitch=1\n"
 #define PAR "beam=parallel\ndetector=560x1\npitch=0.2\n"
 
 static void check_scan(const char *text, enum vp_scan_kind kind, double arc, double sum, bool offset)
@@ -819,7 +820,9 @@ static void test_explain(void)
         {FAN "views=40\n", "expect streaks"},
         {FAN "views=720\noffset-u=300\n", "outside the detector"},
         {"sod=400\nsdd=600\ndetector=56x1\npitch=200\nviews=100\n", "is the pitch in mm?"},
-        {FAN "views=720\ntilt=30\n", "rows are turned 30 degrees"},
+        {CONE "views=720\narc=3600\npitch-z=40\n", NULL},
+        {CONE "views=720\narc=3600\npitch-z=50\n", "moves 50 mm a turn, more than the 48 mm"},
+        {CONE "views=720\narc=3600\npitch-z=-100\n", NULL}, /* it is refused */
         {FAN "angles=0:0.5:320 170:0.5:360\n", "uneven steps"},
         {FAN "angles=0:0.5:721\n", NULL},
         {FAN "angles=0:0.5:400\n", NULL},
