@@ -3,6 +3,7 @@
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -101,7 +102,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan
         if (!(fabs(height[k] - h->z0 - pitch * turns[k]) <= fabs(pitch) / EVEN))
             return false;
 
-    qsort(turns, (size_t)n, sizeof *turns, by_number);
+    vp_sort(turns, (size_t)n, sizeof *turns, by_number);
     const double step = (turns[n - 1] - turns[0]) / (double)(n - 1);
     h->lo = turns[0] - step / 2;
     h->hi = turns[n - 1] + step / 2;
@@ -159,7 +160,9 @@ struct place { double angle, s[3]; int64_t view; };
 static int by_place(const void *pa, const void *pb)
 {
     const struct place *a = pa, *b = pb;
-    return (a->angle > b->angle) - (a->angle < b->angle);
+    if (a->angle != b->angle)
+        return a->angle < b->angle ? -1 : 1;
+    return (a->view > b->view) - (a->view < b->view);
 }
 
 int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
@@ -183,7 +186,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         highest = fmax(highest, atan2(place[k].s[2], hypot(place[k].s[0], place[k].s[1])));
     }
     if (place && off && scan->helix.pitch == 0)
-        qsort(place, (size_t)n, sizeof *place, by_place);
+        vp_sort(place, (size_t)n, sizeof *place, by_place);
     /* the chord between neighbours at both sides is parallel to the way between them */
     for (int64_t k = 0, i = 0, j = 0; place && off && scan->helix.pitch == 0 && k < n; k++) {
         const double at = place[k].angle;
@@ -202,7 +205,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         off[found++] = between(image, model);
     }
     if (found) {
-        qsort(off, (size_t)found, sizeof *off, by_number);
+        vp_sort(off, (size_t)found, sizeof *off, by_number);
         scan->astray = off[found / 2];
     }
     if (scan->helix.pitch == 0)
