@@ -43,8 +43,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     if (vp_info_ask(&i, p, err))
         goto out;
-    /* a header has no values */
-    const enum vp_samples samples = vp_info_needs_samples(&i) ? VP_AS_STEPS : VP_AS_STORED;
+    /* a header has no values: a scale that cannot be undone may stand in it; several may have several scales */
+    const bool header = !vp_info_needs_samples(&i) && run_->parsed.n_operands < 2;
+    const enum vp_samples samples = header ? VP_AS_STORED : VP_AS_STEPS;
     if (vp_open_pages(run_, 0, samples, false, &p->select, &reader, err))
         goto out;
     i.stack = vp_reader_stack(reader);
