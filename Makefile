@@ -30,6 +30,8 @@ MPICC   ?= $(firstword $(shell command -v mpicc 2>/dev/null))
 # FFTW in double precision, for the two programs that work in f64: where it is found, 1 insists, 0 leaves f64 out. It is under
 # the GNU GPL, so programs that are linked with it are passed on under its terms: bundles have it only with FFTW=1.
 FFTW    ?= auto
+HARDEN  ?= 1
+comma   := ,
 WERROR  ?= 0
 V       ?= 0
 
@@ -47,19 +49,26 @@ WARN    += $(if $(CLANG),-Wno-pass-failed)
 ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
-ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) \
+# Files of others are read: a buffer that overflows ends the program. Where compiler and linker have it, and without
+# sanitizers, which see more; HARDEN=0 leaves it out.
+tries    = $(if $(filter 0,$(HARDEN))$(SAN),,$(shell echo 'int main(void) { return 0; }' | \
+    $(CC) -O1 -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo '$(1)'))
+HARDC   := $(call tries,-fstack-protector-strong)
+HARDC   += $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),$(call tries,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDLD  := $(call tries,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
+ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) $(HARDC) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
 LIBS    := -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime goes into the programs where it can: tool/tool.c then speaks to it before it starts
 GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
 # ... and it speaks through us: tool/openmp.c
 GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
-LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
+LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS)) $(HARDLD)
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
 
 # Objects live under a name made of the flags, so that different builds never mix.
 hash     = $(shell printf '%s' '$(1)' | cksum | cut -d' ' -f1)
-HASH    := $(call hash,$(CC) $(CFLAGS) $(LDFLAGS) $(SAN) $(WERROR))
+HASH    := $(call hash,$(CC) $(CFLAGS) $(LDFLAGS) $(SAN) $(WERROR)$(filter 0,$(HARDEN)))
 OBJ     := $(O)/obj-$(HASH)
 BIN     := $(O)/bin
 
@@ -109,13 +118,12 @@ else ifeq ($(FFTW),1)
 $(error FFTW=1, but there is no fftw3.h: install FFTW 3 (libfftw3-dev))
 endif
 endif
-comma := ,
 CUDAROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=sm_90
 HOPPER_ARCH ?= -gencode arch=compute_90a,code=sm_90a \
     $(if $(findstring compute_100,$(shell $(NVCC) --list-gpu-arch 2>/dev/null)),-gencode arch=compute_100a$(comma)code=sm_100a)
 NVCCFLAGS ?=
-NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers,-fvisibility=hidden -Icommon -Icuda
+NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers,-fvisibility=hidden$(patsubst %,$(comma)%,$(filter -f%,$(HARDC))) -Icommon -Icuda
 GPUHASH := $(if $(PLUGIN),$(call hash,$(NVCC) $(GPU_ARCH) $(HOPPER_ARCH) $(NVCCFLAGS)))
 CUDAOBJ := $(patsubst %,$(OBJ)/$(GPUHASH)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c)))
 
@@ -146,12 +154,12 @@ $(OBJ)/$(GPUHASH)/cuda/%.cu.o: cuda/%.cu Makefile
 	$(call say,NVCC,$<)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $(if $(findstring hopper,$<),$(HOPPER_ARCH),$(GPU_ARCH)) -MD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
 # exports two functions; the CUDA runtime is linked in, so that only the driver has to be there
 $(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
-	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
+	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) $(HARDLD:-Wl,%=-Xlinker %) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
 
 $(OBJ)/mpi/%.o: mpi/%.c Makefile
 	$(call say,MPICC,$<)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(ALLCFLAGS) -fvisibility=hidden -MMD -MP -MT $@ -c -o $@ $<
 $(RANKS): $(OBJ)/mpi/mpi.o $(LIB) $(O)/flags
-	$(call say,LD,$@)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(filter-out -fopenmp,$(ALLCFLAGS)) -shared -o $@.tmp $(OBJ)/mpi/mpi.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) -lpthread && mv -f $@.tmp $@
+	$(call say,LD,$@)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(filter-out -fopenmp,$(ALLCFLAGS)) $(HARDLD) -shared -o $@.tmp $(OBJ)/mpi/mpi.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) -lpthread && mv -f $@.tmp $@
 
 # Changes when a shared header does.
 $(OBJ)/build.h: FORCE
@@ -215,11 +223,11 @@ $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 DOCS    := $(O)/docs/generate
 DOCSOBJ := $(patsubst %.c,$(OBJ)/%.o,$(wildcard docs/*.c))
 PROGRAMS := $(patsubst %,X(vp_program_%),$(subst -,_,$(TOOLS)))
-DOCSFLAGS = -O0 -Idocs -I$(OBJ)/docs -DVP_RELEASE='"$(shell cat VERSION)"'
+DOCSFLAGS = -O0 -U_FORTIFY_SOURCE -Idocs -I$(OBJ)/docs -DVP_RELEASE='"$(shell cat VERSION)"'
 $(OBJ)/docs/%.o: docs/%.c Makefile VERSION | $(OBJ)/docs/programs.h
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) $(DOCSFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 $(OBJ)/docs/tools/%.o: tools/%.c Makefile
-	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -Wno-missing-prototypes -Dmain=vp_program_$(subst -,_,$*) -Dvp_main=vp_docs_program -MMD -MP -MT $@ -c -o $@ $<
+	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -U_FORTIFY_SOURCE -Wno-missing-prototypes -Dmain=vp_program_$(subst -,_,$*) -Dvp_main=vp_docs_program -MMD -MP -MT $@ -c -o $@ $<
 $(OBJ)/docs/programs.h: FORCE
 	@mkdir -p $(@D) && { echo '$(PROGRAMS)' | cmp -s - $@ || echo '$(PROGRAMS)' >$@; }
 $(DOCS): $(DOCSOBJ) $(TOOLS:%=$(OBJ)/docs/tools/%.o) $(LIB) $(O)/flags
@@ -242,11 +250,11 @@ tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so $(O)/pretend/voxpipe-cuda.s
 check: all unit tests
 	@sh tests/check.sh "$(abspath $(O))"
 
-## fuzz: let libFuzzer loose on all that reads bytes from outside, for TIME=600 seconds in all (needs clang)
-TIME    ?= 600
+## fuzz: let libFuzzer loose on all that reads bytes from outside, TIME=60 seconds on each (needs clang)
+TIME    ?= 60
 FUZZCC  ?= clang
 fuzz:
-	$(MAKE) O=$(O)/fuzz CC='$(FUZZCC)' CUDA=0 SAN=address,undefined,fuzzer-no-link CFLAGS='-O1 -g' fuzzers
+	$(MAKE) O=$(O)/fuzz CC='$(FUZZCC)' CUDA=0 MPI=0 SAN=address,undefined,fuzzer-no-link CFLAGS='-O1 -g' fuzzers
 	sh tests/fuzz/run.sh $(O)/fuzz $(TIME)
 fuzzers: $(FUZZ:%=$(OBJ)/fuzzer/%)
 	@mkdir -p $(O)/bin && for f in $^; do cp -f $$f $(O)/bin/; done
@@ -350,7 +358,7 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
+	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
 .PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install install-strip bundle uninstall sanitize clean help
 .SECONDARY:

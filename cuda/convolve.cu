@@ -6,11 +6,11 @@
  * convolve_pass.cuh for the kernels. A tile has T samples and makes T - taps + 1 outputs along an axis; T is the
  * cheapest by the samples that all tiles together transform.
  *
- * Means. A row of a tile is transformed without its mean; what the kernel makes of the means is added at the end:
- * mean(y - k) times the kernel's row sums, over its rows (means_kernel). Rounding is then relative to the contrast of a
- * row, not to its brightness.
+ * Constants. Of each plane of a pair of tiles, in some rows of tiles (group_rows), a constant is taken off, and added to
+ * the results times the sum of the kernel: rounding is then relative to the contrast, not to the brightness. Tiles in
+ * which samples stand out by far are summed up directly (direct_kernel).
  *
- * Samples that are not finite count as 0 in the transforms and raise a flag; then bad_kernel writes NaN wherever a
+ * Samples that are not finite count as the constant in the transforms and raise a flag; then bad_kernel writes NaN wherever a
  * kernel reaches one. */
 #include "convolve.h"
 #include "convolve_edge.cuh"
@@ -75,63 +75,95 @@ const convolve_length *choose_deep(const convolve_length *y, int taps)
 
 /* ---- kernels of their own ---- */
 
-struct means_args {
-    const cx *mean; /* [plane][pair][row], from in_z0 and in_y0 on */
-    cx *out;        /* the same of outputs, from z0 and y0 on */
-    int64_t mean_pair, mean_plane, out_pair, out_plane;
-    int in_y0, in_z0, y0, z0, rows, planes;
-    convolve_axis y, z;
-    const float *sums; /* of the kernel's rows, [z][y] */
+struct base_args {
+    vp_area in;
+    int type;
+    convolve_axis axis[3];
+    int pair0, y0, y1;             /* the first pair; outputs along y */
+    int planes_in, planes_out;
+    convolve_ending ending;
 };
 
-/* What the kernel makes of the means: a thread has a row of Z output planes, a block MEANS_ROWS of them and, in shared
- * memory, what they see of a plane of means, and the Z rows of weights that go with it, side by side. Few products are
- * summed up in f32, these sums in f64. */
-enum { MEANS_ROWS = 128, MEANS_FEW = 16 };
-
-template <int Z> __global__ void __launch_bounds__(MEANS_ROWS) means_kernel(const means_args a)
+__global__ void __launch_bounds__(128) base_kernel(const base_args a)
 {
-    extern __shared__ cx shared[];
-    const int row = blockIdx.x * MEANS_ROWS + threadIdx.x, taps = a.y.taps, seen = MEANS_ROWS + taps - 1;
-    const int z0 = a.z0 + (int)blockIdx.z * Z, first = a.y0 + (int)blockIdx.x * MEANS_ROWS - a.y.behind();
-    cx *const means = shared;
-    float *const weights = (float *)(shared + (seen + 1) / 2 * 2);
-    double re[Z] = {}, im[Z] = {};
-
-    for (int z = z0 - a.z.behind(); z < z0 + Z + a.z.centre; z++) {
-        const int from_z = edge_from(a.z.rule, z - a.z.first, a.z.count);
-        if (from_z < 0)
-            continue;
-        const cx *const plane = a.mean + blockIdx.y * a.mean_pair + (from_z + a.z.first - a.in_z0) * a.mean_plane;
-        for (int i = threadIdx.x; i < seen; i += MEANS_ROWS) {
-            const int from = sample_from(a.y, first + i);
-            means[i] = from < 0 ? cx{0, 0} : load_far(plane + (from - a.in_y0));
-        }
-        for (int i = threadIdx.x; i < taps * Z; i += MEANS_ROWS) {
-            const int k = z0 + i % Z - z + a.z.centre; /* the tap that takes this plane to that output */
-            weights[i] = k >= 0 && k < a.z.taps ? __ldg(a.sums + (int64_t)k * taps + i / Z) : 0;
-        }
-        __syncthreads();
-        const cx *const own = means + threadIdx.x + taps - 1;
-        for (int k0 = 0; k0 < taps; k0 += MEANS_FEW) {
-            cx s[Z] = {};
-            for (int k = k0; k < min(k0 + MEANS_FEW, taps); k++) {
-                const cx m = own[-k];
-                each<Z>([&](auto i) { s[i] = scaled_plus(weights[k * Z + i], m, s[i]); });
-            }
-            each<Z>([&](auto i) {
-                re[i] += s[i].re;
-                im[i] += s[i].im;
-            });
-        }
-        __syncthreads();
-    }
-    each<Z>([&](auto i) {
-        if (row < a.rows && (int)blockIdx.z * Z + i < a.planes)
-            a.out[((int64_t)blockIdx.z * Z + i) * a.out_plane + blockIdx.y * a.out_pair + row] = {(float)re[i],
-                                                                                                  (float)im[i]};
-    });
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), pair = i % a.ending.pairs, plane = i / a.ending.pairs;
+    if (plane >= a.planes_in)
+        return;
+    const convolve_axis x = a.axis[0];
+    const int lo[2] = {2 * (a.pair0 + pair) * x.valid, a.y0}, hi[2] = {min(lo[0] + 2 * x.valid, x.size), a.y1};
+    a.ending.base[i] = box_constant(a.in, a.type, a.axis, lo, hi, a.ending.base_z0 + plane);
 }
+
+/* What inner results lack; beyond the stack the nearest plane stands for the result's. */
+__global__ void __launch_bounds__(128) more_kernel(const base_args a)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), pair = i % a.ending.pairs, plane = i / a.ending.pairs;
+    if (plane >= a.planes_out)
+        return;
+    const convolve_axis z = a.axis[2];
+    const int p = a.ending.more_z0 + plane;
+    const auto base_of = [&](int q) { return (double)a.ending.base[(int64_t)(q - a.ending.base_z0) * a.ending.pairs + pair]; };
+    const double base = base_of(min(max(p, z.first), z.first + z.count - 1));
+    double more = base * a.ending.total;
+    for (int k = 0; k < z.taps && z.taps > 1; k++) {
+        const int q = sample_from(z, p + z.centre - k);
+        more += q < 0 ? 0 : (base_of(q) - base) * a.ending.planes[k];
+    }
+    a.ending.more[i] = (float)more;
+}
+
+/* See direct_kernel. Tiles of a pair side by side are one here, which shares its lines. */
+struct direct_one {
+    vp_area in, out;
+    int type_in, type_out;
+    convolve_axis axis[3];
+    int pair0, tile0, y0, rows, z0; /* pairs, tiles along y; rows and planes that there are lines of */
+    int out_lo[2], out_hi[2];      /* along y and z: results that are made now */
+    int planes;                    /* of a tile */
+    const float *most;
+    const float *kernel;
+    convolve_ending ending;
+
+    struct box {
+        int lo[3], hi[3], strip, y, z; /* y, z: where its lines begin */
+    };
+
+    __device__ box tile(int i, int strip) const
+    {
+        const convolve_axis x = axis[0], y = axis[1];
+        const int from_z = (out_lo[1] / planes + strip / ending.pairs) * planes;
+        box b;
+        b.strip = strip % ending.pairs;
+        b.lo[0] = 2 * (pair0 + b.strip) * x.valid;
+        b.lo[1] = (tile0 + i) * y.valid;
+        b.lo[2] = max(from_z, out_lo[1]);
+        b.hi[0] = min(b.lo[0] + 2 * x.valid, (int)out.box.hi[0]);
+        b.hi[1] = min(b.lo[1] + y.valid, out_hi[0]);
+        b.hi[2] = min(from_z + planes, out_hi[1]);
+        b.y = b.lo[1] - y.behind();
+        b.z = from_z - axis[2].behind();
+        return b;
+    }
+    __device__ int lines(const box &) const { return samples_of(axis[1]) * (planes + axis[2].taps - 1); }
+    __device__ float most_of(const box &b, int i) const
+    {
+        const int n = samples_of(axis[1]), y = sample_from(axis[1], b.y + i % n), z = sample_from(axis[2], b.z + i / n);
+        return y < 0 || z < 0 ? 0 : most[((int64_t)(z - z0) * ending.pairs + b.strip) * rows + y - y0];
+    }
+    __device__ float base(const box &b, int z) const
+    {
+        const int q = min(max(z, axis[2].first), axis[2].first + axis[2].count - 1);
+        return ending.base[(int64_t)(q - ending.base_z0) * ending.pairs + b.strip];
+    }
+    __device__ float weight(const box &, int kx, int ky, int kz, const int *, int, int) const
+    {
+        return __ldg(kernel + ((int64_t)kz * axis[1].taps + ky) * axis[0].taps + kx);
+    }
+    __device__ float completed(const box &b, float v, const int p[3]) const
+    {
+        return vp::completed(ending, axis, v, b.strip, p[0], p[1], p[2]);
+    }
+};
 
 struct bad_args {
     vp_area in, out;
@@ -204,21 +236,22 @@ void kernel_table::take(vp_pieces &all, const vp_convolve_params *p, bool summed
 {
     const uint64_t nodes = (uint64_t)(p->nodes[0] * p->nodes[1]);
     all.take(kernels, nodes * (uint64_t)(p->n[0] * p->n[1] * p->n[2]));
-    all.take(rows, nodes * (uint64_t)(p->n[1] * p->n[2]));
+    all.take(total, nodes);
+    all.take(planes, (uint64_t)p->n[2]);
     all.take(sums, summed && p->sums ? nodes * (uint64_t)((p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) : 0);
 }
 
 void kernel_table::fill(const vp_convolve_params *p) const
 {
-    const int64_t nodes = p->nodes[0] * p->nodes[1], lines = nodes * p->n[1] * p->n[2];
-    std::copy(p->kernels, p->kernels + lines * p->n[0], kernels);
+    const int64_t nodes = p->nodes[0] * p->nodes[1], plane = p->n[0] * p->n[1];
+    std::copy(p->kernels, p->kernels + nodes * p->n[2] * plane, kernels);
+    std::copy(p->total, p->total + nodes, total);
     if (sums)
         std::copy(p->sums, p->sums + nodes * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1), sums);
-    for (int64_t r = 0; r < lines; r++) {
-        double sum = 0;
-        for (int64_t x = 0; x < p->n[0]; x++)
-            sum += p->kernels[r * p->n[0] + x];
-        rows[r] = (float)sum;
+    for (int64_t k = 0; k < p->n[2]; k++) {
+        planes[k] = 0;
+        for (int64_t i = 0; i < plane; i++)
+            planes[k] += p->kernels[k * plane + i];
     }
 }
 
@@ -290,13 +323,75 @@ convolve_part part_of(const vp_op *op, const vp_work *work, const convolve_cut &
     return p;
 }
 
+/* How far samples are from an output that sees them. */
+static int64_t reach_of(const vp_op *op, int axis)
+{
+    const vp_convolve_params *const p = params_of(op);
+    const bool grid = p->nodes[0] > 1 || p->nodes[1] > 1;
+    const bool seen_again = grid || p->edge == VP_EDGE_NEAREST || p->edge == VP_EDGE_MIRROR;
+    return std::max(p->centre[axis], p->n[axis] - 1 - p->centre[axis])
+           + (seen_again ? 2 * std::max(op->before[axis], op->behind[axis]) : 0);
+}
+
+/* Rows of outputs that have their constants in common: so many that few rows are transformed for two of them. */
+static int64_t group_rows(const vp_op *op, const convolve_cut &c)
+{
+    enum { LEAST = 1024, TIMES = 16 };
+    const int64_t rows = std::max<int64_t>(LEAST, TIMES * (params_of(op)->n[1] - 1));
+    return op->whole[1] ? op->image[1] : std::max<int64_t>(1, rows / c.valid[1]) * c.valid[1];
+}
+
+convolve_part first_group(const vp_op *op, const convolve_cut &c, const convolve_part &all)
+{
+    convolve_part p = all;
+    p.out_n[1] = 0;
+    next_group(op, c, all, p);
+    return p;
+}
+
+bool next_group(const vp_op *op, const convolve_cut &c, const convolve_part &all, convolve_part &p)
+{
+    const int64_t lo = p.out_lo[1] + p.out_n[1], end = all.out_lo[1] + all.out_n[1], rows = group_rows(op, c);
+    const int64_t hi = std::min(end, (lo / rows + 1) * rows), reach = reach_of(op, 1), in_end = all.in_lo[1] + all.in_n[1];
+    if (lo >= end)
+        return false;
+    p.out_lo[1] = (int)lo;
+    p.out_n[1] = (int)(hi - lo);
+    p.tile0 = (int)(lo / c.valid[1]);
+    p.tiles = (int)vp_div_up(hi, c.valid[1]) - p.tile0;
+    p.group[0] = (int)(lo / rows * rows);
+    p.group[1] = (int)std::min(p.group[0] + rows, op->image[1]);
+    if (!op->whole[1]) {
+        p.in_lo[1] = (int)std::max<int64_t>(all.in_lo[1], lo - reach);
+        p.in_n[1] = (int)(std::min(in_end, hi + reach) - p.in_lo[1]);
+    }
+    return true;
+}
+
+int launch_base(const vp_op *op, const vp_work *work, const convolve_part &p, int pair0, const convolve_ending &e,
+                const int planes[2], vp_err *err)
+{
+    base_args a = {};
+    a.in = work->in[0];
+    a.type = op->in;
+    std::copy(p.axis, p.axis + 3, a.axis);
+    a.pair0 = pair0;
+    a.y0 = p.group[0];
+    a.y1 = p.group[1];
+    a.planes_in = planes[0];
+    a.planes_out = planes[1];
+    a.ending = e;
+    const auto blocks = [&](int n) { return dim3((unsigned)vp_div_up((int64_t)n * e.pairs, 128)); };
+    return vp_start(err, work->queue->stream, base_kernel, blocks(planes[0]), dim3(128), 0, a)
+                   || (e.more && vp_start(err, work->queue->stream, more_kernel, blocks(planes[1]), dim3(128), 0, a))
+               ? -1 : 0;
+}
+
 back_args back_of(const vp_op *op, const vp_work *work, const convolve_part &p, int T, const convolve_room &r)
 {
     back_args a = {};
     a.in = r.back;
-    a.mean = r.means;
-    a.mean_pair = p.out_n[1];
-    a.in_pair = a.mean_pair * T;
+    a.in_pair = (int64_t)p.out_n[1] * T;
     a.out = *work->out;
     a.type = op->out;
     std::copy(p.axis, p.axis + 3, a.axis);
@@ -317,16 +412,17 @@ convolve_room room_of_images(vp_pieces &all, int T, int slots, int64_t pairs, co
     const uint64_t n = (uint64_t)r.pairs * (uint64_t)r.planes;
     all.take(r.lines, n * rows_in * x);
     all.take(r.back, n * rows_out * x);
-    all.take(r.mean, n * rows_in);
-    all.take(r.means, n * rows_out);
+    all.take(r.base, n);
+    all.take(r.more, n);
+    all.take(r.most, n * (uint64_t)in[1]);
     all.used = std::max(all.used, before + room_for(one, (uint64_t)(pairs * out[2]), WORK));
     return r;
 }
 
-void steps_of(const convolve_cut &c, int64_t step[3])
+void steps_of(const vp_op *op, const convolve_cut &c, int64_t step[3])
 {
     for (int a = 0; a < 3; a++)
-        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : c.valid[a];
+        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : a == 1 && !op->whole[1] ? group_rows(op, c) : c.valid[a];
 }
 
 namespace
@@ -428,8 +524,9 @@ one_room room_of(const vp_op *op, const convolve_cut &c, int64_t pairs, const in
         r.back = r.lines;
         all.take(r.tiles, lanes * (uint64_t)in[2]);
         all.take(r.product, lanes * (uint64_t)out[2]);
-        all.take(r.mean, rows_in);
-        all.take(r.means, rows_out);
+        all.take(r.base, (uint64_t)in[2]);
+        all.take(r.more, (uint64_t)out[2]);
+        all.take(r.most, rows_in);
     } else {
         (convolve_room &)r = room_of_images(all, (int)x, 1, pairs, in, out);
     }
@@ -446,7 +543,7 @@ uint64_t scratch_one(const vp_op *op, const int64_t in[3], const int64_t out[3])
 
 void demand_one(const vp_op *op, int64_t step[3], int64_t[3])
 {
-    steps_of(cut_of(op), step);
+    steps_of(op, cut_of(op), step);
 }
 
 struct launching {
@@ -469,20 +566,72 @@ rows_args rows_of(const launching &l)
     a.y0 = l.part.in_lo[1];
     a.rows = l.part.in_n[1];
     a.out = l.r.lines;
-    a.mean = l.r.mean;
-    a.mean_pair = l.part.in_n[1];
-    a.out_pair = a.mean_pair * l.cut.length[0]->T;
+    a.base = l.r.base;
+    a.most = l.op->in == VP_F32 ? l.r.most : nullptr;
+    a.out_pair = (int64_t)a.rows * l.cut.length[0]->T;
     a.bad = (int *)l.work->scratch;
     a.twiddle = l.table.twiddle[0];
     return a;
 }
 
-back_args back_of(const launching &l)
+/* Of planes of samples from in_z and results from out_z on. */
+back_args back_of(const launching &l, int pairs, int in_z, int out_z)
 {
     back_args a = back_of(l.op, l.work, l.part, l.cut.length[0]->T, l.r);
-    a.sums = l.table.kernel.sums;
+    a.z0 = out_z;
     a.twiddle = l.table.twiddle[0];
+    convolve_ending &e = a.ending;
+    e.base = l.r.base;
+    e.base_z0 = in_z;
+    e.more = l.r.more;
+    e.more_z0 = out_z;
+    e.pairs = pairs;
+    e.sums = l.table.kernel.sums;
+    e.planes = l.table.kernel.planes;
+    e.total = params_of(l.op)->total[0];
+    e.renormalize = params_of(l.op)->edge == VP_EDGE_RENORMALIZE;
     return a;
+}
+
+/* The constants, and the rows, of planes[0] planes of samples. */
+int launch_rows(const launching &l, const rows_args &rows, const back_args &back, const int planes[2])
+{
+    const int pairs = back.ending.pairs;
+    const size_t bytes = (size_t)planes[0] * (size_t)pairs * (size_t)rows.rows * sizeof *rows.most;
+    if (launch_base(l.op, l.work, l.part, back.pair0, back.ending, planes, l.err)
+        || (rows.most && !l.cut.length[0]->in_warp
+            && vp_gpu_check(l.err, cudaMemsetAsync(rows.most, 0, bytes, l.stream), "cannot clear CUDA memory")))
+        return -1;
+    return l.cut.length[0]->rows(l.err, l.stream, rows, pairs, planes[0]);
+}
+
+int launch_direct(const launching &l, const rows_args &rows, const back_args &back, const int planes[2])
+{
+    direct_one d = {};
+    const convolve_part &p = l.part;
+    if (!rows.most)
+        return 0;
+    d.in = rows.in;
+    d.out = back.out;
+    d.type_in = rows.type;
+    d.type_out = back.type;
+    std::copy(back.axis, back.axis + 3, d.axis);
+    d.pair0 = back.pair0;
+    d.tile0 = p.tile0;
+    d.y0 = rows.y0;
+    d.rows = rows.rows;
+    d.z0 = rows.z0;
+    d.out_lo[0] = p.out_lo[1];
+    d.out_hi[0] = p.out_lo[1] + p.out_n[1];
+    d.out_lo[1] = back.z0;
+    d.out_hi[1] = back.z0 + planes[1];
+    d.planes = is_deep(l.op) ? l.cut.valid[2] : 1;
+    d.most = rows.most;
+    d.kernel = l.table.kernel.kernels;
+    d.ending = back.ending;
+    const int tiles_z = (int)vp_div_up(d.out_hi[1], d.planes) - d.out_lo[1] / d.planes;
+    const dim3 grid(DIRECT_BLOCKS, (unsigned)p.tiles, (unsigned)(tiles_z * back.ending.pairs));
+    return vp_start(l.err, l.stream, direct_kernel<direct_one>, grid, dim3(256), 0, d);
 }
 
 columns_args columns_of_axis(const launching &l, int axis)
@@ -499,43 +648,17 @@ columns_args columns_of_axis(const launching &l, int axis)
     return a;
 }
 
-int launch_means(const launching &l, int pairs, int z_out, int z_in, int planes)
-{
-    means_args m = {};
-    m.mean = l.r.mean;
-    m.out = l.r.means;
-    m.mean_pair = l.part.in_n[1];
-    m.mean_plane = m.mean_pair * pairs;
-    m.out_pair = l.part.out_n[1];
-    m.out_plane = m.out_pair * pairs;
-    m.in_y0 = l.part.in_lo[1];
-    m.in_z0 = z_in;
-    m.y0 = l.part.out_lo[1];
-    m.z0 = z_out;
-    m.rows = l.part.out_n[1];
-    m.y = l.part.axis[1];
-    m.z = l.part.axis[2];
-    m.sums = l.table.kernel.rows;
-    m.planes = planes;
-    const size_t seen = (size_t)(MEANS_ROWS + m.y.taps) / 2 * 2 * sizeof(cx), taps = (size_t)m.y.taps * sizeof(float);
-    const dim3 grid((unsigned)vp_div_up(m.rows, MEANS_ROWS), (unsigned)pairs, (unsigned)planes);
-    if (m.z.taps == 1)
-        return vp_start(l.err, l.stream, means_kernel<1>, grid, dim3(MEANS_ROWS), seen + taps, m);
-    const dim3 fours(grid.x, grid.y, (grid.z + 3) / 4);
-    return vp_start(l.err, l.stream, means_kernel<4>, fours, dim3(MEANS_ROWS), seen + 4 * taps, m);
-}
-
 /* Planes by themselves. */
 int launch_images(const launching &l)
 {
     const int T = l.cut.length[0]->T, pairs = l.part.pairs;
     for (int p = 0; p < pairs; p += l.r.pairs)
         for (int z = 0; z < l.part.out_n[2]; z += l.r.planes) {
-            const int n = std::min(l.r.pairs, pairs - p), planes = std::min(l.r.planes, l.part.out_n[2] - z);
+            const int n = std::min(l.r.pairs, pairs - p), z0 = l.part.out_lo[2] + z;
+            const int planes[2] = {std::min(l.r.planes, l.part.out_n[2] - z), std::min(l.r.planes, l.part.out_n[2] - z)};
             rows_args rows = rows_of(l);
             rows.pair0 = l.part.pair0 + p;
-            rows.z0 = l.part.out_lo[2] + z;
-            rows.mean_plane = rows.mean_pair * n;
+            rows.z0 = z0;
             rows.out_plane = rows.out_pair * n;
             columns_args columns = columns_of_axis(l, 1);
             columns.in = l.r.lines;
@@ -544,16 +667,14 @@ int launch_images(const launching &l)
             columns.in_outer = rows.out_pair;
             columns.out_outer = (int64_t)l.part.out_n[1] * T;
             columns.spectrum = l.table.spectrum;
-            columns.outers = n * planes;
+            columns.outers = n * planes[0];
             columns.backwards = true;
-            back_args back = back_of(l);
+            back_args back = back_of(l, n, z0, z0);
             back.pair0 = rows.pair0;
-            back.z0 = rows.z0;
-            back.mean_plane = back.mean_pair * n;
             back.in_plane = back.in_pair * n;
-            if (l.cut.length[0]->rows(l.err, l.stream, rows, n, planes) || launch_means(l, n, rows.z0, rows.z0, planes)
+            if (launch_rows(l, rows, back, planes)
                 || l.cut.length[1]->columns(l.err, l.stream, columns, COLUMNS_CONVOLVE)
-                || l.cut.length[0]->back(l.err, l.stream, back, n, planes))
+                || l.cut.length[0]->back(l.err, l.stream, back, n, planes[1]) || launch_direct(l, rows, back, planes))
                 return -1;
         }
     return 0;
@@ -561,12 +682,11 @@ int launch_images(const launching &l)
 
 int launch_volume(const launching &l)
 {
-    const int x = l.cut.length[0]->T, y = l.cut.length[1]->T;
+    const int x = l.cut.length[0]->T, y = l.cut.length[1]->T, planes[2] = {l.part.in_n[2], l.part.out_n[2]};
     for (int p = 0; p < l.part.pairs; p++) {
         rows_args rows = rows_of(l);
         rows.pair0 = l.part.pair0 + p;
         rows.z0 = l.part.in_lo[2];
-        rows.mean_plane = rows.mean_pair;
         rows.out_plane = rows.out_pair;
         columns_args to = columns_of_axis(l, 1), across = columns_of_axis(l, 2);
         const int64_t lanes = (int64_t)to.tiles * x * y;
@@ -575,7 +695,7 @@ int launch_volume(const launching &l)
         to.in_pitch = to.out_pitch = x;
         to.in_outer = rows.out_pair;
         to.out_outer = lanes;
-        to.outers = l.part.in_n[2];
+        to.outers = planes[0];
         across.in = l.r.tiles;
         across.out = l.r.product;
         across.in_pitch = across.out_pitch = lanes;
@@ -589,18 +709,14 @@ int launch_volume(const launching &l)
         from.in_outer = lanes;
         from.out_outer = (int64_t)l.part.out_n[1] * x;
         from.in_first = from.tile0;
-        from.outers = l.part.out_n[2];
-        back_args back = back_of(l);
+        from.outers = planes[1];
+        back_args back = back_of(l, 1, rows.z0, l.part.out_lo[2]);
         back.pair0 = rows.pair0;
-        back.z0 = l.part.out_lo[2];
-        back.mean_plane = back.mean_pair;
         back.in_plane = back.in_pair;
-        if (l.cut.length[0]->rows(l.err, l.stream, rows, 1, l.part.in_n[2])
-            || launch_means(l, 1, l.part.out_lo[2], l.part.in_lo[2], l.part.out_n[2])
-            || l.cut.length[1]->columns(l.err, l.stream, to, COLUMNS_FORWARD)
+        if (launch_rows(l, rows, back, planes) || l.cut.length[1]->columns(l.err, l.stream, to, COLUMNS_FORWARD)
             || l.cut.length[2]->columns(l.err, l.stream, across, COLUMNS_CONVOLVE)
             || l.cut.length[1]->columns(l.err, l.stream, from, COLUMNS_BACK)
-            || l.cut.length[0]->back(l.err, l.stream, back, 1, l.part.out_n[2]))
+            || l.cut.length[0]->back(l.err, l.stream, back, 1, planes[1]) || launch_direct(l, rows, back, planes))
             return -1;
     }
     return 0;
@@ -613,10 +729,15 @@ int launch_one(const vp_op *op, const vp_work *work, vp_err *err)
     const int64_t out_size[3] = {vp_box_size(&out, 0), vp_box_size(&out, 1), vp_box_size(&out, 2)};
     launching l = {op, work, err, cut_of(op)};
     l.table = table_of(op, l.cut, (void *)work->table);
-    l.part = part_of(op, work, l.cut);
-    l.r = room_of(op, l.cut, l.part.pairs, in_size, out_size, vp_div_up(out_size[1], l.cut.valid[1]), work->scratch);
+    const convolve_part all = part_of(op, work, l.cut);
+    l.r = room_of(op, l.cut, all.pairs, in_size, out_size, vp_div_up(out_size[1], l.cut.valid[1]), work->scratch);
     l.stream = work->queue->stream;
-    return is_deep(op) ? launch_volume(l) : launch_images(l);
+    l.part = first_group(op, l.cut, all);
+    do {
+        if (is_deep(op) ? launch_volume(l) : launch_images(l))
+            return -1;
+    } while (next_group(op, l.cut, all, l.part));
+    return 0;
 }
 
 constexpr convolve_way convolve_one = {fits_one,   table_one,   fill_one,  make_one,
@@ -676,13 +797,10 @@ uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 
 void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
 {
-    const vp_convolve_params *const p = params_of(op);
-    const bool seen_again = is_grid(op) || p->edge == VP_EDGE_NEAREST || p->edge == VP_EDGE_MIRROR;
     if (!way_of(op).fits(op))
         return;
     for (int a = 0; a < 3; a++)
-        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a])
-                  + (seen_again ? 2 * std::max(op->before[a], op->behind[a]) : 0);
+        halo[a] = reach_of(op, a);
     way_of(op).demand(op, step, halo);
 }
 

@@ -20,10 +20,11 @@ constexpr auto params_of = vp_params<vp_convolve_params>;
 /* Along an axis, with tiles of so many outputs. */
 convolve_axis axis_of(const vp_op *op, int axis, int valid);
 
-/* All kernels, sums of their rows, and of VP_EDGE_RENORMALIZE those of all samples (NULL: not wanted). */
+/* All kernels, their sums, those of the planes of one, and where edges clip kernels those of vp_convolve_params.sums
+ * (NULL: they do not). */
 struct kernel_table {
-    float *kernels, *rows;
-    double *sums;
+    float *kernels;
+    double *total, *planes, *sums;
 
     void take(vp_pieces &all, const vp_convolve_params *p, bool summed);
     void fill(const vp_convolve_params *p) const;
@@ -38,7 +39,7 @@ struct convolve_cut {
     int valid[3];
 };
 
-void steps_of(const convolve_cut &c, int64_t step[3]);
+void steps_of(const vp_op *op, const convolve_cut &c, int64_t step[3]);
 
 /* The spectrum of a kernel, by the passes of an image that is a kernel. `work`: for its lines on the way. */
 int make_spectrum(const vp_op *op, const convolve_cut &c, const float *kernel, cx *const twiddle[3], cx *work,
@@ -50,14 +51,20 @@ struct convolve_part {
     int in_lo[3], in_n[3]; /* samples that exist in the input */
     int out_lo[3], out_n[3];
     int pair0, pairs, tile0, tiles;
+    int group[2];              /* the rows of outputs that have their constants in common */
 };
 
 convolve_part part_of(const vp_op *op, const vp_work *work, const convolve_cut &c);
 
+/* The first group of rows of a part, and the one after `p`; false: there is none. */
+convolve_part first_group(const vp_op *op, const convolve_cut &c, const convolve_part &all);
+bool next_group(const vp_op *op, const convolve_cut &c, const convolve_part &all, convolve_part &p);
+
 /* What the passes of images work in: as many planes at once, or else as many pairs of one, as WORK bytes hold. */
 struct convolve_room {
     int pairs, planes;
-    cx *lines, *back, *mean, *means;
+    cx *lines, *back;
+    float *base, *more, *most; /* see convolve_ending and rows_args */
 };
 
 constexpr uint64_t WORK = (uint64_t)768 << 20;
@@ -67,6 +74,10 @@ convolve_room room_of_images(vp_pieces &all, int T, int slots, int64_t pairs, co
                              const int64_t out[3]);
 
 back_args back_of(const vp_op *op, const vp_work *work, const convolve_part &p, int T, const convolve_room &r);
+
+/* Makes the constants of pairs of tiles from pair0 on, of planes[0] planes of samples and planes[1] of results. */
+int launch_base(const vp_op *op, const vp_work *work, const convolve_part &p, int pair0, const convolve_ending &e,
+                const int planes[2], vp_err *err);
 
 /* Bytes for `count` of what takes `one` (with its share of everything) when at most `most` bytes are worked on at a
  * time, but one at least: enough for any smaller part, too, where more fit at a time. */

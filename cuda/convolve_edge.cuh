@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all kernels of a convolution know of edges, of samples that are not finite, and of a line's mean. */
+/* What all kernels of a convolution know of edges, of samples that are not finite, and of the constant that is taken off
+ * the samples of a tile and added to its results again, as the CPU does it (local/convolve_rows.c). */
 #ifndef VP_CONVOLVE_EDGE_CUH
 #define VP_CONVOLVE_EDGE_CUH
 
@@ -41,20 +42,39 @@ __device__ __forceinline__ bool clips(const convolve_axis &a, int p)
     return p < a.first + a.behind() || p >= a.first + a.count - a.centre;
 }
 
-/* ---- a line ---- */
-
-/* About the mean of a line that one warp has: of four values of each thread, the same in all. */
-template <class L> __device__ __forceinline__ cx line_mean(const cx *v)
+/* A result of a pair of tiles, with what it lacks. */
+__device__ __forceinline__ float completed(const convolve_ending &e, const convolve_axis axis[3], float v, int pair, int x,
+                                           int y, int z)
 {
-    constexpr int q = L::R1 / 4;
-    static_assert(L::in_warp);
-    cx m = (v[q / 2] + v[q / 2 + q]) + (v[q / 2 + 2 * q] + v[q / 2 + 3 * q]);
-    for (int o = L::threads / 2; o; o >>= 1) {
-        m.re += __shfl_xor_sync(~0u, m.re, o);
-        m.im += __shfl_xor_sync(~0u, m.im, o);
+    int lo[3], hi[3];
+    bool inner = true;
+    for (int a = 0; a < 3; a++) {
+        taps_inside(axis[a], a == 0 ? x : a == 1 ? y : z, lo[a], hi[a]);
+        inner = inner && hi[a] - lo[a] == axis[a].taps;
     }
-    return {m.re * (0.25f / L::threads), m.im * (0.25f / L::threads)};
+    if (!e.sums || inner)
+        return v + e.more[(int64_t)(z - e.more_z0) * e.pairs + pair];
+    const int64_t row = axis[0].taps + 1, plane = row * (axis[1].taps + 1);
+    const auto at = [&](int i, int j, int k) { return __ldg(e.sums + k * plane + j * row + i); };
+    const auto in_plane = [&](int k) {
+        return at(hi[0], hi[1], k) - at(lo[0], hi[1], k) - (at(hi[0], lo[1], k) - at(lo[0], lo[1], k));
+    };
+    const auto base_of = [&](int p) {
+        const int q = min(max(p, axis[2].first), axis[2].first + axis[2].count - 1);
+        return (double)e.base[(int64_t)(q - e.base_z0) * e.pairs + pair];
+    };
+    const double base = base_of(z), in = in_plane(hi[2]) - in_plane(lo[2]);
+    double off = 0; /* of the planes' own constants */
+    for (int k = lo[2]; axis[2].taps > 1 && k < hi[2]; k++) {
+        const double d = base_of(z + axis[2].centre - k) - base;
+        off += d != 0 ? d * (in_plane(k + 1) - in_plane(k)) : 0;
+    }
+    if (!e.renormalize)
+        return (float)(v + off + base * in);
+    return in != 0 ? (float)((v + off) * (e.total / in) + base * e.total) : 0;
 }
+
+/* ---- a line ---- */
 
 __device__ __forceinline__ bool is_finite(cx a)
 {
@@ -78,15 +98,133 @@ template <class L> __device__ __forceinline__ void store_row(cx *out, const cx *
     each_frequency<L>(t, [&](auto i, auto k) { out[k] = v[i]; });
 }
 
-/* A line without its mean forward; all threads of the block are here. A sample that is not finite leaves no frequency
- * that is. */
-template <class L> __device__ __forceinline__ void line_forward(cx *v, cx m, cx *sm, int t, const cx *twiddle)
+/* A line forward; all threads of the block are here. A sample that is not finite leaves no frequency that is. */
+template <class L> __device__ __forceinline__ void line_forward(cx *v, cx *sm, int t, const cx *twiddle)
 {
-    each<L::R1>([&](auto j) { v[j] = v[j] - m; });
     samples_out<L, L::row_pitch, 1>(v, sm, t, twiddle);
     meet_line<L>();
     frequencies_in<L, L::row_pitch, 1>(v, sm, t);
 }
+
+/* The largest magnitude of a line's samples that are finite, to *most, which others may write, too, unless the line is
+ * ALONE: it is 0 before. */
+template <class L, bool ALONE = L::in_warp>
+__device__ __forceinline__ void store_most(float *most, const cx *v, int t, bool live)
+{
+    float m = 0;
+    each<L::R1>([&](auto j) {
+        const float re = fabsf(v[j].re), im = fabsf(v[j].im);
+        m = fmaxf(m, fmaxf(re <= FLT_MAX ? re : 0, im <= FLT_MAX ? im : 0));
+    });
+    if constexpr (L::in_warp)
+        for (int o = L::threads / 2; o; o >>= 1)
+            m = fmaxf(m, __shfl_xor_sync(~0u, m, o));
+    if (!live || (L::in_warp && t > 0))
+        return;
+    if (ALONE)
+        *most = m;
+    else
+        atomicMax((int *)most, __float_as_int(m)); /* what is not negative has the order of its bits */
+}
+
+/* ---- the constant of a box of outputs, in plane z ---- */
+
+__device__ __forceinline__ float box_constant(const vp_area &in, int type, const convolve_axis *axis, const int lo[2],
+                                              const int hi[2], int z)
+{
+    const int at[5][2] = {{2, 2}, {1, 1}, {3, 3}, {3, 1}, {1, 3}}; /* quarters of the box */
+    float v[5];
+    int n = 0;
+    for (int i = 0; i < 5; i++) {
+        int q[2];
+        for (int a = 0; a < 2; a++)
+            q[a] = min(max(lo[a] + (int)((int64_t)(hi[a] - lo[a]) * at[i][a] / 4), axis[a].first),
+                       axis[a].first + axis[a].count - 1);
+        const float one = load_sample((const char *)in.data, (z - in.box.lo[2]) * in.plane + (q[1] - in.box.lo[1]) * in.pitch
+                                                                 + (q[0] - in.box.lo[0]), type);
+        if (!(fabsf(one) <= FLT_MAX))
+            continue;
+        int k = n++;
+        for (; k > 0 && v[k - 1] > one; k--)
+            v[k] = v[k - 1];
+        v[k] = one;
+    }
+    return n ? v[n / 2] : 0;
+}
+
+/* ---- tiles in which samples stand out ---- */
+
+struct peaks {
+    int largest, high, rest;
+};
+
+/* As vp_convolve_is_spiked, of n lines with most(i); all threads of the block are here. */
+template <class Most> __device__ __forceinline__ bool is_spiked(peaks &s, int n, float base, const Most &most)
+{
+    if (threadIdx.x == 0)
+        s.largest = s.high = s.rest = 0;
+    __syncthreads();
+    float m = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        m = fmaxf(m, most(i));
+    if (m > 0)
+        atomicMax(&s.largest, __float_as_int(m));
+    __syncthreads();
+    const float largest = __int_as_float(s.largest);
+    if (largest == 0)
+        return false;
+    int high = 0, rest = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        const float one = most(i);
+        high += one > largest * (1 / 65536.0f);
+        rest |= one > 0 && !(one > largest * (1 / 65536.0f));
+    }
+    if (high)
+        atomicAdd(&s.high, high);
+    if (rest)
+        atomicOr(&s.rest, 1);
+    __syncthreads();
+    return largest > 1e30f || (4 * s.high < n && (s.rest || base != 0));
+}
+
+/* Tiles whose samples stand out, by the sum as it is defined: a block looks at a tile, and has every `gridDim.x`th result
+ * of it. Of tile blockIdx.y of strip blockIdx.z the way `w` says how many lines it has, their largest magnitudes, its
+ * outputs, its constant, the weight of a sample for an output, and how a sum is completed. */
+template <class Way> __global__ void __launch_bounds__(256) direct_kernel(const Way w)
+{
+    __shared__ peaks shared;
+    const auto tile = w.tile((int)blockIdx.y, (int)blockIdx.z);
+    if (!is_spiked(shared, w.lines(tile), w.base(tile, tile.lo[2]), [&](int i) { return w.most_of(tile, i); }))
+        return;
+    const vp_area &in = w.in, &out = w.out;
+    const int nx = tile.hi[0] - tile.lo[0], ny = tile.hi[1] - tile.lo[1], nz = tile.hi[2] - tile.lo[2];
+    for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < nx * ny * nz; i += (int)(gridDim.x * blockDim.x)) {
+        const int p[3] = {tile.lo[0] + i % nx, tile.lo[1] + i / nx % ny, tile.lo[2] + i / nx / ny};
+        double sum = 0;
+        for (int kz = 0; kz < w.axis[2].taps; kz++) {
+            const int z = sample_from(w.axis[2], p[2] + w.axis[2].centre - kz);
+            if (z < 0)
+                continue;
+            const float base = w.base(tile, z);
+            for (int ky = 0; ky < w.axis[1].taps; ky++) {
+                const int qy = p[1] + w.axis[1].centre - ky, y = sample_from(w.axis[1], qy);
+                if (y < 0)
+                    continue;
+                const int64_t row = (z - in.box.lo[2]) * in.plane + (y - in.box.lo[1]) * in.pitch - in.box.lo[0];
+                for (int kx = 0; kx < w.axis[0].taps; kx++) {
+                    const int qx = p[0] + w.axis[0].centre - kx, x = sample_from(w.axis[0], qx);
+                    const float v = x < 0 ? base : load_sample((const char *)in.data, row + x, w.type_in);
+                    if (fabsf(v) <= FLT_MAX && v != base)
+                        sum += (double)w.weight(tile, kx, ky, kz, p, qx, qy) * (v - base);
+                }
+            }
+        }
+        store_sample((char *)out.data, (p[2] - out.box.lo[2]) * out.plane + (p[1] - out.box.lo[1]) * out.pitch
+                                           + (p[0] - out.box.lo[0]), w.type_out, w.completed(tile, (float)sum, p));
+    }
+}
+
+enum { DIRECT_BLOCKS = 8 };
 
 }
 }

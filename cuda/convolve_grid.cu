@@ -13,8 +13,9 @@
  * are kept for frequencies 0 ... T / 2 and for their negatives, beside each other (half_of): a column of a real image.
  *
  * A block of the columns walks along x and keeps the right node's spectra, the next cell's left ones, in registers.
- * Tiles begin anywhere, but their rows at multiples of 2 R2, for the sake of the pairs. Every tile that a part cuts is
- * made whole, from all of its samples: the halo is larger by a tile. Means as in convolve.cu, with weights. */
+ * Tiles begin anywhere. Every tile that a part cuts is made whole, from all of its samples: the halo is larger by a tile.
+ * Each has its own rows and its own constant that is taken off, which comes back times the sum of the kernels, with their
+ * weights; what stands out of one by far is summed up directly (direct_kernel). */
 #include "convolve.h"
 #include "convolve_edge.cuh"
 
@@ -23,7 +24,7 @@ namespace vp
 namespace
 {
 
-enum { GROUP = 8, ROWS = 8, WALK = 17, MEANS_ROWS = 128 };
+enum { GROUP = 8, ROWS = 8, WALK = 17 };
 constexpr uint64_t SPECTRA = (uint64_t)1 << 30; /* that are kept; else they are made for tiles as they are needed, */
 constexpr uint64_t BAND = (uint64_t)256 << 20;  /* so many at a time */
 
@@ -47,14 +48,13 @@ struct grid_args {
     const float *after[2];
     int nodes[2];
     int strip0, strips, row0, rows; /* tiles that are made */
-    int first_block, blocks;        /* of 2 R2 rows, from row first_block * 2 R2 on */
     int y0, outputs;                /* rows that tiles make */
     int z0;
-    const float *kernels, *sums;    /* rows of kernels summed up */
-    const double *inside;           /* sums for VP_EDGE_RENORMALIZE, or NULL */
-    cx *lines, *back;               /* [plane][strip][pair of rows], [plane][strip][row] */
-    float *mean;                    /* [plane][strip][row of the blocks] */
-    cx *means;                      /* [plane][strip][row], left and right */
+    const float *kernels;
+    const double *total, *inside;   /* sums of kernels; see convolve_ending.sums */
+    bool renormalize;
+    cx *lines, *back;               /* [plane][strip][row of tiles][pair of rows], [plane][strip][row] */
+    float *base, *most;             /* [plane][strip][row of tiles], and those [pair of rows]; NULL: not wanted */
     cx *kernel_lines;               /* [node][pair of rows] */
     float4 *spectra;                /* [row of tiles][node across], from spectra_row0 on */
     int spectra_row0, spectra_rows;
@@ -65,12 +65,20 @@ struct grid_args {
     const cx *twiddle;
 };
 
-/* Where row y takes its samples from; -1: they are 0, or nobody needs them: rows that a tile needs are in its input,
- * and so are those that they share a complex row with. */
-__device__ __forceinline__ int row_from(const grid_args &a, int y)
+/* Where row y of a tile takes its samples from; -1: they count as the constant, or no output sees them. */
+__device__ __forceinline__ int row_from(const grid_args &a, const grid_tile &tile, int y)
 {
-    const int p = y < -a.axis[1].behind() ? -1 : sample_from(a.axis[1], y);
-    return p >= a.in.box.lo[1] && p < a.in.box.hi[1] ? p : -1;
+    return y < tile.lo + tile.n + a.axis[1].centre ? sample_from(a.axis[1], y) : -1;
+}
+
+__global__ void __launch_bounds__(128) grid_base(const grid_args a, int planes)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), strip = i / a.rows % a.strips, plane = i / a.rows / a.strips;
+    if (plane >= planes)
+        return;
+    const grid_tile x = a.tile[0][a.strip0 + strip], y = a.tile[1][a.row0 + i % a.rows];
+    const int lo[2] = {x.lo, y.lo}, hi[2] = {x.lo + x.n, y.lo + y.n};
+    a.base[i] = box_constant(a.in, a.type_in, a.axis, lo, hi, a.z0 + plane);
 }
 
 /* A row to its place in both halves; 0 and T / 2 are in both. */
@@ -97,17 +105,21 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS *L::thread
     if (AGAIN && !*a.bad)
         return;
     extern __shared__ cx shared[];
-    const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads, pair = blockIdx.x * ROWS + line;
-    const int64_t strip = (int64_t)blockIdx.z * a.strips + blockIdx.y;
-    cx *const out = a.lines + (strip * a.blocks * L::R2 + pair) * half_of<L>::row;
-    const bool live = pair < a.blocks * L::R2 && (!AGAIN || !is_finite(*out));
-    const int row = pair / L::R2 * 2 * L::R2 + pair % L::R2, y = a.first_block * 2 * L::R2 + row;
-    const grid_tile tile = a.tile[0][a.strip0 + blockIdx.y];
+    constexpr int pairs = L::T / 2;
+    static_assert(pairs % ROWS == 0);
+    const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads;
+    const int row = (int)blockIdx.x * ROWS / pairs, pair = ((int)blockIdx.x * ROWS + line) % pairs;
+    const int64_t at_tile = ((int64_t)blockIdx.z * a.strips + blockIdx.y) * a.rows + row, at_pair = at_tile * pairs + pair;
+    cx *const out = a.lines + at_pair * half_of<L>::row;
+    const bool live = !AGAIN || !is_finite(*out);
+    const grid_tile tile = a.tile[0][a.strip0 + blockIdx.y], down_tile = a.tile[1][a.row0 + row];
+    const int y = down_tile.origin + pair / L::R2 * 2 * L::R2 + pair % L::R2;
     const int samples = tile.n + a.axis[0].taps - 1, at = (int)a.in.box.lo[0];
+    const float base = a.base[at_tile];
     cx *const sm = shared + line * L::row_size;
     cx v[L::values];
 
-    const int p = live ? row_from(a, y) : -1, q = live ? row_from(a, y + L::R2) : -1;
+    const int p = live ? row_from(a, down_tile, y) : -1, q = live ? row_from(a, down_tile, y + L::R2) : -1;
     const convolve_axis x = a.axis[0];
     typed((char *)a.in.data, a.type_in, [&](auto *data) {
         const auto *const plane = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane;
@@ -118,13 +130,13 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS *L::thread
             each<L::R1>([&](auto j) {
                 v[j] = {0, 0};
                 if (t + L::R2 * j < samples)
-                    v[j] = {(float)__ldg(r + L::R2 * j), (float)__ldg(s + L::R2 * j)};
+                    v[j] = {(float)__ldg(r + L::R2 * j) - base, (float)__ldg(s + L::R2 * j) - base};
             });
         } else {
             each<L::R1>([&](auto j) {
                 const int i = t + L::R2 * j, from = i < samples ? sample_from(x, tile.origin + i) : -1;
-                v[j] = {from >= 0 && p >= 0 ? (float)__ldg(up + (from - at)) : 0,
-                        from >= 0 && q >= 0 ? (float)__ldg(down + (from - at)) : 0};
+                v[j] = {from >= 0 && p >= 0 ? (float)__ldg(up + (from - at)) - base : 0,
+                        from >= 0 && q >= 0 ? (float)__ldg(down + (from - at)) - base : 0};
             });
         }
     });
@@ -132,17 +144,13 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS *L::thread
         make_finite<L>(v);
         __syncwarp();
     }
-    const cx m = line_mean<L>(v);
-    line_forward<L>(v, m, sm, t, a.twiddle);
+    if (a.most)
+        store_most<L>(a.most + at_pair, v, t, live);
+    line_forward<L>(v, sm, t, a.twiddle);
     if (!live)
         return;
     if (!AGAIN && !is_finite(v[0]))
         *a.bad = 1;
-    if (t == 0) {
-        float *const to = a.mean + strip * a.blocks * 2 * L::R2 + row;
-        to[0] = m.re;
-        to[L::R2] = m.im;
-    }
     store_halves<L>(out, v, t);
 }
 
@@ -166,7 +174,7 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads) grid_taps
         v[j] = {live && k < n && up < m ? __ldg(kernel + up * n + k) : 0,
                 live && k < n && down < m ? __ldg(kernel + down * n + k) : 0};
     });
-    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle);
+    line_forward<L>(v, shared + line * L::row_size, t, a.twiddle);
     if (live)
         store_halves<L>(a.kernel_lines + ((int64_t)blockIdx.y * pairs + pair) * half_of<L>::row, v, t);
 }
@@ -281,8 +289,6 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
               * half::spectrum
         + threadIdx.x;
     const auto spectrum_of = [&](int node) { return hidden(spectra + (int64_t)node * half::groups * half::spectrum); };
-    const int first = tile.origin / (2 * L::R2) - a.first_block; /* the block of its rows that is the first */
-    const int samples = tile.lo + tile.n + a.axis[1].centre - tile.origin;
     cx *const sm = shared + lane;
     cx v[L::values], w[L::values];
     float4 left[L::frequencies];
@@ -292,22 +298,17 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
         const int t = hidden_index(threadIdx.x) / GROUP;
         const int l = a.tile[0][a.strip0 + s].left, r = a.tile[0][a.strip0 + s].right;
         const int64_t strip = (int64_t)plane * a.strips + s;
-        const cx *const z = hidden(a.lines + ((strip * a.blocks + first) * L::R2 + t) * half::row + column);
+        const cx *const z = hidden(a.lines + ((strip * a.rows + blockIdx.y) * (L::T / 2) + t) * half::row + column);
         if (l != kept) {
             const float4 *const from = spectrum_of(l);
             each<L::frequencies>([&](auto i) { left[i] = __ldcg(from + i * block); });
         }
         each<L::R1 / 2>([&](auto m) {
-            const int i = t + L::R2 * 2 * m; /* rows that no output of the tile needs are not the same in all parts */
-            cx x = {0, 0}, y = {0, 0};
-            if (i < samples) {
-                x = load_far(z + m * L::R2 * half::row);
-                y = load_far(z + m * L::R2 * half::row + half::size);
-            }
+            const cx x = load_far(z + m * L::R2 * half::row), y = load_far(z + m * L::R2 * half::row + half::size);
             const float r0 = (float)(t + L::R2 * 2 * m - L::T / 2) * tile.slope,
                         r1 = (float)(t + L::R2 * (2 * m + 1) - L::T / 2) * tile.slope;
             v[2 * m] = first_of(x, y);
-            v[2 * m + 1] = i + L::R2 < samples ? second_of(x, y) : cx{0, 0};
+            v[2 * m + 1] = second_of(x, y);
             w[2 * m] = {r0 * v[2 * m].re, r0 * v[2 * m].im};
             w[2 * m + 1] = {r1 * v[2 * m + 1].re, r1 * v[2 * m + 1].im};
         });
@@ -334,53 +335,9 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
     }
 }
 
-/* What the kernels of a tile make of the means, left and right, with the weights along y. A block has a tile; in shared
- * memory the means that it sees, and the four kernels' rows. */
-template <class L> __global__ void __launch_bounds__(MEANS_ROWS) grid_means(const grid_args a)
-{
-    __shared__ float4 weights[L::T];
-    __shared__ float means[L::T];
-    const grid_tile tile = a.tile[1][a.row0 + blockIdx.y];
-    const int s = blockIdx.z % a.strips, plane = blockIdx.z / a.strips, n = a.axis[1].taps, seen = tile.n + n - 1;
-    const grid_tile across = a.tile[0][a.strip0 + s];
-    const int64_t strip = (int64_t)plane * a.strips + s;
-    const float *const m =
-        a.mean + strip * a.blocks * 2 * L::R2 + (tile.lo - a.axis[1].behind() - a.first_block * 2 * L::R2);
-    for (int i = threadIdx.x; i < seen; i += MEANS_ROWS)
-        means[i] = m[i];
-    for (int i = threadIdx.x; i < n; i += MEANS_ROWS) {
-        const auto sum = [&](int down, int node) {
-            return __ldg(a.sums + (int64_t)(down * a.nodes[0] + node) * n + i);
-        };
-        weights[i] = make_float4(sum(tile.left, across.left), sum(tile.right, across.left),
-                                 sum(tile.left, across.right), sum(tile.right, across.right));
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < tile.n; i += MEANS_ROWS) {
-        double sum[4] = {0, 0, 0, 0};
-        for (int k0 = 0; k0 < n; k0 += 16) {
-            float4 part = make_float4(0, 0, 0, 0);
-            for (int k = k0; k < min(k0 + 16, n); k++) {
-                const float e = means[i + n - 1 - k];
-                const float4 w = weights[k];
-                part =
-                    make_float4(fmaf(e, w.x, part.x), fmaf(e, w.y, part.y), fmaf(e, w.z, part.z), fmaf(e, w.w, part.w));
-            }
-            sum[0] += part.x;
-            sum[1] += part.y;
-            sum[2] += part.z;
-            sum[3] += part.w;
-        }
-        const int y = tile.lo + i;
-        const double v = __ldg(a.after[1] + y);
-        a.means[strip * a.outputs + (y - a.y0)] = {(float)(sum[0] + v * (sum[1] - sum[0])),
-                                                   (float)(sum[2] + v * (sum[3] - sum[2]))};
-    }
-}
-
-/* All weights of a voxel over those that meet samples. */
-__device__ __forceinline__ float grid_renormalizing(const grid_args &a, const grid_tile &tx, const grid_tile &ty, int x,
-                                                    int y)
+/* A result of a tile whose kernels the edge clips, with what it lacks. */
+__device__ __forceinline__ float grid_clipped(const grid_args &a, const grid_tile &tx, const grid_tile &ty, float value,
+                                              float base, int x, int y)
 {
     const int n = a.axis[0].taps, m = a.axis[1].taps;
     int x0, x1, y0, y1;
@@ -393,11 +350,81 @@ __device__ __forceinline__ float grid_renormalizing(const grid_args &a, const gr
         const double weight = (c / 2 ? v : 1 - v) * (c % 2 ? u : 1 - u);
         const double *const s = a.inside + (int64_t)node * 2 * (n + 1) * (m + 1) + (n + 1) * (m + 1);
         const auto at = [&](int i, int j) { return __ldg(s + j * (n + 1) + i); };
-        all += weight * at(n, m);
+        all += weight * __ldg(a.total + node);
         inside += weight * (at(x1, y1) - at(x0, y1) - (at(x1, y0) - at(x0, y0)));
     }
-    return (float)(all / inside);
+    if (!a.renormalize)
+        return (float)(value + base * inside);
+    return inside != 0 ? (float)(value * (all / inside) + base * all) : 0;
 }
+
+/* What inner results of row y lack: first + the weight along x of the node on the right * second. */
+__device__ __forceinline__ void row_lacks(const grid_args &a, const grid_tile &tx, const grid_tile &ty, float base, int y,
+                                          double &first, double &second)
+{
+    const double v = __ldg(a.after[1] + y);
+    const auto sum = [&](int node) {
+        const double up = __ldg(a.total + ty.left * a.nodes[0] + node), down = __ldg(a.total + ty.right * a.nodes[0] + node);
+        return base * (up + v * (down - up));
+    };
+    first = sum(tx.left);
+    second = sum(tx.right) - first;
+}
+
+__device__ __forceinline__ bool is_clipped(const grid_args &a, int x, int y)
+{
+    return a.inside && (clips(a.axis[0], x) || clips(a.axis[1], y));
+}
+
+/* See direct_kernel: tiles of a part, planes one after another. */
+struct direct_grid {
+    vp_area in, out;
+    int type_in, type_out;
+    convolve_axis axis[3];
+    grid_args a;
+    int pairs;                      /* of rows of a tile */
+
+    struct box {
+        int lo[3], hi[3];
+        grid_tile x, y;
+        int64_t at;
+    };
+
+    __device__ box tile(int i, int strip) const
+    {
+        box b;
+        b.x = a.tile[0][a.strip0 + strip % a.strips];
+        b.y = a.tile[1][a.row0 + i];
+        b.lo[0] = max(b.x.lo, (int)out.box.lo[0]);
+        b.hi[0] = min(b.x.lo + b.x.n, (int)out.box.hi[0]);
+        b.lo[1] = max(b.y.lo, (int)out.box.lo[1]);
+        b.hi[1] = min(b.y.lo + b.y.n, (int)out.box.hi[1]);
+        b.lo[2] = a.z0 + strip / a.strips;
+        b.hi[2] = b.lo[2] + 1;
+        b.at = (int64_t)strip * a.rows + i;
+        return b;
+    }
+    __device__ int lines(const box &) const { return pairs; }
+    __device__ float most_of(const box &b, int i) const { return a.most[b.at * pairs + i]; }
+    __device__ float base(const box &b, int) const { return a.base[b.at]; }
+    __device__ double weight(const box &b, int kx, int ky, int, const int p[3], int, int) const
+    {
+        const double u = __ldg(a.after[0] + p[0]), v = __ldg(a.after[1] + p[1]);
+        const auto tap = [&](int down, int across) {
+            return (double)__ldg(a.kernels + ((int64_t)(down * a.nodes[0] + across) * axis[1].taps + ky) * axis[0].taps + kx);
+        };
+        return (1 - v) * ((1 - u) * tap(b.y.left, b.x.left) + u * tap(b.y.left, b.x.right))
+               + v * ((1 - u) * tap(b.y.right, b.x.left) + u * tap(b.y.right, b.x.right));
+    }
+    __device__ float completed(const box &b, float value, const int p[3]) const
+    {
+        if (is_clipped(a, p[0], p[1]))
+            return grid_clipped(a, b.x, b.y, value, base(b, 0), p[0], p[1]);
+        double first, second;
+        row_lacks(a, b.x, b.y, base(b, 0), p[1], first, second);
+        return value + (float)(first + __ldg(a.after[0] + p[0]) * second);
+    }
+};
 
 template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_back(const grid_args a)
 {
@@ -409,14 +436,13 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
     const grid_tile tile = a.tile[0][a.strip0 + blockIdx.y];
     const int64_t at = ((int64_t)blockIdx.z * a.strips + blockIdx.y) * a.outputs + row;
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values], m = {0, 0};
+    cx v[L::values];
 
     each<L::values>([&](auto j) { v[j] = {0, 0}; });
     if (live) {
         const cx *const p = hidden(a.back + at * half_of<L>::row + t), *const q = hidden(a.back + at * half_of<L>::row
                                                                                          + S + L::T - t);
         each_frequency<L>(t, [&](auto i, auto k) { v[i] = load_far(2 * k < L::T ? p + k : q - k); });
-        m = load_far(a.means + at);
     }
     frequencies_out<L, L::row_pitch, 1>(v, sm, t);
     __syncwarp();
@@ -427,22 +453,30 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
               hi = min(tile.lo + tile.n, (int)a.out.box.hi[0]);
     const int x0 = tile.origin + t;
     const float after = fmaf((float)(t - L::T / 2), tile.slope, tile.middle);
+    int row_of = 0; /* of tiles */
+    for (int end = a.rows; end - row_of > 1;) {
+        const int middle = (row_of + end) / 2;
+        (y >= a.tile[1][a.row0 + middle].lo ? row_of : end) = middle;
+    }
+    const grid_tile down = a.tile[1][a.row0 + row_of];
+    const float base = a.base[((int64_t)blockIdx.z * a.strips + blockIdx.y) * a.rows + row_of];
+    double first, second;
+    row_lacks(a, tile, down, base, y, first, second);
+    const float left = (float)first, more = (float)second;
     const bool edge = a.inside && (clips(a.axis[0], lo) || clips(a.axis[0], hi - 1) || clips(a.axis[1], y));
-    grid_tile down = {};
-    if (edge) /* the one that this row is in */
-        for (int i = 0; i < a.rows; i++)
-            if (y >= a.tile[1][a.row0 + i].lo)
-                down = a.tile[1][a.row0 + i];
     typed((char *)a.out.data, a.type_out, [&](auto *data) {
         auto *const o = hidden(data + (z - a.out.box.lo[2]) * a.out.plane + (y - a.out.box.lo[1]) * a.out.pitch
                                + (x0 - a.out.box.lo[0]));
         each<L::R1>([&](auto j) {
             const int x = x0 + L::R2 * j;
             if (x >= lo && x < hi) {
-                const cx s = v[j] + m;
-                float value = fmaf(fmaf((float)(L::R2 * j), tile.slope, after), s.im - s.re, s.re);
-                if (edge)
-                    value *= grid_renormalizing(a, tile, down, x, y);
+                const cx s = v[j];
+                const float weight = fmaf((float)(L::R2 * j), tile.slope, after);
+                float value = fmaf(weight, s.im - s.re, s.re);
+                if (edge && is_clipped(a, x, y))
+                    value = grid_clipped(a, tile, down, value, base, x, y);
+                else
+                    value += fmaf(weight, more, left);
                 store_as(o + L::R2 * j, value);
             }
         });
@@ -477,16 +511,22 @@ template <class L, int BLOCKS> struct grid_length_of {
     }
     static int image(vp_err *err, cudaStream_t stream, const grid_args &a, int planes)
     {
-        const dim3 rows((unsigned)vp_div_up(a.blocks * L::R2, ROWS), (unsigned)a.strips, (unsigned)planes);
-        const dim3 means(1, (unsigned)a.rows, (unsigned)(a.strips * planes));
+        const dim3 rows((unsigned)(a.rows * (L::T / 2) / ROWS), (unsigned)a.strips, (unsigned)planes);
         const dim3 columns(half::groups, (unsigned)a.rows, (unsigned)(vp_div_up(a.strips, a.walk) * planes));
         const dim3 back((unsigned)vp_div_up(a.outputs, ROWS), (unsigned)a.strips, (unsigned)planes);
-        return vp_start(err, stream, grid_rows<L, false>, rows, dim3(ROWS * L::threads), row_shared, a)
+        direct_grid d = {a.in, a.out, a.type_in, a.type_out, {a.axis[0], a.axis[1], {}}, a, L::T / 2};
+        d.axis[2].size = d.axis[2].count = VP_FAR;
+        d.axis[2].taps = 1;
+        const dim3 bases((unsigned)vp_div_up((int64_t)a.rows * a.strips * planes, 128));
+        return vp_start(err, stream, grid_base, bases, dim3(128), 0, a, planes)
+                       || vp_start(err, stream, grid_rows<L, false>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_rows<L, true>, rows, dim3(ROWS * L::threads), row_shared, a)
-                       || vp_start(err, stream, grid_means<L>, means, dim3(MEANS_ROWS), 0, a)
                        || vp_start(err, stream, grid_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads),
                                    column_shared, a)
                        || vp_start(err, stream, grid_back<L>, back, dim3(ROWS * L::threads), row_shared, a)
+                       || (a.most && vp_start(err, stream, direct_kernel<direct_grid>,
+                                              dim3(DIRECT_BLOCKS, (unsigned)a.rows, (unsigned)(a.strips * planes)), dim3(256),
+                                              0, d))
                    ? -1
                    : 0;
     }
@@ -498,22 +538,15 @@ const grid_length lengths[] = {grid_length_of<line<16, 8>, 6>::table, grid_lengt
 
 /* ---- tiles ---- */
 
-/* Where the rows of a tile begin whose first output is `lo`, at a multiple of `unit`. */
-int64_t origin_of(int64_t lo, int64_t behind, int64_t unit)
-{
-    const int64_t p = lo - behind;
-    return p >= 0 ? p / unit * unit : -((-p + unit - 1) / unit * unit);
-}
-
 /* All tiles along an axis; none if a tile of T samples has no output. */
-std::vector<grid_tile> tiles_along(const vp_op *op, int axis, int T, int unit)
+std::vector<grid_tile> tiles_along(const vp_op *op, int axis, int T)
 {
     const vp_convolve_params *const p = params_of(op);
     const int64_t n = p->n[axis], behind = n - 1 - p->centre[axis];
     std::vector<grid_tile> all;
     for (int64_t c = 0; c <= p->nodes[axis]; c++)
         for (int64_t lo = p->start[axis][c], end = p->start[axis][c + 1]; lo < end;) {
-            const int64_t origin = origin_of(lo, behind, unit), most = T - (n - 1) - (lo - behind - origin);
+            const int64_t origin = lo - behind, most = T - (n - 1);
             if (most < 1)
                 return {};
             grid_tile t = {};
@@ -546,8 +579,8 @@ grid_cut make_cut(const vp_op *op)
     for (const grid_length &l : lengths) {
         grid_cut c = {};
         c.length = &l;
-        c.tile[0] = tiles_along(op, 0, l.T, 1);
-        c.tile[1] = tiles_along(op, 1, l.T, 2 * l.R2);
+        for (int a = 0; a < 2; a++)
+            c.tile[a] = tiles_along(op, a, l.T);
         const double cost = (double)(c.tile[0].size() * c.tile[1].size()) * l.T * l.T;
         if (c.tile[0].empty() || c.tile[1].empty() || (best.length && cost >= least))
             continue;
@@ -622,8 +655,8 @@ int band_of(const vp_op *op, const grid_cut &c)
 }
 
 struct grid_room {
-    cx *lines, *back, *means;
-    float *mean;
+    cx *lines, *back;
+    float *base, *most;
     float4 *spectra;
     int planes;
     uint64_t bytes;
@@ -635,16 +668,15 @@ grid_room room_of(const vp_op *op, const grid_cut &c, int64_t strips, int64_t ro
 {
     vp_pieces all = {(char *)base, 0};
     grid_room r = {};
-    const int64_t unit = 2 * c.length->R2, band = std::min<int64_t>(rows, band_of(op, c));
-    const int64_t lines = vp_div_up(outputs + c.length->T + unit, unit) * unit;
+    const int64_t band = std::min<int64_t>(rows, band_of(op, c)), lines = band * c.length->T;
     const uint64_t one = (uint64_t)(strips * ((lines / 2 + outputs) * (c.length->row + 1))) * sizeof(cx);
     r.planes =
         (int)std::max<uint64_t>(1, std::min<uint64_t>({(uint64_t)planes, BAND / one, (uint64_t)(65535 / strips)}));
     all.take<int>(1);
     all.take(r.lines, (uint64_t)(r.planes * strips * lines / 2 * c.length->row));
     all.take(r.back, (uint64_t)(r.planes * strips * outputs * c.length->row));
-    all.take(r.mean, (uint64_t)(r.planes * strips * lines));
-    all.take(r.means, (uint64_t)(r.planes * strips * outputs));
+    all.take(r.base, (uint64_t)(r.planes * strips * band));
+    all.take(r.most, (uint64_t)(r.planes * strips * lines / 2));
     all.used = std::max(all.used, room_for(one, (uint64_t)planes, BAND));
     if (!keeps_spectra(op, c))
         all.take(r.spectra, (uint64_t)band * row_bytes(op, c) / sizeof(float4));
@@ -663,8 +695,9 @@ grid_args args_of(const vp_op *op, const grid_cut &c, const grid_table &t)
         a.nodes[i] = (int)p->nodes[i];
     }
     a.kernels = t.kernel.kernels;
-    a.sums = t.kernel.rows;
+    a.total = t.kernel.total;
     a.inside = t.kernel.sums;
+    a.renormalize = p->edge == VP_EDGE_RENORMALIZE;
     a.kernel_lines = t.kernel_lines;
     a.spectra = t.spectra;
     a.spectra_rows = (int)c.tile[1].size();
@@ -742,7 +775,7 @@ void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
     for (int a = 0; a < 3; a++)
         step[a] = 1;
     for (int a = 0; a < 2; a++)
-        halo[a] += c.most[a] - 1 + (a == 1 ? 2 * c.length->R2 - 1 : 0);
+        halo[a] += c.most[a] - 1;
 }
 
 uint64_t scratch(const vp_op *op, const int64_t[3], const int64_t out[3])
@@ -772,18 +805,16 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
     a.bad = (int *)work->scratch;
     a.lines = r.lines;
     a.back = r.back;
-    a.mean = r.mean;
-    a.means = r.means;
+    a.base = r.base;
+    a.most = op->in == VP_F32 ? r.most : nullptr;
     if (r.spectra)
         a.spectra = r.spectra;
-    const int unit = 2 * c.length->R2, band = band_of(op, c);
+    const int band = band_of(op, c);
     for (int b = 0; b < rows; b += band) {
         a.row0 = row0 + b;
         a.rows = std::min(band, rows - b);
         a.y0 = c.tile[1][(size_t)a.row0].lo;
         a.outputs = ends(a.row0 + a.rows - 1) - a.y0;
-        a.first_block = c.tile[1][(size_t)a.row0].origin / unit;
-        a.blocks = (int)vp_div_up(c.tile[1][(size_t)(a.row0 + a.rows - 1)].origin + c.length->T, unit) - a.first_block;
         if (r.spectra) {
             a.spectra_row0 = a.row0;
             a.spectra_rows = a.rows;

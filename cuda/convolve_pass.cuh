@@ -2,8 +2,8 @@
 /* Kernels of the passes of convolve_pass.h for one length of transform.
  *
  * Rows: L::R2 threads a line, a line's values in registers, an exchange through shared memory; lines leave in natural
- * order. A line's mean does not go through the transforms, which would round it as coarsely as it is large: it is taken
- * off, and what the kernel makes of it is added when the line is back (means_kernel in convolve.cu).
+ * order. A constant does not go through the transforms, which would round it as coarsely as it is large: it is taken off,
+ * and what the kernel makes of it is added when the line is back.
  * Columns: GROUP lanes beside each other (64 or 128 bytes of a row) by R2 threads each; forward, times the spectrum and
  * back in one kernel, or one of these. A spectrum lies in the order of the registers that use it, two values beside
  * each other. Samples outside the image are rows inside it that are read again, so no row is transformed twice.
@@ -21,35 +21,20 @@ namespace vp
 namespace
 {
 
-/* All weights over those that meet samples. */
-__device__ __forceinline__ float renormalizing(const double *sums, const convolve_axis axis[3], int x, int y, int z)
-{
-    int lo[3], hi[3];
-    taps_inside(axis[0], x, lo[0], hi[0]);
-    taps_inside(axis[1], y, lo[1], hi[1]);
-    taps_inside(axis[2], z, lo[2], hi[2]);
-    const int64_t row = axis[0].taps + 1, plane = row * (axis[1].taps + 1);
-    const auto at = [&](int i, int j, int k) { return __ldg(sums + k * plane + j * row + i); };
-    const auto in_plane = [&](int k) {
-        return at(hi[0], hi[1], k) - at(lo[0], hi[1], k) - (at(hi[0], lo[1], k) - at(lo[0], lo[1], k));
-    };
-    return (float)(at(axis[0].taps, axis[1].taps, axis[2].taps) / (in_plane(hi[2]) - in_plane(lo[2])));
-}
-
 /* ---- rows ---- */
 
-/* Two tiles of a row; `row` is its sample at in.box.lo[0]. */
+/* Two tiles of a row minus a constant; `row` is its sample at in.box.lo[0]. */
 template <class L, class Sample>
-__device__ __forceinline__ void load_pair(cx *v, const rows_args &a, const Sample *row, int x0, int t)
+__device__ __forceinline__ void load_pair(cx *v, const rows_args &a, const Sample *row, int x0, int t, float base)
 {
     const int at = (int)a.in.box.lo[0], samples = samples_of(a.x), last = t + L::R2 * (L::R1 - 1);
     const convolve_axis x = a.x;
     if (x0 >= x.first && x0 + x.valid + L::T <= x.first + x.count) {
         const Sample *const p = hidden(row + (x0 - at + t)), *const q = hidden(p + x.valid);
-        each<L::R1 - 1>([&](auto j) { v[j] = {(float)__ldg(p + L::R2 * j), (float)__ldg(q + L::R2 * j)}; });
+        each<L::R1 - 1>([&](auto j) { v[j] = {(float)__ldg(p + L::R2 * j) - base, (float)__ldg(q + L::R2 * j) - base}; });
         v[L::R1 - 1] = {0, 0}; /* valid + taps - 1 may be a few less than T */
         if (last < samples)
-            v[L::R1 - 1] = {(float)__ldg(p + L::R2 * (L::R1 - 1)), (float)__ldg(q + L::R2 * (L::R1 - 1))};
+            v[L::R1 - 1] = {(float)__ldg(p + L::R2 * (L::R1 - 1)) - base, (float)__ldg(q + L::R2 * (L::R1 - 1)) - base};
         return;
     }
     if (x.rule == VP_EDGE_ZERO) {
@@ -59,9 +44,9 @@ __device__ __forceinline__ void load_pair(cx *v, const rows_args &a, const Sampl
             const bool seen = j + 1 < L::R1 || last < samples;
             v[j] = {0, 0};
             if (seen && (unsigned)(place + L::R2 * j) < (unsigned)x.count)
-                v[j].re = (float)__ldg(p + L::R2 * j);
+                v[j].re = (float)__ldg(p + L::R2 * j) - base;
             if (seen && (unsigned)(place + x.valid + L::R2 * j) < (unsigned)x.count)
-                v[j].im = (float)__ldg(q + L::R2 * j);
+                v[j].im = (float)__ldg(q + L::R2 * j) - base;
         });
         return;
     }
@@ -70,24 +55,8 @@ __device__ __forceinline__ void load_pair(cx *v, const rows_args &a, const Sampl
         const int i = t + L::R2 * j;
         const int from = i < samples ? sample_from(x, x0 + i) : -1;
         const int next = i < samples ? sample_from(x, x0 + x.valid + i) : -1;
-        v[j] = {from < 0 ? 0 : (float)__ldg(p + from), next < 0 ? 0 : (float)__ldg(p + next)};
+        v[j] = {from < 0 ? 0 : (float)__ldg(p + from) - base, next < 0 ? 0 : (float)__ldg(p + next) - base};
     });
-}
-
-/* About the mean of two tiles of a row, from a few samples. */
-template <class L, class Sample>
-__device__ __forceinline__ cx few_samples(const rows_args &a, const Sample *row, int x0, bool clean)
-{
-    const int at = (int)a.in.box.lo[0], samples = samples_of(a.x);
-    cx m = {0, 0};
-    each<4>([&](auto q) {
-        const int i = L::T / 8 * (2 * q + 1);
-        const int from = i < samples ? sample_from(a.x, x0 + i) : -1;
-        const int next = i < samples ? sample_from(a.x, x0 + a.x.valid + i) : -1;
-        const cx v = {from < 0 ? 0 : (float)__ldg(row + (from - at)), next < 0 ? 0 : (float)__ldg(row + (next - at))};
-        m = m + (clean ? cx{finite_or_0(v.re), finite_or_0(v.im)} : v);
-    });
-    return {0.25f * m.re, 0.25f * m.im};
 }
 
 /* AGAIN: lines with a sample that is not finite, if there are any, with zeros in the place of those. */
@@ -102,17 +71,14 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
     cx *const out = a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
     const bool live = row < a.rows && (!AGAIN || !is_finite(*out));
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values], m = {0, 0};
+    cx v[L::values];
 
     if (live) {
+        const float base = a.base[(int64_t)blockIdx.z * gridDim.y + blockIdx.y];
         const int64_t at =
             (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
         const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * a.x.valid - a.x.behind();
-        typed((char *)a.in.data, a.type, [&](auto *data) {
-            load_pair<L>(v, a, data + at, x0, t);
-            if (!L::in_warp)
-                m = few_samples<L>(a, data + at, x0, AGAIN);
-        });
+        typed((char *)a.in.data, a.type, [&](auto *data) { load_pair<L>(v, a, data + at, x0, t, base); });
     } else {
         each<L::R1>([&](auto j) { v[j] = {0, 0}; });
     }
@@ -120,13 +86,11 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
         make_finite<L>(v);
         meet_line<L>(); /* all have looked at the line that was */
     }
-    if constexpr (L::in_warp)
-        m = line_mean<L>(v);
-    line_forward<L>(v, m, sm, t, a.twiddle);
+    if (a.most)
+        store_most<L>(a.most + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * a.rows + row, v, t, live);
+    line_forward<L>(v, sm, t, a.twiddle);
     if (!live)
         return;
-    if (t == 0)
-        a.mean[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
     if (!AGAIN && !is_finite(v[0]))
         *a.bad = 1;
     store_row<L>(out, v, t);
@@ -144,22 +108,26 @@ template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads)
         const int i = t + L::R2 * j + a.centre, k = i >= L::T ? i - L::T : i;
         v[j] = {live && k < a.n ? __ldg(a.taps + row * a.pitch + k) : 0, 0};
     });
-    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle);
+    line_forward<L>(v, shared + line * L::row_size, t, a.twiddle);
     if (live)
         store_row<L>(a.out + row * L::T, v, t);
+}
+
+/* Whether results of a pair of tiles, n from x0 on, are to be completed one by one. */
+__device__ __forceinline__ bool is_edge(const back_args &a, int x0, int n, int y, int z)
+{
+    return a.ones || (a.ending.sums && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)
+                                        || clips(a.axis[2], z)));
 }
 
 /* A row back to its place, 16 bytes at a time where all is as it is and aligned. `pixel` has the pair's outputs side by
  * side. */
 template <class L>
-__device__ __forceinline__ void store_pair(const back_args &a, const float *pixel, int t, int x0, int y, int z)
+__device__ __forceinline__ void store_pair(const back_args &a, const float *pixel, int t, int x0, int y, int z, bool edge)
 {
     const vp_area &o = a.out;
     const int n = min(2 * a.axis[0].valid, (int)o.box.hi[0] - x0);
     const int64_t at = (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
-    const bool edge =
-        (a.sums || a.factor)
-        && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y) || clips(a.axis[2], z));
     if (a.type == VP_F32 && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
         float *const q = hidden((float *)o.data + at + 4 * t);
         const float4 *const p = (const float4 *)pixel + t;
@@ -173,11 +141,15 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
         });
         return;
     }
+    const double base = a.ones ? a.ending.base[(int64_t)(z - a.ending.base_z0) * a.ending.pairs + blockIdx.y] : 0;
     for (int i = t; i < n; i += L::R2) {
         float v = pixel[i];
-        if (edge)
-            v *= a.sums ? renormalizing(a.sums, a.axis, x0 + i, y, z)
-                        : a.factor[(y - o.box.lo[1]) * a.factor_pitch + (x0 + i - o.box.lo[0])];
+        if (edge && a.ones) {
+            const int64_t voxel = (y - o.box.lo[1]) * a.pitch + (x0 + i - o.box.lo[0]);
+            v = (float)((a.factor ? (double)v * a.factor[voxel] : v) + base * a.ones[voxel]);
+        } else if (edge) {
+            v = completed(a.ending, a.axis, v, (int)blockIdx.y, x0 + i, y, z);
+        }
         store_sample((char *)o.data, at + i, a.type, v);
     }
 }
@@ -191,14 +163,15 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) back_kernel(const ba
     const bool live = row < a.rows;
     const convolve_axis x = a.axis[0];
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values], m = {0, 0};
+    const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * x.valid, y = a.y0 + row, z = a.z0 + (int)blockIdx.z;
+    const bool edge = is_edge(a, x0, min(2 * x.valid, (int)a.out.box.hi[0] - x0), y, z);
+    const float more = edge ? 0 : a.ending.more[(int64_t)(z - a.ending.more_z0) * a.ending.pairs + blockIdx.y];
+    cx v[L::values];
 
     if (live) {
         const cx *const in =
             hidden(a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T + t);
         each_frequency<L>(t, [&](auto i, auto k) { v[i] = load_far(in + k); });
-        if (a.mean)
-            m = load_far(a.mean + blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row);
     } else {
         each<L::values>([&](auto j) { v[j] = {0, 0}; });
     }
@@ -213,13 +186,13 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) back_kernel(const ba
     each<L::R1>([&](auto j) {
         const int i = first + L::R2 * j;
         if ((unsigned)i < (unsigned)x.valid) {
-            pixel[i] = v[j].re + m.re;
-            pixel[i + x.valid] = v[j].im + m.im;
+            pixel[i] = v[j].re + more;
+            pixel[i + x.valid] = v[j].im + more;
         }
     });
     meet_line<L>();
     if (live)
-        store_pair<L>(a, pixel, t, 2 * (a.pair0 + (int)blockIdx.y) * x.valid, a.y0 + row, a.z0 + (int)blockIdx.z);
+        store_pair<L>(a, pixel, t, x0, y, z, edge);
 }
 
 /* ---- columns ---- */
@@ -432,7 +405,7 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
         default: return start<COLUMNS_SPECTRUM>(err, stream, a);
         }
     }
-    static constexpr convolve_length table = {L::T, L::R1, L::R2, GROUP, L::frequencies * GROUP * L::threads,
+    static constexpr convolve_length table = {L::T, L::R1, L::R2, L::in_warp, GROUP, L::frequencies * GROUP * L::threads,
                                               rows, taps, columns, back};
 };
 

@@ -21,7 +21,21 @@ struct convolve_axis {
     __host__ __device__ int behind() const { return taps - 1 - centre; }
 };
 
-/* Rows forward: tiles 2 p and 2 p + 1 of a row as one complex line, natural order, the line's mean taken off. */
+/* What samples of a pair of tiles are taken off before they are transformed, and what their results lack for that: a
+ * constant of the pair, in some rows of tiles, for each plane; samples that are 0 beyond the edge count as it. */
+struct convolve_ending {
+    float *base;                   /* [plane][pair] of samples, from plane base_z0 on */
+    int base_z0;
+    float *more;                   /* [plane][pair] of results, from plane more_z0 on: what inner ones lack */
+    int more_z0;
+    int pairs;
+    const double *sums;            /* of the kernel's samples; NULL: no edge clips kernels */
+    const double *planes;          /* sums of its planes */
+    double total;                  /* and of all */
+    bool renormalize;              /* else samples beyond the edge are zeros */
+};
+
+/* Rows forward: tiles 2 p and 2 p + 1 of a row as one complex line, natural order, minus a constant. */
 struct rows_args {
     vp_area in;
     int type;
@@ -29,8 +43,8 @@ struct rows_args {
     int pair0, y0, rows, z0;       /* the first pair, row and plane, and rows of a plane */
     cx *out;            /* of the first of each; a row of a plane is one line */
     int64_t out_pair, out_plane;   /* in complex values */
-    cx *mean;           /* [plane][pair][row], in the same order as `out` */
-    int64_t mean_pair, mean_plane;
+    const float *base;  /* [plane][pair] */
+    float *most;        /* [plane][pair][row]: the largest magnitude of a line; NULL: not wanted */
     int *bad;                      /* 1 when a sample was not finite: it counts as 0 */
     const cx *twiddle;
 };
@@ -64,15 +78,15 @@ struct columns_args {
 struct back_args {
     const cx *in;
     int64_t in_pair, in_plane;
-    const cx *mean;     /* what has to be added for the mean, [plane][pair][row]; NULL: nothing */
-    int64_t mean_pair, mean_plane;
     vp_area out;
     int type;
     convolve_axis axis[3];
     int pair0, y0, rows, z0;
-    const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE, or NULL, */
-    const float *factor;           /* or the factor of each voxel, [y][x] of `out` */
-    int64_t factor_pitch;
+    convolve_ending ending;        /* without `more`: */
+    const double *ones;            /* of weights of the source instead, [y][x] of `out`: how often the constant is in a
+                                      result; and what it is multiplied with before, or NULL */
+    const float *factor;
+    int64_t pitch;
     const cx *twiddle;
 };
 
@@ -81,6 +95,7 @@ enum columns_mode { COLUMNS_CONVOLVE, COLUMNS_FORWARD, COLUMNS_BACK, COLUMNS_TAP
 
 struct convolve_length {
     int T, R1, R2;                 /* a twiddle table has T values, W(T)^(k1 n2) at k1 * R2 + n2 */
+    bool in_warp;                  /* as a line is; else `most` must be 0 before the rows */
     int group;                     /* lanes that a block of the columns has: divides all lanes */
     int spectrum;                  /* complex values of `group` lanes of a spectrum */
     int (*rows)(vp_err *err, cudaStream_t stream, const rows_args &a, int pairs, int planes);

@@ -7,7 +7,9 @@
  * Samples outside the image have the weights of the places where they would be: both tables of weights reach over the
  * edge by the kernel.
  *
- * VP_EDGE_RENORMALIZE: voxels whose kernel crosses the edge add up their weights one by one (renormalize_kernel). */
+ * The constant of a pair of tiles, which is taken off before samples are weighted, is in a result as often as there are
+ * weights: these are added up in f64, along x for each row of the kernels (along_kernel), then along y (ones_kernel); at
+ * edges that are renormalised, also those that exist. */
 #include "convolve.h"
 #include "convolve_edge.cuh"
 
@@ -18,7 +20,7 @@ namespace vp
 namespace
 {
 
-enum { ROWS_THREADS = 128, GROUP = 8 };
+enum { ROWS_THREADS = 128, GROUP = 8, ONES_ROWS = 8 };
 
 /* Weights along an axis, for positions -behind ... size + centre - 1: between nodes cell - 1 and cell, the latter's. */
 struct source_weights {
@@ -44,13 +46,17 @@ struct source_args {
     source_weights weights[2];
     int pair0, pairs, slots;   /* slots: of nodes across that a pair sees */
     int tile0, y0, rows, out_y0, out_rows, z0;
-    cx *lines, *mean;          /* [plane][pair][slot][row] */
-    cx *back, *means;          /* [plane][pair][row] */
+    cx *lines;                 /* [plane][pair][slot][row] */
+    cx *back;                  /* [plane][pair][row] */
     const cx *spectra;         /* [node] */
     int64_t spectrum;
-    const float *sums;         /* [node][y]: rows summed up */
     const float *kernels;
-    float *factor;             /* of VP_EDGE_RENORMALIZE, [y][x] of the output */
+    const float *base;         /* [plane][pair] */
+    float *most;               /* [plane][pair][row], or NULL */
+    double *along[2];          /* [node down][row of kernels][x of the output]: weights along x, of all and of samples that
+                                  exist; NULL: not wanted */
+    double *ones;              /* [y][x] of the output: how often the constant is in a result */
+    float *factor;             /* of VP_EDGE_RENORMALIZE, or NULL */
     int *bad;
     const cx *twiddle[2];
 };
@@ -77,7 +83,8 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS_THREADS) s
     const int node = a.weights[0].first(from) + slot, x0 = from, samples = samples_of(x);
     if (node > a.weights[0].last(to))
         return;
-    const int64_t at = (((int64_t)blockIdx.z * a.pairs + pair) * a.slots + slot) * a.rows + row;
+    const int64_t at_pair = (int64_t)blockIdx.z * a.pairs + pair, at = (at_pair * a.slots + slot) * a.rows + row;
+    const float base = a.base[at_pair];
     const bool live = row < a.rows && (!AGAIN || !is_finite(a.lines[at * L::T]));
     cx *const sm = shared + line * L::row_size;
     cx v[L::values];
@@ -87,7 +94,7 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS_THREADS) s
                               + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch - a.in.box.lo[0];
         const auto weighted = [&](int i, int at) {
             const int q = live && i < samples ? sample_from(x, at) : -1;
-            return q < 0 ? 0 : (float)__ldg(p + q) * a.weights[0].of(node, at);
+            return q < 0 ? 0 : ((float)__ldg(p + q) - base) * a.weights[0].of(node, at);
         };
         each<L::R1>([&](auto j) {
             const int i = t + L::R2 * j;
@@ -98,14 +105,13 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS_THREADS) s
         make_finite<L>(v);
         __syncwarp();
     }
-    const cx m = line_mean<L>(v);
-    line_forward<L>(v, m, sm, t, a.twiddle[0]);
+    if (a.most) /* one of the nodes has a weight of a half or more */
+        store_most<L, false>(a.most + at_pair * a.rows + row, v, t, live);
+    line_forward<L>(v, sm, t, a.twiddle[0]);
     if (!live)
         return;
     if (!AGAIN && !is_finite(v[0]))
         *a.bad = 1;
-    if (t == 0)
-        a.mean[at] = m;
     store_row<L>(a.lines + at * L::T, v, t);
 }
 
@@ -168,78 +174,136 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
     });
 }
 
-__global__ void __launch_bounds__(128) source_means(const source_args a)
+/* Weights along x of a row of the kernels of a row of nodes. */
+__global__ void __launch_bounds__(128) along_kernel(const source_args a)
 {
-    const int row = blockIdx.x * blockDim.x + threadIdx.x, pair = blockIdx.y, plane = blockIdx.z;
-    if (row >= a.out_rows)
+    const int nx = (int)(a.out.box.hi[0] - a.out.box.lo[0]), i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    const int n = a.axis[0].taps, ky = blockIdx.y, down = blockIdx.z, nodes = a.weights[0].nodes;
+    if (i >= nx)
         return;
-    const convolve_axis y = a.axis[1];
-    const int p = a.out_y0 + row;
-    int from, to;
-    seen(a.axis[0], 2 * (a.pair0 + pair), 2, from, to);
-    const int first = a.weights[0].first(from), last = a.weights[0].last(to);
-    double re = 0, im = 0;
-    for (int node = first; node <= last; node++) {
-        const cx *const mean = a.mean + ((((int64_t)plane * a.pairs + pair) * a.slots + node - first) * a.rows - a.y0);
-        for (int k0 = 0; k0 < y.taps; k0 += 8) {
-            cx s = {0, 0};
-            for (int k = k0; k < min(k0 + 8, y.taps); k++) {
-                const int at = p - k + y.centre, q = sample_from(y, at);
-                if (q < 0)
-                    continue;
-                const int c = __ldg(a.weights[1].cell + at + a.weights[1].behind);
-                const float w = __ldg(a.weights[1].after + at + a.weights[1].behind);
-                const int up = max(c - 1, 0), down = min(c, a.weights[1].nodes - 1), nodes = a.weights[0].nodes;
-                const float f = fmaf(w, __ldg(a.sums + (int64_t)(down * nodes + node) * y.taps + k),
-                                     (1 - w) * __ldg(a.sums + (int64_t)(up * nodes + node) * y.taps + k));
-                const cx m = load_far(mean + q);
-                s = scaled_plus(f, m, s);
-            }
-            re += s.re;
-            im += s.im;
-        }
+    const convolve_axis x = a.axis[0];
+    const int p = (int)a.out.box.lo[0] + i;
+    int lo, hi;
+    taps_inside(x, p, lo, hi);
+    double all = 0, inside = 0;
+    for (int k = 0; k < n; k++) {
+        const int at = p - k + x.centre + a.weights[0].behind, c = __ldg(a.weights[0].cell + at);
+        const double u = __ldg(a.weights[0].after + at);
+        const auto tap = [&](int node) {
+            return (double)__ldg(a.kernels + ((int64_t)(down * nodes + node) * a.axis[1].taps + ky) * n + k);
+        };
+        const double w = (1 - u) * tap(max(c - 1, 0)) + u * tap(min(c, nodes - 1));
+        all += w;
+        inside += k >= lo && k < hi ? w : 0;
     }
-    a.means[((int64_t)plane * a.pairs + pair) * a.out_rows + row] = {(float)re, (float)im};
+    const int64_t to = ((int64_t)down * a.axis[1].taps + ky) * nx + i;
+    if (a.along[0])
+        a.along[0][to] = all;
+    if (a.along[1])
+        a.along[1][to] = inside;
 }
 
-/* A warp a voxel of a plane. */
-__global__ void __launch_bounds__(256) renormalize_kernel(const source_args a)
+/* ONES_ROWS results below each other: a node's weights along y are gathered for all of them. */
+__global__ void __launch_bounds__(128) ones_kernel(const source_args a)
 {
-    const int64_t i = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32, nx = a.out.box.hi[0] - a.out.box.lo[0];
-    const int lane = threadIdx.x % 32;
-    const int x = (int)(a.out.box.lo[0] + i % nx), y = (int)(a.out.box.lo[1] + i / nx);
-    if (y >= a.out.box.hi[1])
+    const int nx = (int)(a.out.box.hi[0] - a.out.box.lo[0]), i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    const convolve_axis y = a.axis[1];
+    const int y0 = (int)a.out.box.lo[1] + (int)blockIdx.y * ONES_ROWS, y1 = min(y0 + ONES_ROWS, (int)a.out.box.hi[1]);
+    if (i >= nx)
         return;
-    if (!(clips(a.axis[0], x) || clips(a.axis[1], y))) {
-        if (lane == 0)
-            a.factor[i] = 1;
-        return;
+    double all[ONES_ROWS] = {}, inside[ONES_ROWS] = {};
+    const int first = a.weights[1].first(y0 - y.behind()), last = a.weights[1].last(y1 + y.centre);
+    for (int node = first; node <= last; node++)
+        for (int k = 0; k < y.taps; k++) {
+            const int64_t from = ((int64_t)node * y.taps + k) * nx + i;
+            const double one = a.along[0] ? a.along[0][from] : 0, in = a.along[1] ? a.along[1][from] : 0;
+            each<ONES_ROWS>([&](auto r) {
+                const int p = y0 + r - k + y.centre;
+                if (y0 + r >= y1)
+                    return;
+                const double w = a.weights[1].of(node, p);
+                all[r] += w * one;
+                inside[r] += p >= y.first && p < y.first + y.count ? w * in : 0;
+            });
+        }
+    each<ONES_ROWS>([&](auto r) {
+        const int64_t to = (int64_t)(y0 + r - (int)a.out.box.lo[1]) * nx + i;
+        if (y0 + r >= y1)
+            return;
+        a.ones[to] = a.along[0] ? all[r] : inside[r];
+        if (a.factor)
+            a.factor[to] = inside[r] != 0 ? (float)(all[r] / inside[r]) : 0;
+    });
+}
+
+/* See direct_kernel; pairs and tiles as in convolve.cu. */
+struct direct_source {
+    vp_area in, out;
+    int type_in, type_out;
+    convolve_axis axis[3];
+    source_args a;
+
+    struct box {
+        int lo[3], hi[3];
+        int64_t pair;
+    };
+
+    __device__ box tile(int i, int strip) const
+    {
+        const convolve_axis x = axis[0], y = axis[1];
+        box b;
+        b.lo[0] = 2 * (a.pair0 + strip % a.pairs) * x.valid;
+        b.hi[0] = min(b.lo[0] + 2 * x.valid, (int)out.box.hi[0]);
+        b.lo[1] = (a.tile0 + i) * y.valid;
+        b.hi[1] = min(b.lo[1] + y.valid, a.out_y0 + a.out_rows);
+        b.lo[2] = a.z0 + strip / a.pairs;
+        b.hi[2] = b.lo[2] + 1;
+        b.pair = strip;
+        return b;
     }
-    const int n = a.axis[0].taps, taps = n * a.axis[1].taps, nodes = a.weights[0].nodes;
-    int x0, x1, y0, y1;
-    taps_inside(a.axis[0], x, x0, x1);
-    taps_inside(a.axis[1], y, y0, y1);
-    double all = 0, inside = 0;
-    for (int k = lane; k < taps; k += 32) {
-        const int kx = k % n, ky = k / n, px = x - kx + a.axis[0].centre + a.weights[0].behind,
-                  py = y - ky + a.axis[1].centre + a.weights[1].behind;
+    __device__ int lines(const box &) const { return samples_of(axis[1]); }
+    __device__ float most_of(const box &b, int i) const
+    {
+        const int y = sample_from(axis[1], b.lo[1] - axis[1].behind() + i);
+        return y < 0 ? 0 : a.most[b.pair * a.rows + y - a.y0];
+    }
+    __device__ float base(const box &b, int) const { return a.base[b.pair]; }
+    __device__ double weight(const box &, int kx, int ky, int, const int *, int qx, int qy) const
+    {
+        const int px = qx + a.weights[0].behind, py = qy + a.weights[1].behind, n = axis[0].taps, nodes = a.weights[0].nodes;
         const int cx_ = __ldg(a.weights[0].cell + px), cy = __ldg(a.weights[1].cell + py);
-        const float u = __ldg(a.weights[0].after + px), v = __ldg(a.weights[1].after + py);
-        const int l = max(cx_ - 1, 0), r = min(cx_, nodes - 1), up = max(cy - 1, 0),
-                  down = min(cy, a.weights[1].nodes - 1);
-        const auto at = [&](int j, int c) { return __ldg(a.kernels + (int64_t)(j * nodes + c) * taps + k); };
-        const float high = fmaf(u, at(up, r), (1 - u) * at(up, l)), low = fmaf(u, at(down, r), (1 - u) * at(down, l));
-        const float w = fmaf(v, low, (1 - v) * high);
-        all += w;
-        if (kx >= x0 && kx < x1 && ky >= y0 && ky < y1)
-            inside += w;
+        const double u = __ldg(a.weights[0].after + px), v = __ldg(a.weights[1].after + py);
+        const auto row = [&](int down) {
+            const float *const k = a.kernels + ((int64_t)down * nodes * axis[1].taps + ky) * n + kx;
+            const int64_t next = (int64_t)axis[1].taps * n;
+            return (1 - u) * __ldg(k + max(cx_ - 1, 0) * next) + u * __ldg(k + min(cx_, nodes - 1) * next);
+        };
+        return (1 - v) * row(max(cy - 1, 0)) + v * row(min(cy, a.weights[1].nodes - 1));
     }
-    for (int o = 16; o; o >>= 1) {
-        all += __shfl_xor_sync(~0u, all, o);
-        inside += __shfl_xor_sync(~0u, inside, o);
+    __device__ float completed(const box &b, float value, const int p[3]) const
+    {
+        const int64_t at = (p[1] - out.box.lo[1]) * (out.box.hi[0] - out.box.lo[0]) + (p[0] - out.box.lo[0]);
+        return (float)((a.factor ? (double)value * a.factor[at] : value) + (double)base(b, 0) * a.ones[at]);
     }
-    if (lane == 0)
-        a.factor[i] = (float)(all / inside);
+};
+
+int launch_ones(vp_err *err, cudaStream_t stream, const source_args &a)
+{
+    const int64_t nx = vp_box_size(&a.out.box, 0), ny = vp_box_size(&a.out.box, 1);
+    const dim3 along((unsigned)vp_div_up(nx, 128), (unsigned)a.axis[1].taps, (unsigned)a.weights[1].nodes);
+    const dim3 ones((unsigned)vp_div_up(nx, 128), (unsigned)vp_div_up(ny, ONES_ROWS));
+    return vp_start(err, stream, along_kernel, along, dim3(128), 0, a)
+                   || vp_start(err, stream, ones_kernel, ones, dim3(128), 0, a)
+               ? -1 : 0;
+}
+
+int launch_direct(vp_err *err, cudaStream_t stream, const source_args &a, int type_out, int tiles, int planes)
+{
+    direct_source d = {a.in, a.out, a.type, type_out, {a.axis[0], a.axis[1], {}}, a};
+    d.axis[2].size = d.axis[2].count = VP_FAR;
+    d.axis[2].taps = 1;
+    return !a.most ? 0 : vp_start(err, stream, direct_kernel<direct_source>,
+                                  dim3(DIRECT_BLOCKS, (unsigned)tiles, (unsigned)(a.pairs * planes)), dim3(256), 0, d);
 }
 
 /* ---- one length ---- */
@@ -249,13 +313,11 @@ template <class L, int BLOCKS> struct source_length_of {
     {
         constexpr int ROWS = ROWS_THREADS / L::threads;
         const dim3 rows((unsigned)vp_div_up(a.rows, ROWS), (unsigned)(a.pairs * a.slots), (unsigned)planes);
-        const dim3 means((unsigned)vp_div_up(a.out_rows, 128), (unsigned)a.pairs, (unsigned)planes);
         const dim3 columns(L::T / GROUP, (unsigned)tiles, (unsigned)(a.pairs * planes));
         return vp_start(err, stream, source_rows<L, false>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size,
                         a)
                        || vp_start(err, stream, source_rows<L, true>, rows, dim3(ROWS_THREADS),
                                    sizeof(cx) * ROWS * L::row_size, a)
-                       || vp_start(err, stream, source_means, means, dim3(128), 0, a)
                        || vp_start(err, stream, source_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads),
                                    sizeof(cx) * columns_of<L, GROUP>::size, a)
                    ? -1
@@ -367,16 +429,27 @@ source_table table_of(const vp_op *op, const source_cut &c, void *base)
 }
 
 struct source_room : convolve_room {
+    double *along[2], *ones;
     float *factor;
     uint64_t bytes;
 };
 
-source_room room_of(const source_cut &c, int64_t pairs, const int64_t in[3], const int64_t out[3], void *base)
+/* Images of ones are those of all weights where the edge makes samples up, or is renormalised, and of those that exist
+ * where it is not made up. */
+source_room room_of(const vp_op *op, const source_cut &c, int64_t pairs, const int64_t in[3], const int64_t out[3], void *base)
 {
     vp_pieces all = {(char *)base, 0};
     source_room r = {};
     all.take<int>(1);
-    all.take(r.factor, (uint64_t)(out[0] * out[1]));
+    const vp_convolve_params *const p = params_of(op);
+    const bool renormalize = p->edge == VP_EDGE_RENORMALIZE, wanted[2] = {p->edge != VP_EDGE_ZERO,
+                                                                           renormalize || p->edge == VP_EDGE_ZERO};
+    for (int i = 0; i < 2; i++)
+        if (wanted[i])
+            all.take(r.along[i], (uint64_t)(p->nodes[1] * p->n[1] * out[0]));
+    all.take(r.ones, (uint64_t)(out[0] * out[1]));
+    if (renormalize)
+        all.take(r.factor, (uint64_t)(out[0] * out[1]));
     (convolve_room &)r = room_of_images(all, c.T, c.slots, pairs, in, out);
     r.bytes = all.used;
     return r;
@@ -421,13 +494,13 @@ int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 
 void demand(const vp_op *op, int64_t step[3], int64_t[3])
 {
-    steps_of(source_cut_of(op), step);
+    steps_of(op, source_cut_of(op), step);
 }
 
 uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     const source_cut &c = source_cut_of(op);
-    return room_of(c, vp_div_up(out[0], 2 * (int64_t)c.valid[0]), in, out, nullptr).bytes;
+    return room_of(op, c, vp_div_up(out[0], 2 * (int64_t)c.valid[0]), in, out, nullptr).bytes;
 }
 
 int launch(const vp_op *op, const vp_work *work, vp_err *err)
@@ -437,54 +510,61 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
     const vp_box &in = work->in[0].box, &out = work->out->box;
     const int64_t in_size[3] = {vp_box_size(&in, 0), vp_box_size(&in, 1), vp_box_size(&in, 2)};
     const int64_t size[3] = {vp_box_size(&out, 0), vp_box_size(&out, 1), vp_box_size(&out, 2)};
-    const convolve_part part = part_of(op, work, c);
-    const source_room r = room_of(c, part.pairs, in_size, size, work->scratch);
+    const convolve_part all = part_of(op, work, c);
+    const source_room r = room_of(op, c, all.pairs, in_size, size, work->scratch);
     const cudaStream_t stream = work->queue->stream;
     source_args a = {};
     a.in = work->in[0];
     a.out = *work->out;
     a.type = op->in;
     for (int i = 0; i < 2; i++) {
-        a.axis[i] = part.axis[i];
+        a.axis[i] = all.axis[i];
         a.weights[i] = {t.cell[i], t.after[i], a.axis[i].behind(), (int)params_of(op)->nodes[i]};
         a.twiddle[i] = t.twiddle[i];
+        a.along[i] = r.along[i];
     }
-    a.y0 = part.in_lo[1];
-    a.rows = part.in_n[1];
-    a.out_y0 = part.out_lo[1];
-    a.out_rows = part.out_n[1];
-    a.tile0 = part.tile0;
     a.slots = c.slots;
     a.lines = r.lines;
-    a.mean = r.mean;
     a.back = r.back;
-    a.means = r.means;
     a.spectra = t.spectra;
     a.spectrum = spectrum_of(c);
-    a.sums = t.kernel.rows;
     a.kernels = t.kernel.kernels;
+    a.base = r.base;
+    a.most = op->in == VP_F32 ? r.most : nullptr;
+    a.ones = r.ones;
     a.factor = r.factor;
     a.bad = (int *)work->scratch;
-    back_args back = back_of(op, work, part, c.T, r);
-    back.twiddle = t.twiddle[0];
-    if (params_of(op)->sums) {
+    if (launch_ones(err, stream, a))
+        return -1;
+    convolve_part part = first_group(op, c, all);
+    do {
+        back_args back = back_of(op, work, part, c.T, r);
+        back.twiddle = t.twiddle[0];
+        back.ones = r.ones;
         back.factor = r.factor;
-        back.factor_pitch = size[0];
-        if (vp_start(err, stream, renormalize_kernel, dim3((unsigned)vp_div_up(size[0] * size[1], 8)), dim3(256), 0,
-                     a))
-            return -1;
-    }
-    for (int q = 0; q < part.pairs; q += r.pairs)
-        for (int64_t z = 0; z < size[2]; z += r.planes) {
-            const int n = (int)std::min<int64_t>(r.planes, size[2] - z);
-            a.pair0 = back.pair0 = part.pair0 + q;
-            a.pairs = std::min(r.pairs, part.pairs - q);
-            a.z0 = back.z0 = (int)(out.lo[2] + z);
-            back.in_plane = back.in_pair * a.pairs;
-            back.mean_plane = back.mean_pair * a.pairs;
-            if (c.with->image(err, stream, a, part.tiles, n) || c.with->passes->back(err, stream, back, a.pairs, n))
-                return -1;
-        }
+        back.pitch = size[0];
+        a.y0 = part.in_lo[1];
+        a.rows = part.in_n[1];
+        a.out_y0 = part.out_lo[1];
+        a.out_rows = part.out_n[1];
+        a.tile0 = part.tile0;
+        for (int q = 0; q < part.pairs; q += r.pairs)
+            for (int64_t z = 0; z < size[2]; z += r.planes) {
+                const int n = (int)std::min<int64_t>(r.planes, size[2] - z), planes[2] = {n, n};
+                a.pair0 = back.pair0 = part.pair0 + q;
+                a.pairs = back.ending.pairs = std::min(r.pairs, part.pairs - q);
+                a.z0 = back.z0 = back.ending.base_z0 = (int)(out.lo[2] + z);
+                back.in_plane = back.in_pair * a.pairs;
+                back.ending.base = r.base;
+                const size_t bytes = (size_t)n * (size_t)a.pairs * (size_t)a.rows * sizeof *a.most;
+                if (launch_base(op, work, part, a.pair0, back.ending, planes, err)
+                    || (a.most && vp_gpu_check(err, cudaMemsetAsync(a.most, 0, bytes, stream), "cannot clear CUDA memory"))
+                    || c.with->image(err, stream, a, part.tiles, n)
+                    || c.with->passes->back(err, stream, back, a.pairs, n)
+                    || launch_direct(err, stream, a, op->out, part.tiles, n))
+                    return -1;
+            }
+    } while (next_group(op, c, all, part));
     return 0;
 }
 

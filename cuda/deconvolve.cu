@@ -156,6 +156,11 @@ struct begin : over<false> {
     }
 };
 
+/* Without any data. */
+struct unknown : over<false> {
+    __device__ void at(int64_t i, double *) const { f.v[X][i] = __int_as_float(0x7fc00000); }
+};
+
 struct look_ahead : over<false> {
     float alpha;
 
@@ -203,7 +208,7 @@ struct update : over<false> {
     __device__ void at(int64_t i, double *) const
     {
         const float norm = f.v[NORM][i], u = f.v[U][i];
-        float v = norm > LEAST && u > 0 ? from[i] * __fdiv_rn(u, norm) : 0;
+        float v = norm <= LEAST ? from[i] : u > 0 ? from[i] * __fdiv_rn(u, norm) : 0;
         if (tv > 0) {
             float curvature = 0;
             int64_t p[3];
@@ -558,7 +563,8 @@ class deconvolution {
             return -1;
         const double mean = s.s[2] > 0 ? s.s[0] / s.s[2] : 0;
         norm = sqrt(s.s[1]);
-        if (p->g.method == VP_LEAST_SQUARES ? least_squares(mean) : richardson_lucy(mean, s.s[3]))
+        if (s.s[2] == 0 ? each_voxel(unknown{{r.f}})
+                        : p->g.method == VP_LEAST_SQUARES ? least_squares(mean) : richardson_lucy(mean, s.s[3]))
             return -1;
         return each_voxel(give_data{{r.f}, op->out, z});
     }

@@ -106,7 +106,7 @@ __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64
             if constexpr (sizeof(S) >= 4) {
                 value.v[k] = min(key_of(lowered(v.v[k], j.h, j.erosion), j.erosion), mask.v[k]);
             } else {
-                value.v[k] = (U)(j.h >= mask.v[k] ? 0 : mask.v[k] - (int)j.h);
+                value.v[k] = min((U)(j.h >= mask.v[k] - (int)j.floor ? j.floor : mask.v[k] - (int)j.h), mask.v[k]);
             }
         }
     } else if (j.marker == VP_MARKER_LESS) {

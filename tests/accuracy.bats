@@ -265,3 +265,142 @@ plastic() {
         [ "$peak" -gt 1000000 ] && [ "$peak" -le $((mib << 20)) ] || { echo "--memory ${mib}MiB: took $peak bytes"; return 1; }
     done
 }
+
+# ratio_within R GOT TRUE: of the means within R mm of the axis, volumes of 128 x 128 voxels of 1 mm
+ratio_within() {
+    local disc="((x-63.5)^2+(y-63.5)^2<$1^2)*a"
+    awk -v a="$(img-math "$disc" "$2" | img-info --value mean)" -v b="$(img-math "$disc" "$3" | img-info --value mean)" \
+        'BEGIN { print a / b }'
+}
+
+# without A B EVERY: the angles of a full turn in steps of a degree, less those from A to B of every EVERY
+without() { awk -v a="$1" -v b="$2" -v e="$3" 'BEGIN { for (k = 0; k < 360; k++) if (k % e < a || k % e >= b) print k }'; }
+
+@test "an offset detector with gaps: the mean within 0.5 %, where rays are never measured 1 % and a warning" {
+    printf '10 -6 0 30 20 500 20 0.02\n-15 12 0 8 8 500 0 0.01\n' >ellipses.txt
+    ct-phantom --phantom ellipses.txt --volume 128x128x1 --voxel 1 --samples 4 -o truth.tif
+    for gap in '100 130 360 0.005' '0 60 360 0.01' '10 30 30 0.005' '0 25 90 0.005'; do
+        read -r a b every tol <<<"$gap"
+        without "$a" "$b" "$every" >angles.txt
+        for how in '--sod 300 --sdd 450 --offset-u 70' '--sod 300 --sdd 450 --offset-u -70 --clockwise'; do
+            # shellcheck disable=SC2086
+            ct-geom $how --detector 240x1 --pitch 1 --angles angles.txt | ct-phantom -g - --phantom ellipses.txt -o p.tif
+            run --separate-stderr ct-fdk p.tif --volume 128x128x1 --voxel 1 -o vol.tif
+            [ "$status" -eq 0 ]
+            [[ "$stderr" == *"rays farther than 33.13 mm from the axis are never measured there"* ]]
+            near "$(ratio_within 40 vol.tif truth.tif)" 1 "$tol" || { echo "with $gap, $how"; return 1; }
+            # what the user wants is done: by name it is the same
+            ct-fdk -q --weights wang p.tif --volume 128x128x1 --voxel 1 -o wang.tif
+            ok img-cmp vol.tif wang.tif
+        done
+    done
+    # Parker's weights are for one arc
+    fails 2 "--weights parker: is for one arc, the views leave 4 gaps" ct-fdk --weights parker p.tif -o vol.tif
+    without 100 130 360 >angles.txt
+    ct-geom --sod 300 --sdd 450 --offset-u 70 --detector 240x1 --pitch 1 --angles angles.txt -o gap.geom
+    ct-phantom -g gap.geom --phantom ellipses.txt -o p.tif
+    ok ct-filter --plan -q --weights parker p.tif
+    [[ "$output" == *"parker weights"* ]]
+    ok ct-geom --show -q gap.geom
+    [[ "$output" == *"full, 360 degrees but for 1 gap, 30 degrees in all, offset detector"*"Wang: the detector"*"ray by ray"* ]]
+}
+
+@test "an offset detector with a gap: a wide disc is even, no weight ends in a step" {
+    echo "0 0 0 90 90 500 0 0.02" >disc.txt
+    without 100 130 360 >angles.txt
+    for beam in '--sod 300 --sdd 450 --pitch 1' '--beam parallel --pitch 0.7'; do
+        # shellcheck disable=SC2086
+        ct-geom $beam --detector 240x1 --angles angles.txt --offset-u 70 | ct-phantom -g - --phantom disc.txt |
+            ct-fdk -q --volume 128x128x1 --voxel 1 -o vol.tif
+        # 4 % of the disc's value, root mean square, within 30 mm, 10 % within 60
+        for part in '900 0.0008' '3600 0.002'; do
+            read -r square most <<<"$part"
+            img-math "((x-63.5)^2+(y-63.5)^2<$square)*(a-0.02)^2" vol.tif -o error.tif
+            near "$(awk -v m="$(img-info --value mean error.tif)" -v s="$square" \
+                'BEGIN { print sqrt(m * 128 * 128 / (3.14159 * s)) }')" 0 "$most" || { echo "$beam, $part"; return 1; }
+        done
+    done
+}
+
+@test "a parallel beam with a gap: the mean within 0.5 %, and a warning" {
+    printf '10 -6 0 30 20 500 20 0.02\n-15 12 0 8 8 500 0 0.01\n' >ellipses.txt
+    ct-phantom --phantom ellipses.txt --volume 128x128x1 --voxel 1 --samples 4 -o truth.tif
+    for gap in 6 20 45 70; do
+        awk -v g="$gap" 'BEGIN { for (k = 0; k < 400; k++) { a = k * 0.45; if (a < 63 || a >= 63 + g) print a } }' >angles.txt
+        ct-geom --beam parallel --detector 160x1 --pitch 1 --angles angles.txt | ct-phantom -g - --phantom ellipses.txt -o p.tif
+        for program in 'ct-fdk --volume 128x128x1 --voxel 1' ct-filter; do
+            # shellcheck disable=SC2086
+            run --separate-stderr $program p.tif -o "${program%% *}.tif"
+            [ "$status" -eq 0 ]
+            [[ "$stderr" == *"degrees, less than 180: directions are missing: values hold on average"* ]]
+        done
+        near "$(ratio_within 40 ct-fdk.tif truth.tif)" 1 0.005 || { echo "with a gap of $gap"; return 1; }
+    done
+    # of a full turn, the views opposite fill it: nothing is missing
+    without 100 145 360 >angles.txt
+    ct-geom --beam parallel --detector 160x1 --pitch 1 --angles angles.txt | ct-phantom -g - --phantom ellipses.txt -o p.tif
+    ok ct-fdk p.tif --volume 128x128x1 --voxel 1 -o vol.tif
+    near "$(ratio_within 40 vol.tif truth.tif)" 1 0.002
+}
+
+@test "a disc 1.7 times as wide as the field: a warning that names --pad, and --pad auto within 1 %" {
+    echo "0 0 0 89 89 500 0 0.02" >disc.txt
+    for scan in '--sod 300 --sdd 450 --detector 160x1' '--sod 300 --sdd 450 --detector 160x48' \
+        '--beam parallel --detector 104x1 --arc 180'; do
+        # shellcheck disable=SC2086
+        ct-geom $scan --pitch 1 --views 240 | ct-phantom -g - --phantom disc.txt -o p.tif
+        run --separate-stderr ct-fdk p.tif --volume 60x60x1 --voxel 1 -o vol.tif
+        [ "$status" -eq 0 ]
+        [ "$stderr" = "ct-fdk: warning: p.tif: 100 % of the detector rows end far from zero: the object is wider than \
+the detector, and values come out too high: see --pad auto" ]
+        ok ct-fdk --pad auto p.tif --volume 60x60x1 --voxel 1 -o vol.tif
+        near "$(img-info --value min vol.tif)" 0.02 0.0002
+        near "$(img-info --value max vol.tif)" 0.02 0.0002
+        ok ct-filter --pad auto p.tif -o q.tif
+        ok ct-backproject q.tif --volume 60x60x1 --voxel 1 -o same.tif
+        ok img-cmp vol.tif same.tif
+    done
+    # neither of the two is about the middle, and there is noise
+    printf '8 -5 0 95 80 500 20 0.02\n20 10 0 12 12 500 0 0.01\n' >ellipses.txt
+    ct-geom --sod 300 --sdd 450 --detector 160x1 --pitch 1 --views 240 |
+        ct-phantom -g - --phantom ellipses.txt --noise 100000 -o p.tif
+    ok ct-fdk --pad auto p.tif --volume 80x80x1 --voxel 1 -o vol.tif
+    ct-phantom --phantom ellipses.txt --volume 80x80x1 --voxel 1 --samples 4 -o truth.tif
+    near "$(ratio_within 35 vol.tif truth.tif)" 1 0.01
+}
+
+@test "rows that end near zero keep their bits with --pad auto, and so does what half a detector does not see" {
+    echo "0 0 0 90 90 500 0 0.02" >disc.txt
+    for scan in '--offset-u 70' '--offset-u 0 --arc 225'; do
+        # shellcheck disable=SC2086
+        ct-geom --sod 300 --sdd 450 --detector 288x6 --pitch 1 --views 60 $scan | ct-phantom -g - --phantom disc.txt -o p.tif
+        ok ct-filter --window hann p.tif -o want.tif
+        ok ct-filter --window hann --pad auto p.tif -o got.tif
+        ok img-cmp want.tif got.tif
+    done
+    # the side that it sees, too short: a warning, and its ends go on
+    ct-geom --sod 300 --sdd 450 --detector 180x1 --pitch 1 --views 240 --offset-u 50 |
+        ct-phantom -g - --phantom disc.txt -o p.tif
+    run --separate-stderr ct-fdk p.tif --volume 40x40x1 --voxel 1 -o vol.tif
+    [[ "$stderr" == *"100 % of the detector rows end far from zero"* ]]
+    ok ct-fdk --pad auto p.tif --volume 40x40x1 --voxel 1 -o vol.tif
+    near "$(img-info --value mean vol.tif)" 0.02 0.0004
+}
+
+@test "the warning of truncated rows comes once, whatever the threads, memory, layout and passes" {
+    echo "0 0 0 80 80 300 0 0.02" >disc.txt
+    ct-geom --sod 300 --sdd 450 --detector 160x40 --pitch 1 --views 300 | ct-phantom -g - --phantom disc.txt -o p.tif
+    ct-fdk -q p.tif --volume 40x40x40 --voxel 1 -o vol.tif
+    local want="warning: p.tif: 100 % of the detector rows end far from zero" program
+    for program in 'ct-filter -j1' 'ct-filter -j3' 'ct-filter -m 2MiB' 'ct-fdk -j1 --volume 40x40x40 --voxel 1' \
+        'ct-fdk -j2 -m 18MiB --volume 90x90x90 --voxel 1' 'ct-fdk --volume 40x40x40 --voxel 1 --slab 0:3'; do
+        # shellcheck disable=SC2086
+        run --separate-stderr $program p.tif -o out.tif
+        [ "$status" -eq 0 ]
+        [[ "$stderr" == "${program%% *}: $want"* && "${#stderr_lines[@]}" = 1 ]] || { echo "$program: $stderr"; return 1; }
+    done
+    run --separate-stderr ct-filter -o out.tif <p.tif
+    [[ "$stderr" == *"warning: standard input: 100 % of the detector rows"* && "${#stderr_lines[@]}" = 1 ]]
+    # none where a number is given
+    ok ct-filter --pad 0.3 p.tif -o out.tif
+}

@@ -108,3 +108,16 @@ object() {
     object CFLAGS=-O0 > changed
     [ "$(sort plain changed | uniq -d | wc -l)" -eq 0 ]
 }
+
+@test "programs and plugins are built with what stops an overflow" {
+    command -v readelf >/dev/null || skip "no readelf"
+    [[ $(ldd "$BUILD/bin/ct-fdk") != *libasan* && $(ldd "$BUILD/bin/ct-fdk") != *libtsan* ]] || skip "built with a sanitizer"
+    for file in "$BUILD"/bin/* "$BUILD"/lib/voxpipe/*.so; do
+        readelf -lWd --dyn-syms "$file" > elf
+        for mark in GNU_RELRO 'Flags:.*NOW' __stack_chk_fail '__[a-z]*_chk@'; do
+            grep -q "$mark" elf || { echo "$file: no $mark"; return 1; }
+        done
+    done
+    # and nothing of it where it is not wanted, or where a sanitizer looks closer
+    [ "$(make -C "$ROOT" -s -p -n CUDA=0 HARDEN=0 | sed -n 's/^HARD[A-Z]* :*= *//p' | xargs)" = 0 ]
+}

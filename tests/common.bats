@@ -346,7 +346,7 @@ with_file() {
 }
 
 @test "binary output to a terminal is refused before work starts: 2" {
-    command -v script >/dev/null || skip "no script(1)"
+    needs_terminal
     f() {
         writes_binary "$1" || return 0
         local out
@@ -376,7 +376,7 @@ with_file() {
 }
 
 @test "image input from a terminal is refused: 2" {
-    command -v script >/dev/null || skip "no script(1)"
+    needs_terminal
     f() {
         reads_stack "$1" || return 0
         local out
@@ -513,6 +513,27 @@ with_file() {
     each f
 }
 
+@test "a list without an end, and one that is no text, end in one line" {
+    cp "$BATS_FILE_TMPDIR"/* .
+    perl -e 'print "0:1 " x 1e6' > long
+    printf '1 1 0:4\0\n' > zero
+    for how in "ct-phantom -g scan.geom -p " "ct-geom --angles " "ct-geom " "ct-fdk scan.tif --model " "ct-fdk scan.tif -g " \
+        "img-cat @" "img-sat vol.tif --boxes " "img-convolve vol.tif -k kernel.tif --positions " \
+        "img-deconvolve vol.tif -k kernel.tif --positions " "img-psf --from vol.tif --positions "; do
+        for list in /dev/zero zero long; do
+            # shellcheck disable=SC2086
+            run --separate-stderr timeout 60 $how$list
+            [ "$status" -eq 1 ] || { echo "$how$list: $status $stderr"; return 1; }
+            [ -z "$output" ] && [ "${#stderr_lines[@]}" -eq 1 ] || { echo "$how$list: $stderr"; return 1; }
+        done
+    done
+    # no more lines than there is memory for
+    fails 3 "standard input: the list of boxes may take" sh -c 'yes 0:1 0:1 | img-sat --boxes - vol.tif -m 4M'
+    fails 3 "the names of the inputs may take" sh -c 'yes vol.tif | img-cat @/dev/stdin -m 4M'
+    fails 3 "the list of stars may take" sh -c 'yes 1 1 | img-psf --from vol.tif --positions - -m 4M'
+    fails 3 "the list of ellipsoids may take" sh -c 'yes 1 1 1 1 1 1 1 1 | ct-phantom -g scan.geom -p /dev/stdin -m 4M'
+}
+
 @test "--stats writes JSON" {
     f() {
         with_file "$@" --stats stats.json >/dev/null
@@ -532,7 +553,7 @@ with_file() {
     mkdir folder
     stack folder/b.tif
     cp list list.before
-    refused() { fails 2 "is the input or the output" "$@" && cmp a.tif v.tif && cmp folder/b.tif v.tif && [ ! -e g.tif ]; }
+    refused() { fails 2 "--stats: " "$@" && cmp a.tif v.tif && cmp folder/b.tif v.tif && [ ! -e g.tif ]; }
     for name in a.tif ./a.tif soft.tif hard.tif "$PWD/a.tif"; do
         refused img-gauss --sigma 1 a.tif --stats "$name" -o g.tif
         refused img-gauss --sigma 1 @list --stats "$name" -o g.tif
@@ -566,6 +587,34 @@ with_file() {
     img-gauss --sigma 1 a.tif --stats /dev/null -o /dev/null
     img-info a.tif --stats - > both.txt
     grep -q '^type' both.txt && grep -q '"program": "img-info"' both.txt
+}
+
+@test "--stats over a file that others wrote is refused before work starts: 2; over statistics or nothing it is not" {
+    printf 'sod = 500\n' > other.geom
+    printf '{"volume": "kept"}\n' > other.json
+    ct-phantom --volume 8x8x2 -o other.tif
+    cp -r other.* "$BATS_TEST_TMPDIR/.."
+    f() {
+        for name in other.geom other.json other.tif; do
+            fails 2 "--stats: $name exists, and holds no statistics of a run" with_file "$@" --stats $name
+            cmp $name ../$name
+        done
+        : > stats.json
+        with_file "$@" --stats stats.json > a.out
+        with_file "$@" --stats stats.json > a.out
+        [ "$(grep -c '"program": "'"$1"'"' stats.json)" -eq 1 ]
+    }
+    each f
+    [[ "$(img-info --stats other.tif vol.tif 2>&1)" == *"hint: --statistics shows those of the samples"* ]]
+    # links, and statistics that were laid out anew
+    ln -s other.tif link
+    fails 2 "--stats: link exists" img-info vol.tif --stats link
+    printf '{\n  "program": "img-info",\n  "seconds": 1\n}\n' > stats.json
+    ok img-info vol.tif --stats stats.json
+    [ "$(wc -l < stats.json)" -eq 1 ]
+    mkfifo pipe
+    (img-info vol.tif --stats pipe > a.out) 3>&- &
+    grep -q '"program": "img-info"' pipe
 }
 
 @test "--stats that cannot be written: 1, and the message says that the result is complete" {
@@ -606,7 +655,8 @@ with_file() {
 }
 
 @test "one program at a time draws on a terminal" {
-    command -v script >/dev/null && command -v flock >/dev/null || skip "no script(1) or flock(1)"
+    needs_terminal
+    command -v flock >/dev/null || skip "no flock(1)"
     ct-phantom --volume 64x64x8 -o a.tif
     export draw='img-cat --progress always a.tif -o b.tif'
     script -qec 'sh -c "$draw"' alone </dev/null >/dev/null
@@ -768,15 +818,27 @@ keeps() {
     ok img-convert --raw-out a.tif -o x.raw
 }
 
+@test "a stack that is too small is refused before work starts: 3, in one line" {
+    f() {
+        run --separate-stderr bash -c 'ulimit -s 256 && exec "$@"' sh "$1" "${@:3}" $([ "$2" = - ] || echo "$2")
+        [ "$status" -eq "$([ "$1" = img-cmp ] && echo 2 || echo 3)" ] || { echo "$1: $status"; return 1; }
+        [[ "$stderr" == "$1: error: the stack may take 256.0 KiB: expected at least 1.0 MiB"*"hint: ulimit -s "* ]]
+        [ -z "$output" ]
+    }
+    each f
+    ok bash -c 'ulimit -s 1024 && exec img-gauss --sigma 2 vol.tif -o out.tif'
+}
+
 @test "names and metadata cannot drive a terminal" {
     # escape, C1 as UTF-8 and as a byte, é
-    local evil=$'e\033[31m\302\233m\233\303\251'
+    # ... and what turns the direction of writing around: U+202E, U+2066; and U+2028, which ends a line
+    local evil=$'e\033[31m\302\233m\233\342\200\256\342\201\246\342\200\250\303\251'
     noise a.tif 4x3x2 u8
     perl -pe 's/# history = img-convert/# history = a\033b\302\2332J\233cde/' a.tif > "$evil.tif"
     clean() { perl -e 'undef $/; $_ = <STDIN>; s/\303\251//g; exit(/[^\x20-\x7e\n]/ ? 1 : 0)'; }
     img-info "$evil.tif" > info
     clean < info
-    [[ $(cat info) == *$'e\\x1b[31m\\xc2\\x9bm\\x9b\303\251.tif'* ]]
+    [[ $(cat info) == *$'e\\x1b[31m\\xc2\\x9bm\\x9b\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x80\\xa8\303\251.tif'* ]]
     [[ $(cat info) == *$'history      a\\x1bb\\xc2\\x9b2J\\x9bc'* ]]
     [ "$(img-info --value history "$evil.tif")" = 'a\x1bb\xc2\x9b2J\x9bcde' ]
     img-info --json "$evil.tif" > json

@@ -232,6 +232,30 @@ alike() {
     done
 }
 
+@test "img-convolve: offsets, huge samples and constants as on the CPU" {
+    noise a.tif 700x2300x2 f32
+    noise kernels.tif 41x31x6 f32
+    img-math '(x - 20) * exp(-((x - 20)^2 + (y - 15)^2) / 60)' kernels.tif -o slopes.tif
+    img-cat --pages 0:1 slopes.tif -o slope.tif
+    img-math 'a + 65536' a.tif -o offset.tif
+    img-math 'if(x == 300 and y == 1030, 1e30, a)' a.tif -o huge.tif
+    img-math '0 * a + 7.3' a.tif -o flat.tif
+    for options in '-k slope.tif' '-k slopes.tif --grid 3x2' '-k slopes.tif --grid 3x2 --weights source'; do
+        for image in offset huge; do
+            # shellcheck disable=SC2086
+            for device in cpu cuda; do ok img-convolve $options --edge mirror --device $device $image.tif -o $device.tif; done
+            ok img-cmp --max-rel-l2 2e-6 cuda.tif cpu.tif
+        done
+        for device in cpu cuda; do img-cat --region 0:700,1050:1300 $device.tif -o $device-far.tif; done
+        ok img-cmp --max-rel-l2 2e-6 cuda-far.tif cpu-far.tif
+    done
+    for options in '-k kernels.tif --grid 3x2' '-k kernels.tif --grid 2x3 --edge wrap'; do
+        # shellcheck disable=SC2086
+        ok img-convolve $options --normalize --device cuda flat.tif -o out.tif
+        ok img-cmp --atol 0 flat.tif out.tif
+    done
+}
+
 @test "img-deconvolve: the CPU's results within 1e-5" {
     needs_gpu
     noise kernel.tif 11x8x1 u8

@@ -105,6 +105,28 @@ same() {
         for device in cpu cuda; do ok img-convolve $options --device $device image.tif -o $device.tif; done
         ok img-cmp --max-rel-l2 1e-6 cuda.tif cpu.tif || { echo "with $options"; return 1; }
     done
+    # what cancels, on an offset; one huge sample, seen and not
+    img-math 'a + 65536' image.tif -o offset.tif
+    img-math 'if(x == 75 and y == 60, 1e30, a)' image.tif -o huge.tif
+    img-math '(x - 10) * exp(-((x - 10)^2 + (y - 8)^2) / 30)' kernels.tif -o slopes.tif
+    img-cat --pages 0:1 slopes.tif -o slope.tif
+    for options in '-k slope.tif' '-k slopes.tif --grid 3x2' '-k slopes.tif --grid 3x2 --weights source'; do
+        # shellcheck disable=SC2086
+        for image in offset huge; do
+            for device in cpu cuda; do ok img-convolve $options --edge mirror --device $device $image.tif -o $device.tif; done
+            ok img-cmp --max-rel-l2 2e-6 cuda.tif cpu.tif || { echo "with $options of $image"; return 1; }
+        done
+        for device in cpu cuda; do img-cat --region 90:150,0:130 $device.tif -o $device-far.tif; done
+        ok img-cmp --max-rel-l2 2e-6 cuda-far.tif cpu-far.tif || { echo "with $options, far"; return 1; }
+    done
+    img-math '0 * a + 7.3' image.tif -o flat.tif
+    for options in '-k kernel.tif' '-k kernels.tif --grid 3x2'; do
+        # shellcheck disable=SC2086
+        ok img-convolve $options --normalize --device cuda flat.tif -o out.tif
+        ok img-cmp --atol 0 flat.tif out.tif
+    done
+    ok img-deconvolve -k kernel.tif -n 3 --device cuda flat.tif -o out.tif
+    ok img-cmp --atol 7e-6 flat.tif out.tif
     for device in cpu cuda; do ok img-deconvolve -k kernel.tif -n 3 --device $device image.tif -o $device.tif; done
     ok img-cmp --max-rel-l2 1e-5 cuda.tif cpu.tif
 }

@@ -64,6 +64,12 @@ needs_plain_memory() {
     if [[ $(ldd "$BUILD/bin/ct-fdk") == *libasan* ]]; then skip "built with the address sanitizer"; fi
 }
 
+# skips a test that needs a terminal of its own, where script(1) cannot make one
+needs_terminal() {
+    command -v script >/dev/null || skip "no script(1)"
+    [ "$(script -qec 'echo works' /dev/null </dev/null 2>/dev/null | tr -d '\r')" = works ] || skip "no pseudo-terminal"
+}
+
 # floats FILE NUMBER...: one page of f32
 floats() {
     local file=$1

@@ -43,16 +43,44 @@ kernel() {
     done
 }
 
-@test "a constant stays one up to the edges, with every method" {
+@test "a constant stays one up to the edges, with every method, to the bit" {
     noise n.tif 50x40x1 f32
-    img-math 'a * 0 + 1234.5' n.tif -o c.tif
+    img-math 'a * 0 + 1234.567' n.tif -o c.tif
     kernel small.tif 3x4x1 'x + 1'
     kernel large.tif 31x28x1 'a + x'
     kernel grid.tif 21x18x6 'a + x * z'
     for k in "small.tif" "large.tif" "grid.tif --grid 3x2"; do
         read -ra options <<<"$k"
-        ok img-convolve -k "${options[@]}" --normalize c.tif -o b.tif
-        ok img-cmp --atol 1e-3 c.tif b.tif
+        for edge in renormalize nearest mirror wrap; do
+            ok img-convolve -k "${options[@]}" --normalize --edge $edge c.tif -o b.tif
+            ok img-cmp --atol 0 c.tif b.tif
+        done
+    done
+}
+
+@test "an offset does not blur what cancels; a huge sample changes nothing that it does not reach" {
+    noise n.tif 300x200x2 u8
+    img-math 'a + 0' --type f32 n.tif -o a.tif
+    img-math 'a + 65536' --type f32 n.tif -o offset.tif
+    img-math 'if(x == 150 and y == 100, 1e30, a)' --type f32 n.tif -o huge.tif
+    kernel laplace.tif 3x3x1 '9 * (x == 1 and y == 1) - 1'
+    kernel slope.tif 41x31x1 '(x - 20) * exp(-((x - 20)^2 + (y - 15)^2) / 90)'
+    kernel deep.tif 9x7x2 '(x - 4) * (2 * z - 1) * exp(-(y - 3)^2)'
+    img-cat slope.tif slope.tif -o grid.tif
+    for k in laplace.tif slope.tif deep.tif "grid.tif --grid 2x1" "grid.tif --grid 2x1 --weights source"; do
+        read -ra options <<<"$k"
+        for edge in nearest mirror wrap; do
+            ok img-convolve -k "${options[@]}" --edge $edge a.tif -o want.tif
+            ok img-convolve -k "${options[@]}" --edge $edge offset.tif -o got.tif
+            [[ "$k" == *source ]] || ok img-cmp --max-rel-l2 2e-6 want.tif got.tif
+        done
+        ok img-convolve -k "${options[@]}" --edge mirror a.tif -o want.tif
+        ok img-convolve -k "${options[@]}" --edge mirror huge.tif -o got.tif
+        for part in 0:130,0:200 171:300,0:200 0:300,0:85 0:300,116:200; do
+            img-cat --region $part want.tif -o want-part.tif
+            img-cat --region $part got.tif -o part.tif
+            ok img-cmp --max-rel-l2 2e-6 want-part.tif part.tif
+        done
     done
 }
 
@@ -67,6 +95,10 @@ kernel() {
     ok img-cmp --atol 2e-6 want.tif b.tif
     printf '# where\n1 50 7\n0 10, 7 # first\n' > at.txt
     ok img-convolve -k grid.tif --positions at.txt a.tif -o b.tif
+    ok img-convolve -k grid.tif --positions - a.tif -o piped.tif < at.txt
+    ok img-cmp b.tif piped.tif
+    fails 2 "standard input is the image already" img-convolve -k grid.tif --positions - < a.tif
+    fails 2 "only one of --kernel and --positions" img-convolve -k - --positions - a.tif < grid.tif
     img-math 'a * (1 + clip((x - 10) / 40, 0, 1))' a.tif -o want.tif
     ok img-cmp --atol 2e-6 want.tif b.tif
     # down the image, from a pipe
@@ -189,6 +221,7 @@ kernel() {
     fails 2 "--kernel is missing" img-convolve a.tif
     fails 1 "nothere.tif" img-convolve -k nothere.tif a.tif
     fails 1 "6 pages: --grid 2x2 expects a kernel on each of 4" img-convolve -k stack.tif --grid 2x2 a.tif
+    fails 1 "expects a kernel on each of 1.6e+19" img-convolve -k stack.tif --grid 4000000000x4000000000 a.tif
     fails 1 "6 pages are a kernel for volumes" img-convolve --2d -k stack.tif a.tif
     fails 2 "kernel 0 add up to 0" img-convolve -k laplace.tif a.tif
     [[ "$stderr" == *"hint: "*"--edge nearest"* ]]

@@ -92,3 +92,19 @@ residual() { grep -o '"residual": [0-9.e-]*' "$1.json" | grep -o '[0-9.e-]*$'; }
     fails 2 "deconvolve needs all of them" img-deconvolve -k deep.tif --raw-in 20x20:u8 - </dev/zero
     fails 3 "the smallest portion takes" img-deconvolve -k kernel.tif --memory 200K blurred.tif
 }
+
+@test "a constant stays one, also of more images than one; an image of NaN becomes NaN" {
+    img-math '0 * a + 7.3' blurred.tif -o flat.tif
+    for how in "" "--accelerate" "--tv 0.002"; do
+        read -ra options <<<"$how"
+        ok img-deconvolve -k kernel.tif -n 50 "${options[@]}" flat.tif -o out.tif
+        ok img-cmp --atol 7.3e-6 flat.tif out.tif
+    done
+    img-math 'if(z == 0, nan, a)' blurred.tif -o holes.tif
+    for method in richardson-lucy wiener; do
+        ok img-deconvolve -k kernel.tif --method $method -n 5 holes.tif -o out.tif
+        img-math 'a == a' out.tif -o known.tif
+        img-math 'z == 1' --type f32 out.tif -o want.tif
+        ok img-cmp want.tif known.tif
+    done
+}

@@ -183,3 +183,25 @@ ramp() {
     [ "$(tail -n 2 out | grep -c '^history')" = 2 ]
     [ "$(grep -c '^history' out)" = 2 ]
 }
+
+@test "tiny spreads on large offsets: the deviation has all of its digits, from files and pipes" {
+    # each of four neighbouring numbers as often, in another order in every 5000
+    local offset step want
+    while read -r offset step; do
+        perl -e '($o, $s) = @ARGV; print pack("d<*", map { $o + $s * ((int($_ / 5000) + $_ * 7) % 4) } 0..99999)' -- \
+            "$offset" "$step" > a.raw
+        img-convert --raw-in 100x1000:f64le a.raw -o a.tif
+        want=$(perl -e 'printf "%.17g", sqrt(1.25) * $ARGV[0]' "$step")
+        near "$(img-info --value std a.tif)" "$want" "$(perl -e 'print 1e-14 * $ARGV[0]' "$want")"
+        [ "$(img-cat a.tif | img-info --value std)" = "$(img-info --value std a.tif)" ]
+        [ "$(img-info -j 1 -m 8M --value std a.tif)" = "$(img-info --value std a.tif)" ]
+    done <<'END'
+1.1 2.220446049250313e-16
+-3e15 0.5
+1e9 1.1920928955078125e-07
+END
+    # a constant has none
+    perl -e 'print pack("d<*", (0.1) x 30000)' > c.raw
+    img-convert --raw-in 100x300:f64le c.raw -o c.tif
+    [ "$(img-info --value std c.tif)" = 0 ]
+}

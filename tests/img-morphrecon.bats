@@ -244,3 +244,72 @@ volume() {
     img-convert --type u32 volume.tif -o u32.tif
     refused "expected samples of" 1 --hmax 2 u32.tif
 }
+
+@test "heights are values: to the nearest step, at least one" {
+    ct-phantom --volume 20x20x5 -o v.tif
+    img-convert --type u8 --window 0,0.05 v.tif -o w.tif
+    img-convert --unscale w.tif -o u.tif
+    for how in hmax hmin hdome; do
+        img-morphrecon --$how 0.002 u.tif -o want.tif
+        ok img-morphrecon --$how 0.002 w.tif -o got.tif
+        ok img-cmp --atol 1e-4 got.tif want.tif
+    done
+    run --separate-stderr img-morphrecon -v --hmax 0.002 w.tif -o got.tif
+    [[ "$stderr" == *"--hmax 0.002: 10 steps of 0.000196078431"* ]]
+    fails 2 "--hmin 9.8e-05: less than half a step of the samples, which is 0.0001961" img-morphrecon --hmin 9.8e-5 w.tif
+    ok img-morphrecon --hmin 9.81e-5 w.tif -o got.tif
+}
+
+@test "--hdome is the image less its --hmax, at the ends of every type" {
+    local t v least
+    # an H larger than the image, a maximum at either end of the range, and one between
+    while read -r t v least; do
+        perl -e '$v = shift; print pack("$v*", map { $_ + $ARGV[0] } 0, 0, 5, 0, 0, 3, 3, 8, 3, 3, 0, 2, 20, 2, 0)' "$v" "$least" > a.raw
+        img-convert --raw-in "5x3:$t" a.raw -o a.tif
+        for h in 3 30 120; do
+            ok img-morphrecon --2d --hmax $h a.tif -o hmax.tif
+            ok img-morphrecon --2d --hdome $h a.tif -o dome.tif
+            img-math a-b --type f64 a.tif hmax.tif -o want.tif
+            ok img-cmp dome.tif want.tif || { echo "$t, $h"; return 1; }
+        done
+        [ "$(img-convert --type i32 --raw-out dome.tif | perl -e 'undef $/; print join(" ", unpack("l<*", <>))')" = \
+            "0 0 5 0 0 3 3 8 3 3 0 2 20 2 0" ]
+    done <<'END'
+u8 C 0
+i8 c -128
+u16le S< 0
+i16le s< -32768
+END
+    # and differences of more than half of the range
+    perl -e 'print pack("s<*", -32768, 32767, -32768, 0)' > a.raw
+    img-convert --raw-in 4x1:i16le a.raw -o a.tif
+    ok img-morphrecon --2d --hdome 40000 a.tif -o dome.tif
+    [ "$(numbers dome.tif 'S<')" = "0 40000 0 32768" ]
+    perl -e 'print pack("c*", -128, 127, -128, 0)' > a.raw
+    img-convert --raw-in 4x1:i8 a.raw -o a.tif
+    ok img-morphrecon --2d --hdome 200 a.tif -o dome.tif
+    [ "$(numbers dome.tif 'S<')" = "0 200 0 128" ]
+}
+
+@test "an axis of one voxel has no border" {
+    # a column of a volume, a row, a page of a stack and a volume of one page: the ends of the axes that there are
+    perl -e 'print pack("C*", 9, 1, 9, 2, 9, 3, 9)' > a.raw
+    local size axes
+    while read -r size axes; do
+        img-convert --raw-in "$size:u8" --set axes="$axes" a.raw -o a.tif
+        ok img-morphrecon --fill-holes a.tif -o b.tif
+        [ "$(numbers b.tif C)" = "9 9 9 9 9 9 9" ]
+        ok img-morphrecon --clear-border a.tif -o b.tif
+        [ "$(numbers b.tif C)" = "0 0 7 0 6 0 0" ] || { echo "$size: $(numbers b.tif C)"; return 1; }
+    done <<'END'
+7x1x1 x,y
+1x7x1 x,y
+1x1x7 x,y,z
+7x1x1 x,y,z
+1x7x1 x,y,z
+END
+    # with --2d a page of one voxel has no border at all: nothing leads out of it, and nothing touches it
+    img-convert --raw-in 1x1x7:u8 a.raw -o a.tif
+    ok img-morphrecon --2d --clear-border a.tif -o b.tif
+    ok img-cmp b.tif a.tif
+}

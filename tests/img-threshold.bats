@@ -265,3 +265,54 @@ END
     cat a.tif | img-threshold --local sauvola --window 9 > got.tif
     ok img-cmp want.tif got.tif
 }
+
+@test "thresholds that are found: in the history, in --stats, to be given back" {
+    pixels 4x1x3:u8 a.tif '1,2,8,9, 100,110,190,200, 7,7,7,7'
+    img-convert --set scale=3,0.1 a.tif -o b.tif
+    ok img-threshold --2d --otsu --stats s.json b.tif -o m.tif
+    local found
+    found=$(img-info m.tif | sed -n 's/^history *img-threshold --otsu --2d # thresholds //p; s/^history *img-threshold --2d --otsu # thresholds //p')
+    [ "$(wc -w <<<"$found")" = 3 ]
+    grep -qF "\"thresholds\": [${found// /, }]" s.json
+    near "${found%% *}" "$(perl -e 'print 1.9 / 3')" 1e-15
+    local k=0 v
+    for v in $found; do
+        img-cat --pages $k b.tif | img-threshold --2d --at "$v" | img-cmp - <(img-cat --pages $k m.tif)
+        k=$((k + 1))
+    done
+    # of a volume, of floats, below, from a pipe, of what is written to standard output, and with --weak
+    local how
+    for how in otsu triangle li yen isodata; do
+        ct-phantom --volume 20x20x5 -o v.tif
+        img-convert --type u16 --auto v.tif -o w.tif
+        img-convert --type i16 --scale=-300000,123 v.tif -o i.tif
+        for f in v w i; do
+            img-cat $f.tif | img-threshold --$how --below > m.tif
+            v=$(img-info m.tif | sed -n "s/^history *img-threshold --$how --below # threshold //p")
+            ok img-threshold --at "$v" --below $f.tif -o n.tif
+            ok img-cmp m.tif n.tif
+        done
+    done
+    ok img-threshold --otsu --weak 0.003 w.tif -o m.tif
+    v=$(img-info m.tif | sed -n 's/^history *img-threshold --otsu --weak 0.003 # threshold //p')
+    ok img-threshold --hysteresis "$(perl -e 'printf "%.17g,%.17g", $ARGV[0] - 0.003, $ARGV[0]' "$v")" w.tif -o n.tif
+    ok img-cmp m.tif n.tif
+    # where nothing is finite there is none
+    pixels 2x1x2:f32 n.tif '1,2,-sin(9**9**9),-sin(9**9**9)'
+    ok img-threshold --2d --otsu --range 0,3 --stats s.json n.tif -o m.tif
+    [[ "$(img-info m.tif)" == *"# thresholds 1."*" nan"* ]]
+    grep -q '"thresholds": \[1[.0-9]*, null\]' s.json
+}
+
+@test "--plan prints what it knows of a threshold" {
+    ct-phantom --volume 20x20x5 -o v.tif
+    ok img-threshold --otsu --plan v.tif
+    [[ "$output" == *"above that of otsu, 256 bins over the range of the stack"* ]]
+    ok img-threshold --otsu --bins 9 --range 0,0.02 --plan v.tif
+    [[ "$output" == *"above that of otsu, 9 bins over 0 to 0.02"* ]]
+    ok img-threshold --otsu --weak 0.001 --below --plan v.tif
+    [[ "$output" == *"up to that of otsu, 256 bins over the range of the stack"*"up to that one plus 0.001"* ]]
+    img-convert --type u8 --window 0,0.05 v.tif -o w.tif
+    ok img-threshold --at 0.0123 --plan w.tif
+    [[ "$output" == *"threshold, above 0.0123"* ]]
+}

@@ -21,6 +21,7 @@ bad() {
     bad '    [ "$(f "a; b")" = 1 ] && [[ "$x" == "(" ]]'
     bad '    cmp a b || true'
     bad '    cmp a b || echo different'
+    bad '    trap take_down EXIT'
     bad '    f || return 1'
     bad '    if f; then echo same; fi'
     bad '    run cmp a b' '    ok cmp a b'

@@ -124,6 +124,7 @@ for my $f (@all) {
         if (!$condition && $t =~ /&&/ && $t !~ /\s&$/ && !safe_end($t) && !last_of($st, $i)) {
             bad($f, $line, "what fails on the left of && fails nothing here: write statements of their own")
         }
+        if ($t =~ /^trap\b.*\bEXIT$/) { bad($f, $line, "bats does not hear of a test with a trap on EXIT: write teardown()") }
         if ($t =~ /([^|&;{]+)\|\|\s*(?:true|:|echo|printf)\b/ && $1 !~ /^\s*(?:kill|wait|mkfifo|rm|gzip)\b/) {
             bad($f, $line, "the right of || succeeds always")
         }

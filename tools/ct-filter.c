@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "ct/filter.h"
 #include "ct/quantity.h"
+#include "ct/truncation.h"
 #include "run/pages.h"
 #include "tool/flats.h"
 #include "tool/open.h"
@@ -40,6 +41,7 @@ struct work {
     int64_t samples;    /* of a page */
     bool sinograms;
     struct vp_blank blank;
+    struct vp_truncation seen;
 };
 
 static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
@@ -50,10 +52,14 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
         return vp_fail(err, VP_ERUN, "%s: more pages than the %lld of its geometry", w->name,
                        (long long)w->pages);
     vp_blank_look(&w->blank, in, page, n, w->samples);
-    if (w->sinograms)
+    const int64_t nv = vp_filter_tables(w->filter)->nv;
+    if (w->sinograms) {
+        vp_filter_look_sinograms(w->filter, page, n, in, &w->seen);
         vp_filter_sinograms(w->filter, page, n, in, out);
-    else
-        vp_filter_rows(w->filter, page, n, 0, vp_filter_tables(w->filter)->nv, in, out);
+    } else {
+        vp_filter_look(w->filter, page, n, 0, nv, in, &w->seen);
+        vp_filter_rows(w->filter, page, n, 0, nv, in, out);
+    }
     return n;
 }
 
@@ -139,6 +145,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
+    char missing[256];
+    if (vp_geom_missing(missing, sizeof missing, views, &scan))
+        vp_warn(run_, "%s: %s", w.name, missing);
     if (vp_filter_tables(w.filter)->warning[0])
         vp_warn(run_, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
     if (vp_open_output(run_, &out, &writer, err))
@@ -157,6 +166,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         vp_blank_report(&w.blank, w.sinograms ? "detector row" : "view", run_);
     if (!rc && pages.bad)
         vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)pages.bad);
+    char truncated[192];
+    if (!rc && vp_filter_truncated(&w.seen, truncated, sizeof truncated))
+        vp_warn(run_, "%s: %s", w.name, truncated);
 out:
     if (vp_close(run_, reader, writer, rc != 0, err))
         rc = -1;
@@ -184,7 +196,8 @@ static const struct vp_tool tool = {
         "source, each view is turned first, and the output has the size and the geometry of a detector that does turn: see "
         "ct-geometry(5), LAMINOGRAPHY AND PLANAR CT. Another way of the source than a circle or a helix about z is "
         "refused.\n\n"
-        "Rows are padded with zeros so that their ends do not meet. Samples that are NaN or infinite count "
+        "Rows are padded with zeros so that their ends do not meet. Where they end far from zero, the object is wider "
+        "than the detector and values come out too high: a warning says so, and --pad mends it. Samples that are NaN or infinite count "
         "as 0 and are reported. The bits of a row depend on that row alone, not on threads, batches or the "
         "layout of the stack.",
     .options = options,
@@ -194,7 +207,7 @@ static const struct vp_tool tool = {
         "REFERENCES\n"
         "Feldkamp, Davis and Kress, J. Opt. Soc. Am. A 1 (1984) 612. Kak and Slaney, Principles of "
         "Computerized Tomographic Imaging (1988), chapter 3. Parker, Med. Phys. 9 (1982) 254. Wang, Med. "
-        "Phys. 29 (2002) 1634.\n",
+        "Phys. 29 (2002) 1634. Rows that go on: Hsieh et al., Med. Phys. 31 (2004) 2385.\n",
     .see_also = "ct-normalize(1), ct-backproject(1), ct-fdk(1), ct-geometry(5)",
     .flags = VP_TOOL_VIEWS,
     .run = run,

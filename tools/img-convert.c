@@ -27,7 +27,8 @@ static const struct vp_opt options[] = {
               .help = "sample type: u8 u16 u32 u64 i8 i16 i32 i64 f32 f64",
               .more = "To integers values are rounded to the nearest (halves to even) and clamped to the "
                       "range of the type; NaN becomes 0. How many samples were clamped is said once. With "
-                      "--scale or --unscale, same means f32 for integer input."),
+                      "--scale or --unscale, same means f32 for integers of 8 and 16 bits, f64 for those of 32 and "
+                      "64."),
     VP_REALS(struct params, scale, "scale", 0, .metavar = "GAIN,OFFSET",
              .help = "store value * GAIN + OFFSET",
              .more = "Recorded as `scale` in the metadata; --unscale undoes it."),
@@ -166,7 +167,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     const bool scaled = p->scale.n || p->unscale;
     double old[2] = {1, 0};
 
-    j->to = p->type ? (enum vp_type)(p->type - 1) : scaled && !vp_type_is_float(j->from) ? VP_F32 : j->from;
+    j->to = p->type ? (enum vp_type)(p->type - 1) : scaled ? vp_type_of_values(j->from) : j->from;
     j->gain = 1;
     j->offset = 0;
     if ((p->window.n || p->whole) && !p->type)
@@ -197,9 +198,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
             return vp_fail(err, VP_ERUN, "%s: --auto: the range %g to %g is beyond f64", name, j->extent.min,
                            j->extent.max);
         set_window(j, j->extent.min, j->extent.max);
-        vp_note(run, "window %.9g to %.9g", j->extent.min, j->extent.max);
+        vp_note(run, "window %.9g to %.9g", vp_scale_value(old, j->extent.min), vp_scale_value(old, j->extent.max));
     } else if (p->window.n) {
-        set_window(j, p->window.v[0] * old[0] + old[1], p->window.v[1] * old[0] + old[1]);
+        set_window(j, vp_scale_stored(old, p->window.v[0]), vp_scale_stored(old, p->window.v[1]));
     } else if (p->scale.n) {
         j->gain = p->scale.v[0];
         j->offset = p->scale.v[1];

@@ -145,10 +145,10 @@ static const struct vp_tool tool = {
     .description =
         "Finds what blurred with the kernel gives the input: images, or with a kernel of several planes volumes; with "
         "--grid or --positions the kernel changes over the image as in img-convolve (there is what the weights mean). "
-        "Each kernel is divided by its sum; Richardson-Lucy takes samples below 0, of kernel and input, as 0.\n\n"
+        "Each kernel is divided by its sum; Richardson-Lucy takes samples below 0, of kernel and input, as 0. It keeps a constant.\n\n"
         "Nothing is made up beyond the edges: what is looked for is larger than the input by what the kernel reaches, "
         "and what it gives there may be anything. So bright things at or beyond an edge do not ring. Samples that are "
-        "NaN or infinite are left out in the same way, and filled in.\n\n"
+        "NaN or infinite are left out in the same way, and filled in; an image without any other sample becomes NaN.\n\n"
         "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as it "
         "and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads. Of f64 samples "
         "all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that was built without "

@@ -42,7 +42,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (vp_info_ask(&i, p, err)
-        || vp_open_input(run_, 0, VP_AS_VALUES, &reader, err))
+        || vp_open_input(run_, 0, VP_AS_STEPS, &reader, err))
         goto out;
     i.stack = vp_reader_stack(reader);
     i.stored = &reader->stored;
@@ -94,8 +94,9 @@ static const struct vp_tool tool = {
         "in every program.\n\n"
         "--statistics, --histogram and --percentiles look at the samples as well: in "
         "one pass, in constant memory, in an order that threads do not change. NaN and infinite samples are "
-        "counted and left out. Where a scale is recorded they are those of the values behind it, while type and metadata "
-        "are shown as they are stored. The standard deviation is that of the samples themselves (divided by their "
+        "counted and left out. Where a scale is recorded they are those of the values behind it: integers are counted and "
+        "added up as they are stored, and the scale is undone in the result. Type and metadata are shown as they are "
+        "stored. The standard deviation is that of the samples themselves (divided by their "
         "number). Numbers are doubles: 64 bit integers beyond 2^53 are rounded.",
     .options = vp_info_options,
     .params_size = sizeof(struct vp_info_params),

@@ -4,6 +4,7 @@
  * count; the samples do not depend on how the work is cut. */
 #include "tool/tool.h"
 #include "local/entropy.h"
+#include "stack/stack.h"
 #include "tool/stat.h"
 #include "tool/image_measure.h"
 #include "tool/image_run.h"
@@ -42,7 +43,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     bool known = false;
     int rc = -1;
 
-    image.values = vp_stat_of_values(&p->stat);
+    vp_stat_scale(&p->stat, &image);
     if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run_, &image, 1, VP_STAT_TYPES, err))
         goto out;
     if (vp_stat_needs_range(&p->stat, im.type)) {
@@ -51,7 +52,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         known = !run_->common.plan; /* which reads nothing */
         vp_plan(run_, "passes", "2, the first for the range");
         if (known)
-            vp_note(run_, "bins over %.9g to %.9g", range[0], range[1]);
+            vp_note(run_, "bins over %.9g to %.9g", vp_scale_value(im.scale, range[0]),
+                    vp_scale_value(im.scale, range[1]));
     }
     if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &result, err))
         goto out;

@@ -21,20 +21,27 @@ static const struct vp_opt options[] = {
     VP_FLAG(struct params, fill_holes, "fill-holes", 0, .group = "Made of one stack",
             .help = "fill dark holes up to the lowest wall around them",
             .more = "A hole is what no way out of the image leads from without going over something brighter. By erosion "
-                    "from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is tight."),
+                    "from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is tight. The border "
+                    "is the first and the last voxel along every axis of more than one voxel: of a volume of one slice, "
+                    "and of each page with --2d, first and last row and column."),
     VP_FLAG(struct params, clear_border, "clear-border", 0,
             .help = "take away bright structures that touch the border",
             .more = "The image less its reconstruction from the border, where the ground is 0: what stands on the ground "
-                    "and touches the border becomes 0, the rest stays. (Of i8 and i16 the result is u16.)"),
+                    "and touches the border becomes 0, the rest stays. The border is that of --fill-holes: an axis of one "
+                    "voxel has none. (Of i8 and i16 the result is u16.)"),
     VP_REAL(struct params, hmax, "hmax", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "take away maxima that rise less than H",
-            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H."),
+            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H. Where a scale is "
+                    "recorded H is a value: of integers it is rounded to whole steps of the samples (-v prints how many), and "
+                    "refused if it rounds to none."),
     VP_REAL(struct params, hmin, "hmin", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "fill minima that are less than H deep",
             .more = "The reconstruction by erosion of the image plus H."),
     VP_REAL(struct params, hdome, "hdome", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "the maxima alone, up to H high: the image less its --hmax",
-            .more = "What is bright is told from an uneven ground by how far it rises, not by its value."),
+            .more = "What is bright is told from an uneven ground by how far it rises, not by its value. The --hmax of "
+                    "integers is nowhere below the least number of their type (of i8: -128), so where H exceeds all "
+                    "differences in the image a dome is no higher than its top is above that."),
     VP_FLAG(struct params, regional_max, "regional-max", 0,
             .help = "1 on plateaus that have no higher neighbour, else 0",
             .more = "As u8. An image that is constant at the lowest value of its type has none."),
@@ -133,14 +140,33 @@ static int same_type(const struct vp_images *im, struct vp_err *err)
     return vp_hint(err, "convert one of them: img-convert --type %s", vp_type_name(vp_type_size(a) > vp_type_size(b) ? a : b));
 }
 
-static int resolve(const struct params *p, const struct vp_images *im, struct vp_morphrecon_want *w, struct vp_err *err)
+/* H in samples: of integers with a scale the nearest whole number of steps. */
+static int height(double h, const char *option, const struct vp_run *run, const struct vp_images *im, double *steps,
+                  struct vp_err *err)
+{
+    const double exact = *steps = vp_scale_steps(im->scale, h);
+    if (vp_type_is_float(im->type) || (im->scale[0] == 1 && im->scale[1] == 0))
+        return 0;
+    *steps = round(exact);
+    if (h > 0 && *steps == 0)
+        return vp_fail_hint(err, VP_EUSAGE, "a larger H, or img-convert --unscale first",
+                            "--%s %g: less than half a step of the samples, which is %.4g", option, h,
+                            1 / vp_scale_steps(im->scale, 1));
+    vp_note(run, "--%s %.9g: %.0f steps of %.9g", option, h, *steps, 1 / vp_scale_steps(im->scale, 1));
+    return 0;
+}
+
+static int resolve(const struct params *p, const struct vp_run *run, const struct vp_images *im,
+                   struct vp_morphrecon_want *w, struct vp_err *err)
 {
     static const int connectivity[] = {0, 4, 8, 6, 18, 26};
-    const double h = w->what == VP_HMAX ? p->hmax : w->what == VP_HMIN ? p->hmin : p->hdome;
+    const struct { enum vp_derived what; const char *option; double h; } heights[] = {
+        {VP_HMAX, "hmax", p->hmax}, {VP_HMIN, "hmin", p->hmin}, {VP_HDOME, "hdome", p->hdome}};
     w->connectivity = connectivity[p->connectivity];
-    w->h = fabs(h / im->gain);
-    if (im->gain != 1 && !vp_type_is_float(im->type))
-        w->h = round(w->h);
+    w->i8 = im->all_i8;
+    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++)
+        if (w->what == heights[i].what && height(heights[i].h, heights[i].option, run, im, &w->h, err))
+            return -1;
     if (w->what == VP_OPEN_BY || w->what == VP_CLOSE_BY)
         return vp_image_lengths(im, w->what == VP_OPEN_BY ? "open" : "close",
                                 w->what == VP_OPEN_BY ? &p->open : &p->close, w->radius, err);
@@ -176,7 +202,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         types = VP_EXTREMUM_TYPES;
     image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
     if (vp_images_open(&im, run_, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
-        || vp_images_keep(&im, run_, true, err) || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
+        || vp_images_keep(&im, run_, true, err) || resolve(p, run_, &im, &want, err)
+        || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
         goto out;
     const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
     const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;

@@ -3,6 +3,7 @@
  * edge of the image the voxels that exist count; the samples do not depend on how the work is cut. */
 #include "tool/tool.h"
 #include "local/nlmeans.h"
+#include "stack/stack.h"
 #include "tool/image_run.h"
 
 #include <math.h>
@@ -83,7 +84,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     }
     if (vp_images_open(&im, run_, &p->image, 1, VP_NLMEANS_TYPES, err)
         || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
-        || vp_nlmeans_local(&op, p->h * im.gain, p->sigma * im.gain, search, patch, im.size, im.type, p->type ? VP_F32 : im.type, err)
+        || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search, patch,
+                            im.size, im.type, p->type ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))
         goto out;
     rc = vp_images_run(&im, run_, &chain, NULL, err);

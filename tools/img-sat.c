@@ -33,7 +33,8 @@ static const struct vp_opt options[] = {
                     "edge. Otherwise samples at x and y are in it, as in skimage.transform.integral_image."),
     {.name = "squares", .letter = 's', .type = VP_T_OUTFILE, .offset = VP_FIELD(struct params, squares, const char *),
      .metavar = "FILE", .help = "write the table of the squares, too, from the same reading",
-     .more = "FILE may be a pipe that another program reads (/dev/fd/N). Samples are u64 for integers, else f64."},
+     .more = "FILE may be a pipe that another program reads (/dev/fd/N). Samples are u64 "
+             "beside a table of integers, f64 beside one of f32 or f64, also where that is one of integers (--type f64)."},
     VP_CHOICE(struct params, type, "type", 't', "auto|u32|u64|i32|i64|f32|f64", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the table",
               .more = "auto: f64 for f32 and f64; for integers 32 bits (u32, or i32 for signed ones) where no sum can "
@@ -68,7 +69,8 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
 {
     struct vp_image_params how = p->image;
     how.flat = !p->volume;
-    how.values = true;
+    how.values = !p->boxes; /* whose sums are of integers, whatever their scale */
+    how.steps = p->boxes;
     if (vp_images_open(im, run, &how, 1, (1u << VP_N_TYPES) - 1, err))
         return -1;
     if (p->volume && im->flat && vp_reader_stack(im->reader[0])->pages != 1)
@@ -79,18 +81,6 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
         vp_images_lines(im);
     im->twin = p->squares;
     return 0;
-}
-
-/* The list and the image cannot both come from standard input. */
-static int check_list(const struct vp_run *run, const char *list, struct vp_err *err)
-{
-    bool image = run->parsed.n_operands == 0;
-    for (int i = 0; i < run->parsed.n_operands; i++)
-        image = image || !strcmp(run->parsed.operands[i], "-");
-    if (strcmp(list, "-") || !image)
-        return 0;
-    vp_fail(err, VP_EUSAGE, "--boxes -: standard input is the image already");
-    return vp_hint(err, "name the file of one of the two");
 }
 
 /* The type of the table; how many samples an entry may sum up decides where none is given. */
@@ -125,6 +115,8 @@ static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct
     struct vp_boxes boxes;
     int rc = vp_boxes_read(&boxes, p->boxes, size, p->volume, err);
     boxes.json = p->json;
+    if (im->scale[0] != 1 || im->scale[1] != 0)
+        memcpy(boxes.scale, im->scale, sizeof boxes.scale);
     if (!rc) {
         vp_boxes_pages(&boxes, im->inner, &pages);
         rc = vp_pages_fit(&pages, err);
@@ -160,7 +152,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
     if (p->json && !p->boxes)
         return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
-    if ((p->boxes && (vp_device_cpu(run_, err) || check_list(run_, p->boxes, err))) || open_images(&im, run_, p, err))
+    if ((p->boxes && (vp_device_cpu(run_, err) || vp_list_apart(run_, "--boxes", p->boxes, err))) || open_images(&im, run_, p, err))
         goto out;
     if (p->boxes) {
         rc = measure_boxes(&im, run_, p, err);
@@ -199,7 +191,8 @@ static const struct vp_tool tool = {
         "height. They are exact whatever the samples are, of every type: nothing is rounded before the sum over a box is "
         "complete, so sum and mean of a small box in a large image, beside values that are far larger, or of values that "
         "cancel, are right to the last digit that is printed, and so is the deviation of small differences from a large "
-        "mean. Integers are printed whole. A sample that is NaN or infinite shows in the boxes that hold it (their "
+        "mean. Integers are printed whole; of integers with "
+        "a scale they are added up as they are stored, and the scale is undone once, of the sum. A sample that is NaN or infinite shows in the boxes that hold it (their "
         "deviation is NaN), and in no other. Of f64 samples the deviation is right where their squares are within the range "
         "of f64: it is infinite with a sample beyond 1e154, and takes samples below 1e-146 for 0.\n\n"
         "To smooth an image with a box, img-local(1) --stat mean (or std) is the way: it renormalises at the edges and "

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-threshold: masks of what is brighter (or darker) than a threshold: one that is given, one found in the histogram
  * of the image, or one that follows the neighbourhood. Contract: results do not depend on how the work is cut. */
+#include "base/plain.h"
+#include "base/stats.h"
+#include "base/text.h"
 #include "image/morphrecon_derive.h"
 #include "image/threshold.h"
+#include "stack/stack.h"
 #include "tool/adaptive.h"
 #include "tool/image_measure.h"
 #include "tool/image_run.h"
 #include "tool/tool.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct params {
     double at;
@@ -30,8 +36,10 @@ static const struct vp_opt options[] = {
             .more = "In the unit of the values (where a scale is recorded, not of the samples as stored)."),
     VP_FLAG(struct params, otsu, "otsu", 0, .help = "of the histogram: the one that separates two classes best (Otsu)",
             .more = "These five take an image's threshold from its own histogram: each volume, or with --2d each page, "
-                    "each channel and each time, has its own. -v tells them. The input is read twice; what comes "
-                    "from a pipe is kept for it."),
+                    "each channel and each time, has its own. They are in the history of the result, in the order of "
+                    "the images, with all of their digits: --at with one of them marks the same voxels. -v prints "
+                    "the lowest and the highest, --stats FILE lists all. The input is read twice; what comes from a "
+                    "pipe is kept for it."),
     VP_FLAG(struct params, triangle, "triangle", 0,
             .help = "of the histogram: where it bends, for one large peak with a tail (Zack)"),
     VP_FLAG(struct params, li, "li", 0, .help = "of the histogram: least cross entropy (Li)"),
@@ -41,7 +49,7 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, local, vp_adaptive_options),
     VP_INT(struct params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 2, .max = VP_THRESHOLD_BINS,
            .group = "Histogram", .help = "bins of the histogram of f32",
-           .more = "Integers have one for every value."),
+           .more = "Integers have one for every value, also where a scale is recorded."),
     VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
              .help = "the values that the bins of f32 divide (default: those of the stack)",
              .more = "Values outside count for the first and the last bin. By default the stack is read once more "
@@ -69,7 +77,7 @@ static const struct vp_opt options[] = {
 static const struct vp_example examples[] = {
     {"What is denser than 0.015 per mm.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-threshold --at 0.015 vol.tif -o dense.tif"},
-    {"Object and air, the threshold found in the histogram (-v tells it).",
+    {"Object and air, the threshold found in the histogram (-v prints it).",
      "img-threshold --otsu vol.tif -o object.tif"},
     {"On uneven ground, each page by itself: above the mean of 31 x 31 pixels by 0.001.",
      "img-threshold --local mean --2d --window 31 --offset -0.001 vol.tif -o bright.tif"},
@@ -79,6 +87,12 @@ static const struct vp_example examples[] = {
      "img-convert --type u8 --window 0,0.05 vol.tif | img-threshold --local sauvola --2d --window 25 --below > "
      "writing.tif"},
     {0},
+};
+
+/* In samples, and of which images; `record` makes values of them. */
+struct found {
+    struct vp_found in;
+    const struct vp_images *images;
 };
 
 enum how { NONE, AT, LOCAL, GLOBAL };
@@ -146,12 +160,23 @@ static int add_local(struct vp_chain *c, const struct params *p, const struct vp
     return rc;
 }
 
+/* `t`: its limit is a value; of integers the sample that has the largest value not above it. */
 static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, const struct vp_images *im,
                       struct vp_err *err)
 {
+    const bool real = vp_type_is_float(im->type), given = t->method == VP_AT;
+    struct vp_threshold_params stored = *t;
     struct vp_op op;
 
-    return vp_threshold_op(&op, t, im->size, im->type, err) || vp_chain_add(c, &op, err) ? -1 : 0;
+    if (given && !real)
+        stored.limit = vp_scale_floor(im->scale, t->limit);
+    if (vp_threshold_op(&op, &stored, im->size, im->type, err))
+        return -1;
+    if (given)
+        snprintf(op.text, sizeof op.text, "threshold, %s %.9g", t->below ? "up to" : "above", t->limit);
+    else if (real && t->lo == 0 && t->hi == 0) /* --plan reads nothing, so nobody knows yet */
+        snprintf(strrchr(op.text, ',') + 1, 64, " %lld bins over the range of the stack", (long long)t->bins);
+    return vp_chain_add(c, &op, err);
 }
 
 /* Of the masks at the end of the chain: the strong one reconstructed under the weak one. */
@@ -171,8 +196,39 @@ static int ignore(void *ctx, int64_t page, const void *samples, int64_t n, struc
     return 0;
 }
 
-/* The threshold of the histogram alone, where more is to come than a mask. */
-static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_params *t, struct vp_err *err)
+/* What was found, as values, into the history, the statistics and the notes of the run. */
+static int record(void *ctx, struct vp_run *run, struct vp_err *err)
+{
+    const struct found *f = ctx;
+    double lowest = INFINITY, highest = -INFINITY;
+    FILE *out = vp_text_open();
+    char number[32], *line;
+
+    if (out)
+        fprintf(out, "%s # threshold%s", run->history, f->in.n > 1 ? "s" : "");
+    for (int64_t i = 0; i < f->in.n && out; i++) {
+        double *v = &f->in.limit[i];
+        *v = vp_scale_value(f->images->scale, *v);
+        lowest = fmin(lowest, *v);
+        highest = fmax(highest, *v);
+        fprintf(out, " %s", vp_format_number(number, *v));
+    }
+    if (!out || !(line = vp_text_close(out, NULL)))
+        return vp_fail(err, VP_ERESOURCE, "not enough memory for the thresholds");
+    free(run->history);
+    run->history = line;
+    vp_stats_list(run->stats, "thresholds", f->in.limit, f->in.n);
+    if (f->in.n == 1)
+        vp_note(run, "threshold %s", vp_format_number(number, lowest));
+    else if (lowest <= highest)
+        vp_note(run, "%lld thresholds, from %.9g to %.9g", (long long)f->in.n, lowest, highest);
+    return 0;
+}
+
+/* The threshold of the histogram alone, where more is to come than a mask. It is a value then; with --plan it is NaN,
+ * and `text` says of what it is. */
+static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_params *t, struct found *f,
+                char text[160], struct vp_err *err)
 {
     struct vp_chain chain = {0};
     int rc = -1;
@@ -181,20 +237,25 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
         return vp_fail_hint(err, VP_EUSAGE, "take one after the other, or --hysteresis LOW,HIGH for all",
                             "--weak: %lld images have a threshold of their own each",
                             (long long)(im->inner * im->outer));
-    if (!add_global(&chain, t, im, err) && !vp_images_scan(im, run, &chain, ignore, NULL, err))
+    if (!add_global(&chain, t, im, err) && !vp_images_scan(im, run, &chain, ignore, NULL, err)
+        && (run->common.plan || !record(f, run, err)))
         rc = 0;
+    if (!rc)
+        memcpy(text, chain.stage[0].text, sizeof chain.stage[0].text);
     vp_chain_free(&chain);
     t->method = VP_AT;
-    t->limit = run->common.plan ? 0 : t->found->n ? t->found->lowest : NAN;
+    t->limit = f->in.n ? f->in.limit[0] : NAN;
     return rc;
 }
 
 /* The chain. `t`: of a global threshold. */
 static int make(struct vp_chain *c, const struct params *p, enum how how, struct vp_threshold_params *t,
-                struct vp_run *run, struct vp_images *im, struct vp_morphrecon_told *told, struct vp_err *err)
+                struct found *f, struct vp_run *run, struct vp_images *im, struct vp_morphrecon_told *told,
+                struct vp_err *err)
 {
     const bool two = p->hysteresis.n || vp_given(run, "weak");
     double range[2] = {t->lo, t->hi};
+    char text[160] = "";
 
     if (how == GLOBAL) {
         if (vp_images_keep(im, run, false, err)
@@ -202,7 +263,7 @@ static int make(struct vp_chain *c, const struct params *p, enum how how, struct
             return -1;
         t->lo = range[0];
         t->hi = range[1];
-        if (two && find(run, im, t, err))
+        if (two && find(run, im, t, f, text, err))
             return -1;
     }
     if (two && how != GLOBAL && vp_images_keep(im, run, true, err))
@@ -215,15 +276,14 @@ static int make(struct vp_chain *c, const struct params *p, enum how how, struct
     if (!two)
         return 0;
     t->limit = p->hysteresis.n ? p->hysteresis.v[p->below] : t->limit + (p->below ? p->weak : -p->weak);
-    return add_global(c, t, im, err) || add_connected(c, p, im, told, err) ? -1 : 0;
-}
-
-static void tell(const struct vp_run *run, const struct vp_found *found)
-{
-    if (found->n == 1)
-        vp_note(run, "threshold %.9g", found->lowest);
-    else if (found->n)
-        vp_note(run, "%lld thresholds, from %.9g to %.9g", (long long)found->n, found->lowest, found->highest);
+    if (add_global(c, t, im, err))
+        return -1;
+    if (how == GLOBAL && run->common.plan) {
+        snprintf(c->stage[0].text, sizeof c->stage[0].text, "%s", text);
+        snprintf(c->stage[1].text, sizeof c->stage[1].text, "threshold, %s that one %s %.9g",
+                 p->below ? "up to" : "above", p->below ? "plus" : "less", p->weak);
+    }
+    return add_connected(c, p, im, told, err);
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
@@ -233,24 +293,26 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_morphrecon_told told = {0};
-    struct vp_found found = {0};
+    struct found found = {.images = &im};
     enum vp_threshold method = VP_AT;
     enum how how;
     int rc = -1;
 
     if (choose(run_, p, &how, &method, err))
         return -1;
-    image.values = how != LOCAL || vp_given(run_, "weak") || vp_adaptive_of_values(&p->local);
+    image.values = how == LOCAL && p->local.edge == VP_EDGE_ZERO; /* the 0 beyond the edge is one */
+    image.steps = !image.values;
     struct vp_threshold_params t = {.method = method, .below = p->below, .mark = (uint8_t)p->value, .bins = p->bins,
-                                    .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found,
+                                    .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
     if (vp_images_open(&im, run_, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
-        || make(&chain, p, how, &t, run_, &im, &told, err))
+        || make(&chain, p, how, &t, &found, run_, &im, &told, err))
         goto out;
+    im.solved = t.method == VP_AT ? NULL : record;
+    im.ctx = &found;
     rc = vp_images_run(&im, run_, &chain, &(struct vp_result){VP_NO_VALUES, "mask"}, err);
-    if (!rc)
-        tell(run_, &found);
 out:
+    vp_found_free(&found.in);
     vp_chain_free(&chain);
     vp_images_close(&im);
     return rc;

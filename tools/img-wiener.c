@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
 #include "local/moments.h"
+#include "stack/stack.h"
 #include "tool/image_measure.h"
 #include "tool/image_run.h"
 #include "tool/tool.h"
@@ -55,15 +56,15 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--noise and --sigma exclude each other: a variance, and its square root");
     if (vp_images_open(&im, run_, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
         goto out;
+    const double step = vp_scale_steps(im.scale, 1);
     if (!sigma && !vp_given(run_, "noise")) {
         if (vp_images_noise(&im, run_, &f, &noise, err))
             goto out;
         vp_plan(run_, "passes", "2, the first for the noise");
         if (!run_->common.plan)
-            vp_note(run_, "noise variance %.9g, standard deviation %.9g", noise / im.gain / im.gain,
-                    sqrt(noise) / fabs(im.gain));
+            vp_note(run_, "noise variance %.9g, standard deviation %.9g", noise / step / step, sqrt(noise) / step);
     } else {
-        noise *= im.gain * im.gain;
+        noise *= step * step;
     }
     if (vp_moments_wiener(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))

@@ -78,8 +78,13 @@ static int set_number(const struct vp_opt *row, void *where, const char *source,
     const size_t n = strlen(text);
     if (row->type == VP_T_INT && !parse_int(text, n, &v.whole))
         return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a whole number", source, text);
+    if (row->type == VP_T_REAL && row->choices && !strcmp(text, row->choices)) {
+        *(double *)where = -1;
+        return 0;
+    }
     if (row->type == VP_T_REAL && !parse_real(text, n, &v.real))
-        return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number", source, text);
+        return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number%s%s", source, text, row->choices ? ", nor " : "",
+                       row->choices ? row->choices : "");
     if (row->type == VP_T_BYTES && !vp_parse_bytes(text, &v.bytes))
         return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number of bytes: expected as in 800M or 1.5GiB", source,
                        text);

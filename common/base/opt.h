@@ -22,7 +22,7 @@ enum vp_opt_type {
     VP_T_END = 0,
     VP_T_FLAG,     /* bool; no value */
     VP_T_INT,      /* int64_t */
-    VP_T_REAL,     /* double */
+    VP_T_REAL,     /* double; the word in `choices`, if there is one, is -1 */
     VP_T_REALS,    /* struct vp_reals: 1 to 32 numbers separated by commas */
     VP_T_STRING,   /* const char * (points into argv; NULL if not given) */
     VP_T_FILE,     /* const char *: a file that is read; completed as a file name */
@@ -52,7 +52,8 @@ struct vp_opt {
     const char *metavar;   /* "MM", "FILE", "WxHxD" */
     const char *help;      /* one line, no full stop; shown by --help with the default */
     const char *more;      /* further sentences for the man page, or NULL */
-    const char *choices;   /* VP_T_CHOICE: "a|b|c"; VP_T_STRING: words that the completions offer */
+    const char *choices;   /* VP_T_CHOICE: "a|b|c"; VP_T_STRING: words that the completions offer; VP_T_REAL:
+                              a word instead of a number that is not negative */
     const char *group;     /* heading in --help and the man page; NULL continues the previous row's */
     const struct vp_opt *table; /* VP_T_TABLE */
     bool hidden;           /* not in --help, man page, completions */

@@ -20,17 +20,29 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
-/* The control character at s, or -1; C1 is U+0080 to U+009F. */
-static int control(const unsigned char *s, int length)
+/* The character of a sequence of that length. */
+static int decode(const unsigned char *s, int length)
 {
-    return length == 1 && (*s < 0x20 || *s == 0x7f) ? *s : length == 2 && *s == 0xc2 && s[1] < 0xa0 ? s[1] : -1;
+    static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    int c = s[0] & first[length];
+    for (int i = 1; i < length; i++)
+        c = c << 6 | (s[i] & 0x3f);
+    return c;
+}
+
+/* Finds what does something else than to stand where it is: C0, DEL, C1; ends of lines and paragraphs; and what changes
+ * the direction of others (UAX #9, 2), by which a name may look like another. */
+static bool is_control(int c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e)
+           || (c >= 0x2066 && c <= 0x2069);
 }
 
 static void put(FILE *out, const char *text, bool json)
 {
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const int n = utf8_length(s), c = control(s, n), bytes = n ? n : 1;
-        if (n && c < 0) {
+        const int n = utf8_length(s), c = decode(s, n), bytes = n ? n : 1;
+        if (n && !is_control(c)) {
             if (json && (*s == '"' || *s == '\\'))
                 putc('\\', out);
             fwrite(s, 1, (size_t)n, out);

@@ -145,6 +145,23 @@ int vp_memory_claim(uint64_t bytes, const char *what, const char *name, struct v
     return vp_hint(err, "allow more --memory");
 }
 
+void *vp_grow(void *array, int64_t n, int64_t *room, size_t size, const char *what, const char *name, struct vp_err *err)
+{
+    enum { FIRST = 64 };
+    if (n < *room)
+        return array;
+    const int64_t more = *room ? 2 * *room : FIRST;
+    size_t bytes = SIZE_MAX;
+    if (vp_mul_size(&bytes, (size_t)more, size) && vp_memory_claim(bytes, what, name, err))
+        return NULL;
+    void *const grown = bytes <= PTRDIFF_MAX ? realloc(array, bytes) : NULL;
+    if (grown)
+        *room = more;
+    else
+        vp_fail(err, VP_ERESOURCE, "%s: not enough memory for %s", name, what);
+    return grown;
+}
+
 /* The n numbers after `key` at the start of a line of a file in dir, of /proc or /sys ("" = the first line). */
 static bool file_numbers(const char *dir, const char *name, const char *key, uint64_t *out, int n)
 {

@@ -56,6 +56,10 @@ void *vp_alloc(size_t count, size_t size, const char *what, struct vp_err *err);
 /* The same, contents undefined. */
 void *vp_alloc_raw(size_t count, size_t size, const char *what, struct vp_err *err);
 
+/* The array of n elements, with room for one more: `array` itself, or a larger one in its place. NULL and an error
+ * (VP_ERESOURCE) without memory, or if it takes more of it than vp_memory_claim() grants; `array` is as it was then. */
+void *vp_grow(void *array, int64_t n, int64_t *room, size_t size, const char *what, const char *name, struct vp_err *err);
+
 /* Bytes a process may reasonably take now: MemAvailable, limited by the cgroup. */
 uint64_t vp_memory_available(void);
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of a run: a short ordered list of named values under one lock. */
 #include "base/stats.h"
+#include "base/places.h"
 #include "base/plain.h"
 #include "base/size.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum kind { STAGE, COUNT, NUMBER, TEXT };
+enum kind { STAGE, COUNT, NUMBER, TEXT, JSON };
 
 struct entry {
     enum kind kind;
@@ -105,6 +108,23 @@ void vp_stats_text(struct vp_stats *s, const char *name, const char *value)
     record(s, TEXT, name, 0, 0, value);
 }
 
+void vp_stats_list(struct vp_stats *s, const char *name, const double *value, int64_t n)
+{
+    FILE *out = vp_text_open();
+    if (!out)
+        return;
+    putc('[', out);
+    for (int64_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "", out);
+        vp_json_number(out, value[i]);
+    }
+    putc(']', out);
+    char *text = vp_text_close(out, NULL);
+    if (text)
+        record(s, JSON, name, 0, 0, text);
+    free(text);
+}
+
 static void put_number(FILE *out, double v)
 {
     if (isfinite(v))
@@ -122,8 +142,23 @@ static void put_entry(FILE *out, const char *comma, const struct entry *e)
         fprintf(out, "%" PRIu64, e->count);
     else if (e->kind == TEXT)
         vp_json_string(out, e->text);
+    else if (e->kind == JSON)
+        fputs(e->text ? e->text : "null", out);
     else
         put_number(out, e->number);
+}
+
+bool vp_stats_replaceable(const char *path)
+{
+    struct stat st;
+    char letter[2];
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || !st.st_size)
+        return true;
+    FILE *f = vp_fopen(path, "re");
+    const bool ours = f && fscanf(f, " { \"program\" : \"%1[a-z]", letter) == 1;
+    if (f)
+        fclose(f);
+    return ours;
 }
 
 int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)

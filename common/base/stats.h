@@ -2,6 +2,7 @@
 #ifndef VP_STATS_H
 #define VP_STATS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -17,8 +18,13 @@ void vp_stats_count(struct vp_stats *stats, const char *name, uint64_t n);
 /* Set a number ("gups", "threads") or a text ("path": "circular, z mirror, avx512"). */
 void vp_stats_number(struct vp_stats *stats, const char *name, double value);
 void vp_stats_text(struct vp_stats *stats, const char *name, const char *value);
+/* Set a list of n numbers, which is written with all of their digits. */
+void vp_stats_list(struct vp_stats *stats, const char *name, const double *value, int64_t n);
 
 /* {"program": ..., "seconds": total, "stages": {...}, "peak_memory": ..., ...} and a newline. 0, or -1 with errno. */
 int vp_stats_write(const struct vp_stats *stats, const char *program, FILE *out);
+/* Says if a path may be written over: a regular file that holds such statistics, or nothing; all that is no regular file;
+ * and what is not there. */
+bool vp_stats_replaceable(const char *path);
 
 #endif

@@ -3,10 +3,14 @@
 
 #include "base/err.h"
 #include "base/places.h"
+#include "base/size.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct text {
     char *at;
@@ -68,28 +72,85 @@ const char *vp_text_name(const char *path)
     return strcmp(path, "-") ? path : "standard input";
 }
 
+/* Not getline(3): that of glibc 2.36 takes a lack of memory for the end of the file. */
+enum { LONGEST_LINE = 1 << 20, MOST_BYTES = 1 << 30 };
+
+struct lines {
+    const char *name;
+    int fd;
+    bool ended;                 /* nothing more is to be read */
+    char *text;                 /* room for LONGEST_LINE and a 0 */
+    size_t at, n;               /* the first byte that is not taken, and the first that is not read yet */
+    int64_t number, bytes;      /* of the line taken last, from 1; of all that was read */
+};
+
+/* Read on behind what is not taken. */
+static int read_on(struct lines *l, struct vp_err *err)
+{
+    memmove(l->text, l->text + l->at, l->n - l->at);
+    l->n -= l->at;
+    l->at = 0;
+    if (l->n == LONGEST_LINE)
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected at most %s, got a longer line", l->name,
+                       (long long)l->number, vp_bytes_text(LONGEST_LINE).text);
+    ssize_t got;
+    do
+        got = read(l->fd, l->text + l->n, LONGEST_LINE - l->n);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return vp_fail_errno(err, "%s", l->name);
+    l->ended = got == 0;
+    l->n += (size_t)got;
+    l->bytes += got;
+    return l->bytes <= MOST_BYTES ? 0
+                                  : vp_fail(err, VP_ERUN, "%s: expected a list of at most %s, got more", l->name,
+                                            vp_bytes_text(MOST_BYTES).text);
+}
+
+/* Puts the next line, without its end, into *line: 1, 0 at the end of the file, or -1. */
+static int next_line(struct lines *l, char **line, struct vp_err *err)
+{
+    char *end;
+    l->number++;
+    for (size_t seen = 0; !(end = memchr(l->text + l->at + seen, '\n', l->n - l->at - seen)) && !l->ended;) {
+        seen = l->n - l->at;
+        if (read_on(l, err))
+            return -1;
+        if (memchr(l->text + seen, 0, l->n - seen))
+            break;
+    }
+    if (l->at == l->n)
+        return 0;
+    *line = l->text + l->at;
+    char *last = end ? end : l->text + l->n;
+    if (memchr(*line, 0, (size_t)(last - *line)))
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected text, got a byte of zero", l->name, (long long)l->number);
+    l->at = (size_t)(last - l->text) + (end != NULL);
+    while (last > *line && last[-1] == '\r')
+        last--;
+    *last = '\0';
+    return 1;
+}
+
 int vp_text_lines(const char *path,
                   int (*take)(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err), void *ctx,
                   struct vp_err *err)
 {
     const bool standard = !strcmp(path, "-");
-    const char *const name = vp_text_name(path);
-    FILE *f = standard ? stdin : vp_fopen(path, "re");
-    char *line = NULL;
-    size_t room = 0;
-    int rc = f ? 0 : vp_fail_errno(err, "%s", name);
-    for (int64_t number = 1; !rc; number++) {
-        ssize_t n = getline(&line, &room, f);
-        if (n < 0)
-            break;
-        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            line[--n] = '\0';
-        rc = take(ctx, name, number, line, err);
+    struct lines l = {.name = vp_text_name(path),
+                      .fd = standard ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0)};
+    if (l.fd < 0)
+        return vp_fail_errno(err, "%s", l.name);
+    l.text = vp_alloc_raw(LONGEST_LINE + 1, 1, l.name, err);
+    char *line;
+    int got = l.text ? 1 : -1, rc = 0;
+    while (got > 0 && !rc) {
+        got = next_line(&l, &line, err);
+        if (got > 0)
+            rc = take(ctx, l.name, l.number, line, err);
     }
-    if (!rc && ferror(f))
-        rc = vp_fail_errno(err, "%s", name);
-    free(line);
-    if (f && !standard)
-        fclose(f);
-    return rc;
+    free(l.text);
+    if (!standard)
+        close(l.fd);
+    return rc ? rc : got;
 }

@@ -32,6 +32,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WINDOWS "ram-lak|shepp-logan|cosine|hamming|hann"
 static const char *const window_name[] = {"ram-lak", "shepp-logan", "cosine", "hamming", "hann"};
@@ -49,15 +50,21 @@ const struct vp_opt vp_filter_options[] = {
     VP_CHOICE(struct vp_filter_params, redundancy, "weights", 0, "auto|none|parker|wang", .def = "auto",
               .help = "weights for rays that are measured twice",
               .more = "auto takes parker for a cone or fan beam over less than a full turn, wang for a full "
-                      "turn with the detector to one side, none otherwise. An arc too short for parker (180 "
+                      "turn with the detector to one side, none otherwise. Where gaps of 20 to 120 degrees are missing "
+                      "from such a turn, wang goes by the single ray: one that is measured from the other side counts "
+                      "for one in a gap. An arc too short for parker (180 "
                       "degrees and the fan) gets smooth weights over what there is, and a warning. Weights "
                       "that are wrong for the scan are refused; none on a short scan counts every view "
                       "alike. See ct-geometry(5)."),
-    VP_REAL(struct vp_filter_params, pad, "pad", 0, .def = "0", .min = 0, .max = 4, .metavar = "FRACTION",
+    VP_REAL(struct vp_filter_params, pad, "pad", 0, .def = "0", .min = 0, .max = 4, .choices = "auto",
+            .metavar = "FRACTION|auto",
             .help = "extend truncated rows on both sides, by this fraction of the detector's width",
-            .more = "For an object wider than the detector: rows fall smoothly from their last value to "
-                    "zero instead of breaking off, which takes the bright rim off the reconstruction. 0.2 "
-                    "to 0.5 is usual."),
+            .more = "For an object wider than the detector: rows fall smoothly from their last value to zero instead "
+                    "of breaking off, which takes the bright rim off the reconstruction. auto extends each row as its "
+                    "own slope says, as if the object was an ellipse about the axis, by the detector's width at most. "
+                    "A row that ends near zero, below a tenth of its peak, keeps its bits, and so does the side that "
+                    "wang's weights complete. With auto, filtering is on the CPU. A number is for objects that auto "
+                    "does not suit: 0.2 to 0.5 is usual, more makes values too low."),
     VP_FLAG(struct vp_filter_params, keep_cosine, "no-cosine", 0,
             .help = "leave out the cosine weight: the projections are weighted already",
             .more = "It is the whole weight that ct-geometry(5) gives, which is more than a cosine if the detector is "
@@ -156,32 +163,35 @@ int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out,
 }
 
 /* The transform, and what it is multiplied with. */
-static int make_transform(struct vp_filter *f, const struct vp_filter_params *p, struct vp_err *err)
+static int make_transform(struct vp_filter *f, struct vp_filter_way *way, const struct vp_filter_params *p,
+                          struct vp_err *err)
 {
-    const int64_t need = f->t.nu + vp_max64(f->t.pad, f->before) + vp_max64(f->t.pad, f->after);
+    const int64_t need = f->t.nu + vp_max64(way->pad, f->before) + vp_max64(way->pad, f->after);
     const int64_t m = f->t.m = samples_of_window(need);
     double *at_roots = NULL, *cosine = vp_alloc_raw((size_t)(2 * m), sizeof *cosine, "the kernel", err);
     int rc = -1;
 
+    free(f->t.response);
     f->t.response = vp_filter_take(f, m + 1, sizeof *f->t.response, "the kernel", err);
-    if (!cosine || !f->t.response || vp_line_make_rows(&f->line, need, err))
+    if (!cosine || !f->t.response || vp_line_make_rows(&way->line, need, err))
         goto out;
-    const int64_t n = f->line.n;
-    f->weigh = vp_filter_take(f, n, sizeof *f->weigh, "the kernel", err);
+    const int64_t n = way->line.n;
+    way->weigh = vp_filter_take(f, n, sizeof *way->weigh, "the kernel", err);
     at_roots = vp_alloc_raw((size_t)n, sizeof *at_roots, "the kernel", err);
-    if (!f->weigh || !at_roots)
+    if (!way->weigh || !at_roots)
         goto out;
     for (int64_t k = 0; k < 2 * m; k++)
         cosine[k] = cos(M_PI * (double)k / (double)m);
     make_kernel(f->t.response, m, p, cosine);
 
     struct vp_filter_tables t = f->t;
+    t.pad = way->pad;
     t.before = f->before;
     t.after = f->after;
     if (vp_filter_response(&t, n, at_roots, err))
         goto out;
     for (int64_t i = 0; i < n; i++)
-        f->weigh[i] = (float)at_roots[vp_line_root(&f->line, i)];
+        way->weigh[i] = (float)at_roots[vp_line_root(&way->line, i)];
     rc = 0;
 out:
     free(cosine);
@@ -287,6 +297,9 @@ static int make_factors(struct vp_filter *f, const struct vp_view *views, const 
         factor = 0.5;
     if (scan->kind == VP_SCAN_SHORT && f->t.redundancy == VP_RED_NONE)
         factor = M_PI / sum;
+    /* directions that are measured stand for those that are not */
+    if (scan->kind == VP_SCAN_PARALLEL && scan->gaps)
+        factor = M_PI / sum;
     f->t.scale = vp_filter_take(f, f->t.views, sizeof *f->t.scale, "the views' weights", err);
     f->t.fall = vp_filter_take(f, f->t.pad, sizeof *f->t.fall, "the padding", err);
     if (!f->t.scale || !f->t.fall)
@@ -296,6 +309,27 @@ static int make_factors(struct vp_filter *f, const struct vp_view *views, const 
     for (int64_t k = 0; k < f->t.views; k++)
         f->t.scale[k] = (float)(views[k].weight * factor * fabs(views[k].fu) / (parallel ? 1 : views[k].sod));
     return 0;
+}
+
+static int64_t longest(const struct vp_filter *f)
+{
+    return vp_max64(f->plain.line.n, f->extended.line.n);
+}
+
+/* Transforms, and what --pad auto goes by. */
+static int make_ways(struct vp_filter *f, const struct vp_filter_params *p, const struct vp_view *views,
+                     struct vp_err *err)
+{
+    f->center = vp_filter_take(f, f->t.views, sizeof *f->center, "the rows' ends", err);
+    if (!f->center)
+        return -1;
+    for (int64_t k = 0; k < f->t.views; k++)
+        f->center[k] = views[k].P[3] / views[k].P[11];
+    f->plain.pad = f->t.pad;
+    f->extended.pad = f->t.by_slope ? f->t.nu : 0;
+    if (f->t.by_slope && make_transform(f, &f->extended, p, err))
+        return -1;
+    return make_transform(f, &f->plain, p, err);
 }
 
 /* The views of a helix, each as if the origin were beside its source: what weights know as the ray through the origin
@@ -325,27 +359,31 @@ static int open_level(struct vp_filter **out, const struct vp_filter_params *p, 
     f->t.nv = g->nv;
     f->t.views = g->views;
     f->threads = threads > 0 ? threads : 1;
-    const double pad = ceil(p->pad * (double)f->t.nu);
+    f->t.by_slope = p->pad < 0;
+    const double pad = ceil((f->t.by_slope ? 1 : p->pad) * (double)f->t.nu);
     if ((double)f->t.nu + 2 * pad > 1 << 28) {
         vp_fail(err, VP_ERESOURCE, "rows of %.0f samples with their padding are too long",
                 (double)f->t.nu + 2 * pad);
         goto fail;
     }
-    f->t.pad = (int64_t)pad;
-    if (vp_filter_resolve(f, p->redundancy, views, scan, err) || make_transform(f, p, err)
+    f->t.pad = f->t.by_slope ? 0 : (int64_t)pad;
+    if (vp_filter_resolve(f, p->redundancy, views, scan, err) || make_ways(f, p, views, err)
         || make_factors(f, views, scan, parallel, err)
         || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_make_weights(f, views, scan, err))
         goto fail;
 
     const int64_t rows = (f->t.lens && !f->cosine) + (f->t.fan && !f->folded);
-    f->scratch_step = (size_t)(2 * f->line.n + rows * f->t.nu + 15) / 16 * 16 * VP_FILTER_LANES;
+    f->scratch_step = (size_t)(2 * longest(f) + rows * f->t.nu + 15) / 16 * 16 * VP_FILTER_LANES;
     f->scratch = vp_filter_take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
         goto fail;
-    snprintf(f->t.text, sizeof f->t.text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
-             f->smooth ? "smooth short-scan" : weights_name[f->t.redundancy]);
+    snprintf(f->t.text, sizeof f->t.text, "ramp %s, cutoff %g, %s weights%s", window_name[p->window], p->cutoff,
+             f->smooth ? "smooth short-scan" : weights_name[f->t.redundancy], f->by_ray ? " by ray" : "");
     snprintf(f->t.describe, sizeof f->t.describe, "%s, fft length %lld, %s", f->t.text,
-             (long long)(2 * f->line.n), f->isa->name);
+             (long long)(2 * f->plain.line.n), f->isa->name);
+    if (f->t.by_slope)
+        snprintf(f->t.describe + strlen(f->t.describe), sizeof f->t.describe - strlen(f->t.describe),
+                 "; truncated rows by their slope, %lld", (long long)(2 * f->extended.line.n));
     *out = f;
     return 0;
 fail:
@@ -410,7 +448,7 @@ double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates
                           : f->isa->lanes == 16        ? r->filter_avx512
                                                        : r->filter_avx2;
 
-    return sample * (double)f->line.n / (double)f->t.nu / f->threads;
+    return sample * (double)longest(f) / (double)f->t.nu / f->threads;
 }
 
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
@@ -443,6 +481,42 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
     return true;
 }
 
+/* The sides at which a row may break off: the one that Wang's weights complete does so by design. */
+static bool may_break_off(const struct vp_filter *f, int side)
+{
+    return !(side ? f->after : f->before);
+}
+
+/* The rows of a job, the first of which is row number `at` of the work on n views, of which each has its axis at
+ * `center`: those that end near zero as ever, the others with what follows from their ends. */
+static void rows_by_slope(const struct vp_filter_job *job, const double *center, int64_t at, int64_t n, float *scratch)
+{
+    const struct vp_filter *f = job->filter;
+    struct vp_filter_job part[2] = {*job, *job};
+
+    part[0].rows = part[1].rows = 0;
+    part[1].way = &f->extended;
+    part[1].extended = true;
+    for (int i = 0; i < job->rows; i++) {
+        struct vp_row_end end[2];
+        vp_row_ends(job->in[i], f->t.nu, center[(at + i) % n], f->extended.pad, end);
+        for (int side = 0; side < 2; side++) {
+            const int64_t u = side ? f->t.nu - 1 : 0;
+            end[side].value *= (job->gain[i] ? job->gain[i][u] : 1) * (job->gain2[i] ? job->gain2[i][u] : 1)
+                               * job->scale[i] * (float)may_break_off(f, side);
+        }
+        struct vp_filter_job *const to = &part[end[0].value != 0 || end[1].value != 0];
+        const int k = to->rows++;
+        to->in[k] = job->in[i], to->out[k] = job->out[i];
+        to->gain[k] = job->gain[i], to->gain2[k] = job->gain2[i];
+        to->scale[k] = job->scale[i];
+        memcpy(to->end[k], end, sizeof end);
+    }
+    for (int i = 0; i < 2; i++)
+        if (part[i].rows)
+            f->isa->rows(&part[i], scratch);
+}
+
 /* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in
  * memory. Neighbours in the order of the work are the same row of different views: they share the row of
  * cosines. */
@@ -456,9 +530,9 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
     #pragma omp parallel num_threads(f->threads) if (blocks > 1)
     {
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
-        float *const cosines = scratch + 2 * f->line.n * VP_FILTER_LANES;
+        float *const cosines = scratch + 2 * longest(f) * VP_FILTER_LANES;
         float *const weights = cosines + (f->t.lens && !f->cosine ? f->t.nu * VP_FILTER_LANES : 0);
-        struct vp_filter_job job = {.filter = f};
+        struct vp_filter_job job = {.filter = f, .way = &f->plain};
 
         #pragma omp for schedule(dynamic, 4)
         for (int64_t b = 0; b < blocks; b++) {
@@ -478,7 +552,10 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
                     job.gain[i] = cosines + i * f->t.nu;
                 }
             }
-            f->isa->rows(&job, scratch);
+            if (f->t.by_slope)
+                rows_by_slope(&job, f->center + first, b * lanes, n, scratch);
+            else
+                f->isa->rows(&job, scratch);
         }
     }
 }
@@ -503,15 +580,56 @@ void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float 
     filter(f, 0, f->t.views, v, n, 1, f->t.views, in, out);
 }
 
+/* Some 64 rows of some 128 views are enough. */
+static void look(const struct vp_filter *f, int64_t view, int64_t v, const float *row, struct vp_truncation *seen)
+{
+    if (v % ((f->t.nv + 63) / 64) == 0 && view % ((f->t.views + 127) / 128) == 0)
+        vp_truncation_look(seen, row, f->t.nu, f->center[view], may_break_off(f, 0), may_break_off(f, 1));
+}
+
+void vp_filter_look(const struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
+                    struct vp_truncation *seen)
+{
+    if (f->t.pad || f->t.by_slope)
+        return;
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t v = v0; v < v1; v++)
+            look(f, first + k, v, in + (k * (v1 - v0) + v - v0) * f->t.nu, seen);
+}
+
+void vp_filter_look_sinograms(const struct vp_filter *f, int64_t v, int64_t n, const float *in,
+                              struct vp_truncation *seen)
+{
+    if (f->t.pad || f->t.by_slope)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < f->t.views; k++)
+            look(f, k, v + i, in + (i * f->t.views + k) * f->t.nu, seen);
+}
+
+bool vp_filter_truncated(const struct vp_truncation *seen, char *text, size_t size)
+{
+    const double part = vp_truncation_part(seen);
+
+    if (!(part >= 0.05))
+        return false;
+    snprintf(text, size, "%.0f %% of the detector rows end far from zero: the object is wider than the detector, and "
+             "values come out too high: see --pad auto", 100 * part);
+    return true;
+}
+
 void vp_filter_close(struct vp_filter *f)
 {
     if (!f)
         return;
-    vp_line_free(&f->line);
+    vp_line_free(&f->plain.line);
+    vp_line_free(&f->extended.line);
+    free(f->plain.weigh);
+    free(f->extended.weigh);
+    free(f->center);
     vp_geom_free(&f->turned);
     free(f->turn.to);
     free(f->turned_view);
-    free(f->weigh);
     free(f->t.fall);
     free(f->t.scale);
     free(f->t.weight);

@@ -14,13 +14,15 @@ struct vp_filter_params {
     double cutoff;       /* --cutoff: fraction of the Nyquist frequency, ]0, 1] */
     int redundancy;      /* --weights auto|none|parker|wang */
     double pad;          /* --pad: truncation: extend rows on each side by this fraction of the detector's
-                            width, with a smooth fall from the edge value */
+                            width, with a smooth fall from the edge value; -1, auto: each row that ends far from zero
+                            as its slope there says, by the detector's width at most */
     bool keep_cosine;    /* --no-cosine: input is weighted already */
 };
 extern const struct vp_opt vp_filter_options[];
 
 struct vp_filter;
 struct vp_rates;
+struct vp_truncation;
 
 /* Makes all tables. Resolves `auto` and refuses weights that are wrong for the scan (VP_EUSAGE). */
 int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
@@ -45,6 +47,14 @@ void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, i
                     float *out);
 /* n sinogram pages, each views x nu: the rows from `v` on of every view. */
 void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out);
+/* Look at the ends of some of these rows, where nothing is done about rows that break off; add to `seen`. */
+void vp_filter_look(const struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
+                    struct vp_truncation *seen);
+/* The same of n sinogram pages from row `v` on. */
+void vp_filter_look_sinograms(const struct vp_filter *f, int64_t v, int64_t n, const float *in,
+                              struct vp_truncation *seen);
+/* One line on what was seen, if it is worth one: false if not. */
+bool vp_filter_truncated(const struct vp_truncation *seen, char *text, size_t size);
 void vp_filter_close(struct vp_filter *f);
 
 /* The cosine weight of column u in row v is, with d = v - cv,
@@ -63,6 +73,7 @@ struct vp_filter_tables {
     bool turns;                  /* views are turned first, from another detector: only whole ones, on the host */
     int64_t pad;                 /* samples on each side that fall off from the edge ... */
     float *fall;                 /* ... by these factors, from the edge outwards */
+    bool by_slope;               /* --pad auto: rows differ in how they go on, so only this filter can do it */
     int64_t before, after;       /* columns of an output row before and after those of the input */
     int64_t m;                   /* the kernel's taps reach to m - 1, as far as any output needs */
     double *response;            /* its transform of length 2 m, which is real and even: [0, m] */
@@ -74,7 +85,7 @@ struct vp_filter_tables {
     enum vp_redundancy redundancy;
     size_t bytes;                /* tables and scratch that it holds */
     char text[80];               /* "ramp ram-lak, cutoff 1, parker weights" */
-    char describe[128];          /* ... with ", fft length 2048, avx512" */
+    char describe[192];          /* ... with ", fft length 2048, avx512" */
     char warning[192];           /* what the user should know about this scan (an arc too short for its fan); or "" */
 };
 const struct vp_filter_tables *vp_filter_tables(const struct vp_filter *f);

@@ -5,6 +5,7 @@
 
 #include "base/fft.h"
 #include "ct/filter.h"
+#include "ct/truncation.h"
 #include "ct/turn.h"
 
 /* ---- the inner part: convolution of many detector rows with one even kernel ---- */
@@ -13,14 +14,24 @@ struct vp_filter;
 
 enum { VP_FILTER_LANES = 16 };
 
+/* A transform, and what it multiplies with. */
+struct vp_filter_way {
+    struct vp_line line;
+    float *weigh;
+    int64_t pad; /* samples on each side that are not zero */
+};
+
 struct vp_filter_job {
     const struct vp_filter *filter;
+    const struct vp_filter_way *way;
     int rows; /* 1 ... lanes, anywhere; in[i] may equal out[i] if output rows are not longer */
     const float *in[VP_FILTER_LANES];
     float *out[VP_FILTER_LANES];
     const float *gain[VP_FILTER_LANES];  /* nu weights of the row; or NULL for all rows */
     const float *gain2[VP_FILTER_LANES]; /* nu more weights; or NULL for all rows */
     float scale[VP_FILTER_LANES];
+    struct vp_row_end end[VP_FILTER_LANES][2]; /* weighted and scaled; if `extended`, instead of the filter's fall */
+    bool extended;
 };
 
 struct vp_filter_isa {
@@ -40,18 +51,20 @@ extern const struct vp_filter_isa vp_filter_avx512, vp_filter_avx2, vp_filter_ge
 
 struct vp_filter {
     struct vp_filter_tables t;
-    struct vp_line line;           /* the transform, */
-    float *weigh;                  /* what it multiplies with, */
-    const struct vp_line_isa *fft; /* and its code, of as many lanes as */
+    struct vp_filter_way plain;    /* of rows as they are, or with the same fall for all, */
+    struct vp_filter_way extended; /* and of those that go on beyond the detector as their slope says; or nothing */
+    const struct vp_line_isa *fft; /* their code, of as many lanes as */
     const struct vp_filter_isa *isa;
     int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
     bool smooth;                   /* the arc is too short for Parker's weights */
+    bool by_ray;                   /* Wang's weights, but there are gaps between the views */
     int threads;
     struct vp_turn turn;           /* of whole views before all else, where tables.turns, */
     struct vp_geom turned;         /* the detector that they then have, until vp_filter_widen, */
     float *turned_view;            /* and one of them */
     float *cosine;                 /* nv x nu if all views have the same, */
     bool folded;                   /* with the redundancy weights if all views have the same of these too */
+    double *center;                /* column of the axis, one a view; of rows that are judged by their ends */
     float *scratch;
     size_t scratch_step;           /* floats a thread */
 };

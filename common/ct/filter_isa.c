@@ -97,20 +97,40 @@ static void clear(struct cv *x, const struct cv *end)
         x->re = (vf){0};
 }
 
+/* What the l-th row is beyond its end: x[0], x[step], ... */
+static void extend(const struct vp_row_end *end, int64_t n, struct cv *x, int step, int l)
+{
+    for (int64_t i = 1; i <= n && end->value != 0; i++) {
+        const float out = (float)(int32_t)i, part = 1 - out * (2 * end->axis + out) * end->fall;
+        if (!(part > 0))
+            break;
+        x[step * (i - 1)].re[l] = end->value * sqrtf(part);
+    }
+}
+
 static void rows(const struct vp_filter_job *job, float *scratch)
 {
     const struct vp_filter *f = job->filter;
-    struct cv *const x = (struct cv *)scratch, *const first = x + vp_max64(f->t.pad, f->before);
+    const struct vp_filter_way *way = job->way;
+    struct cv *const x = (struct cv *)scratch, *const first = x + vp_max64(way->pad, f->before);
     struct cv *const last = first + f->t.nu - 1;
 
-    clear(x, first - f->t.pad);
+    clear(x, job->extended ? first : first - way->pad);
     gather(job, first);
-    for (int64_t i = 0; i < f->t.pad; i++) {
-        first[-1 - i].re = first->re * f->t.fall[i];
-        last[1 + i].re = last->re * f->t.fall[i];
+    if (job->extended) {
+        clear(last + 1, x + way->line.n);
+        for (int l = 0; l < job->rows; l++) {
+            extend(&job->end[l][0], way->pad, first - 1, -1, l);
+            extend(&job->end[l][1], way->pad, last + 1, 1, l);
+        }
+    } else {
+        for (int64_t i = 0; i < way->pad; i++) {
+            first[-1 - i].re = first->re * f->t.fall[i];
+            last[1 + i].re = last->re * f->t.fall[i];
+        }
+        clear(last + 1 + way->pad, x + way->line.n);
     }
-    clear(last + 1 + f->t.pad, x + f->line.n);
-    f->fft->weigh(&f->line, scratch, f->weigh);
+    f->fft->weigh(&way->line, scratch, way->weigh);
     scatter(job, first - f->t.before);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rays that are measured twice, and their weights. Short scans: Parker, Med. Phys. 9 (1982) 254, for longer arcs as
  * Silver, Med. Phys. 27 (2000) 773, and Wesarg et al., Med. Phys. 29 (2002) 372, generalised him. Offset detector:
- * Wang, Med. Phys. 29 (2002) 1634. The fan angle g that these weights need grows with the gantry angle b: the ray's
- * direction is b + g, and (b, g) is measured again at (b + pi + 2 g, -g). Both are taken from the matrices, so neither
- * the sense of rotation nor a mirrored detector can turn it round. */
+ * Wang, Med. Phys. 29 (2002) 1634, and where views are missing, ray by ray (below). The fan angle g that these weights
+ * need grows with the gantry angle b: the ray's direction is b + g, and (b, g) is measured again at (b + pi + 2 g, -g).
+ * Both are taken from the matrices, so neither the sense of rotation nor a mirrored detector can turn it round. */
 #include "ct/filter_internal.h"
 
 #include "base/err.h"
@@ -84,6 +84,134 @@ static double wang(double g, double limit, double flat)
         return 0.5 * (1 + copysign(smooth_step((fabs(g) - flat) / (limit - flat)), g));
     return 0.5 * (1 + sin(M_PI / 2 * g / limit));
 }
+
+/* ---- an offset detector with gaps ---- */
+
+/* A part of the circle that no view covers: from half a step after one view to half a step before the next. The two
+ * stand in for it. */
+struct gap {
+    double from, length;         /* radians */
+    double view[2], step[2];     /* angle and local step of the views at its ends */
+};
+
+/* What the weights of the rays go by. `limit`, `flat`: those of wang_limit. */
+struct rays {
+    struct gap *gap;
+    int64_t gaps;
+    double limit, flat;
+    double alone; /* fan angle, from the edge of the overlap inwards, over which rays hand over to those of a gap */
+    bool parallel;
+};
+
+enum { BRIDGE_POINTS = 160 };
+static const double SLOPE = M_PI / 6, FLOOR = 0.005;
+
+struct place { double angle, weight; int64_t view; };
+
+static int by_angle(const void *pa, const void *pb)
+{
+    const struct place *a = pa, *b = pb;
+
+    if (a->angle != b->angle)
+        return a->angle < b->angle ? -1 : 1;
+    return (a->view > b->view) - (a->view < b->view);
+}
+
+/* The weight of all views at the angle of the i-th, of n in order, seen from it towards `by`: a full local step. */
+static double local_step(const struct place *at, int64_t n, int64_t i, int64_t by, double near)
+{
+    double sum = 0;
+
+    for (int64_t k = 0; k < n; k++) {
+        const struct place *other = &at[((i + k * by) % n + n) % n];
+        if (fabs(remainder(other->angle - at[i].angle, 2 * M_PI)) > near)
+            break;
+        sum += other->weight;
+    }
+    return sum;
+}
+
+static int find_gaps(struct rays *r, const struct vp_view *views, int64_t n, const struct vp_scan *scan,
+                     struct vp_err *err)
+{
+    struct place *at = vp_alloc_raw((size_t)n, sizeof *at, "the gaps between views", err);
+
+    r->gap = vp_alloc((size_t)scan->gaps, sizeof *r->gap, "the gaps between views", err);
+    if (!at || !r->gap) {
+        free(at);
+        return -1;
+    }
+    for (int64_t k = 0; k < n; k++)
+        at[k] = (struct place){fmod(views[k].angle, 2 * M_PI), views[k].weight, k};
+    qsort(at, (size_t)n, sizeof *at, by_angle);
+    for (int64_t k = 0; k < n && r->gaps < scan->gaps; k++) {
+        const int64_t next = (k + 1) % n;
+        const double width = at[next].angle - at[k].angle + (next ? 0 : 2 * M_PI);
+        if (!(width > scan->gap))
+            continue;
+        const double before = local_step(at, n, k, -1, 1e-3 * width), after = local_step(at, n, next, 1, 1e-3 * width);
+        const double length = width - 0.5 * (before + after);
+        r->gap[r->gaps++] = (struct gap){at[k].angle + 0.5 * before, length, {at[k].angle, at[next].angle},
+                                         {before, after}};
+    }
+    free(at);
+    return 0;
+}
+
+/* How far angle b is from the gaps: 0 within one, 1 from SLOPE on. */
+static double confidence(const struct rays *r, double b)
+{
+    double least = SLOPE;
+
+    for (int64_t i = 0; i < r->gaps; i++) {
+        double past = fmod(b - r->gap[i].from, 2 * M_PI);
+        past += past < 0 ? 2 * M_PI : 0;
+        least = fmin(least, past < r->gap[i].length ? 0 : fmin(past - r->gap[i].length, 2 * M_PI - past));
+    }
+    return FLOOR + (1 - FLOOR) * smooth_step(least / SLOPE);
+}
+
+/* The weight of a ray if a view was in the gap: the overlap's rays are measured from the other side, those beyond it
+ * are not. A step from the one to the other would ring. */
+static double in_gap(const struct rays *r, double g)
+{
+    return smooth_step((g - r->limit) / r->alone + 1);
+}
+
+/* The share of ray (b, g), of confidence `own` by its angle, in what it and (b + pi + 2 g, -g) measure: wang's where
+ * both are as good, or neither is there; where one is missing the other's is its complement. g is positive towards the
+ * side that sees further (`turn`: 1 or -1, the sign that it has by the matrix there). */
+static double share(const struct rays *r, double own, double b, double g, double turn)
+{
+    const double other = confidence(r, b + M_PI + (r->parallel ? 0 : 2 * g * turn)), both = wang(g, r->limit, r->flat);
+
+    return own < other ? both + (1 - own / other) * (in_gap(r, g) - both)
+                       : both + (1 - other / own) * (1 - in_gap(r, -g) - both);
+}
+
+/* The weight at fan angle g in the view at angle b: its share, and what it has of gaps beside it, by linear
+ * interpolation between the views at their ends. */
+static double by_ray(const struct rays *r, double b, double g, double turn)
+{
+    double weight = share(r, confidence(r, b), b, g, turn);
+
+    for (int64_t i = 0; i < r->gaps; i++)
+        for (int end = 0; end < 2; end++) {
+            const struct gap *gap = &r->gap[i];
+            if (fabs(remainder(b - gap->view[end], 2 * M_PI)) > 0.25 * gap->step[end])
+                continue;
+            const double width = gap->length + 0.5 * (gap->step[0] + gap->step[1]);
+            double sum = 0;
+            for (int k = 0; k < BRIDGE_POINTS; k++) {
+                const double at = gap->length * (k + 0.5) / BRIDGE_POINTS, far = (at + 0.5 * gap->step[0]) / width;
+                sum += (end ? far : 1 - far) * share(r, FLOOR, gap->from + at, g, turn);
+            }
+            weight += sum * gap->length / BRIDGE_POINTS / gap->step[end];
+        }
+    return weight;
+}
+
+/* ---- fan angles ---- */
 
 /* The angle about z of pixel (u, v)'s ray from that through the origin, positive along (cos b, sin b, 0): its tangent
  * is the quotient of two numbers linear in (u, v). Parallel: the distance from the origin; the second is 1. */
@@ -175,13 +303,13 @@ static void extend(struct vp_filter *f, const struct vp_view *views, bool tilted
         }
 }
 
-/* `limit` and `flat` are those of wang_limit. */
-static double weight_of(const struct vp_filter *f, const struct vp_view *view, const struct vp_scan *scan, double limit,
-                        double flat, double g)
+static double weight_of(const struct vp_filter *f, const struct vp_view *view, const struct vp_scan *scan,
+                        const struct rays *rays, double g)
 {
     if (f->t.redundancy == VP_RED_WANG) {
         const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->t.nu - 0.5);
-        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, limit, flat);
+        const double turn = copysign(1, fabs(hi) > fabs(lo) ? hi : lo);
+        return rays->gaps ? by_ray(rays, view->angle, turn * g, turn) : wang(turn * g, rays->limit, rays->flat);
     }
     const double b = arc_position(view->angle, scan);
     return f->smooth ? shared_smoothly(b, g, scan) : parker(b, g, scan);
@@ -287,27 +415,32 @@ int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, con
                            struct vp_err *err)
 {
     const bool tilted = !scan->untilted;
-    double first = 0, step = 1, limit = 0, flat = 0;
+    struct rays rays = {.parallel = vp_view_parallel(&views[0])};
+    double first = 0, step = 1;
 
     f->t.n_weight = f->t.nu;
     if (f->t.redundancy == VP_RED_NONE)
         return 0;
     if (f->t.redundancy == VP_RED_WANG)
-        limit = wang_limit(f, views, tilted, &flat);
+        rays.limit = wang_limit(f, views, tilted, &rays.flat);
+    rays.alone = fmin(2 * rays.limit, rays.parallel ? rays.limit * scan->largest_gap * 6 / M_PI : scan->largest_gap / 4);
     if (tilted && make_fans(f, views, &first, &step, err))
         return -1;
     f->t.weight = vp_filter_take(f, f->t.views * f->t.n_weight, sizeof *f->t.weight, "the redundancy weights", err);
-    if (!f->t.weight)
+    if (!f->t.weight || (f->by_ray && find_gaps(&rays, views, f->t.views, scan, err))) {
+        free(rays.gap);
         return -1;
-    #pragma omp parallel for schedule(static)
+    }
+    #pragma omp parallel for schedule(dynamic, 8)
     for (int64_t k = 0; k < f->t.views; k++) {
         const bool parallel = vp_view_parallel(&views[k]);
         for (int64_t i = 0; i < f->t.n_weight; i++) {
             const double t = first + (double)i * step;
             const double g = !tilted ? vp_view_fan(&views[k], (double)i) : parallel ? t : atan(t);
-            f->t.weight[k * f->t.n_weight + i] = (float)weight_of(f, &views[k], scan, limit, flat, g);
+            f->t.weight[k * f->t.n_weight + i] = (float)weight_of(f, &views[k], scan, &rays, g);
         }
     }
+    free(rays.gap);
     return fold(f, err);
 }
 
@@ -320,21 +453,25 @@ int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_view *view
     const bool is_short = scan->kind == VP_SCAN_SHORT;
 
     f->t.redundancy = asked != VP_RED_AUTO ? (enum vp_redundancy)asked
-                  : is_short ? VP_RED_PARKER : scan->offset ? VP_RED_WANG : VP_RED_NONE;
+                  : scan->offset ? VP_RED_WANG : is_short ? VP_RED_PARKER : VP_RED_NONE;
+    f->by_ray = is_short && f->t.redundancy == VP_RED_WANG;
     f->smooth = is_short && f->t.redundancy == VP_RED_PARKER && arc + step < need;
     if (asked == VP_RED_PARKER) {
-        if (scan->kind == VP_SCAN_PARALLEL)
+        if (vp_view_parallel(&views[0]))
             return vp_fail(err, VP_EUSAGE,
                            "--weights parker: is for a cone or fan beam, the scan has a parallel beam");
         if (!is_short)
             return vp_fail(err, VP_EUSAGE, "--weights parker: is for a short scan, this one is a full turn");
+        if (scan->gaps > 1)
+            return vp_fail(err, VP_EUSAGE, "--weights parker: is for one arc, the views leave %lld gaps",
+                           (long long)scan->gaps);
         if (f->smooth)
             return vp_fail_hint(err, VP_EUSAGE, "use --weights auto: smooth weights over what there is",
                                 "--weights parker: needs an arc of %.6g degrees (180 and the fan), "
                                 "the scan covers %.6g", need, arc);
     }
     if (f->t.redundancy == VP_RED_WANG) {
-        if (scan->kind != VP_SCAN_FULL)
+        if (scan->kind == VP_SCAN_PARALLEL || (is_short && scan->largest_gap >= 2 * M_PI / 3 * (1 - 1e-9)))
             return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
                            arc);
         if (scan->overlap < 1)

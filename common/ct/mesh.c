@@ -2,9 +2,9 @@
 #include "ct/mesh.h"
 
 #include "base/err.h"
-#include "base/places.h"
 #include "base/size.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "ct/backproject.h"
 #include "run/rates.h"
 
@@ -23,8 +23,9 @@ static double *field_of(struct vp_model *m, const char *key)
     return NULL;
 }
 
-static int read_line(struct vp_model *m, char *line, const char *path, int number, struct vp_err *err)
+static int take_line(void *ctx, const char *path, int64_t number, char *line, struct vp_err *err)
 {
+    struct vp_model *const m = ctx;
     char key[32], rest[2], *comment = strchr(line, '#');
     double value;
     if (comment)
@@ -32,12 +33,12 @@ static int read_line(struct vp_model *m, char *line, const char *path, int numbe
     if (!line[strspn(line, " \t\r\n")])
         return 0;
     if (sscanf(line, " %31[a-z_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
-        return vp_fail(err, VP_EUSAGE, "%s:%d: expected `key = number`", path, number);
+        return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `key = number`", path, (long long)number);
     double *const to = field_of(m, key);
     if (!to) {
 #define NAME(name, what) " " #name
-        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%d: '%s' is no part of a model", path,
-                            number, key);
+        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%lld: '%s' is no part of a model", path,
+                            (long long)number, key);
 #undef NAME
     }
     *to = value;
@@ -46,15 +47,7 @@ static int read_line(struct vp_model *m, char *line, const char *path, int numbe
 
 int vp_model_read(struct vp_model *m, const char *path, struct vp_err *err)
 {
-    FILE *f = vp_fopen(path, "re");
-    char line[512];
-    int rc = f ? 0 : vp_fail_errno(err, "%s", path);
-    for (int number = 1; !rc && fgets(line, sizeof line, f); number++)
-        rc = read_line(m, line, path, number, err);
-    if (!rc && ferror(f))
-        rc = vp_fail_errno(err, "%s", path);
-    if (f)
-        fclose(f);
+    int rc = vp_text_lines(path, take_line, m, err);
     if (!rc && (m->load <= 0 || m->filter <= 0 || m->exchange <= 0 || m->backproject <= 0 || m->reduce <= 0
                 || m->store <= 0))
         rc = vp_fail(err, VP_EUSAGE, "%s: expected load, filter, exchange, backproject, reduce and store above 0",

@@ -13,14 +13,15 @@
 #include "ct/phantom.h"
 
 #include "base/err.h"
-#include "base/places.h"
 #include "base/size.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RADIANS (M_PI / 180)
 
@@ -123,43 +124,44 @@ static int parse_line(const char *text, const char *path, int64_t line, struct v
     return 1;
 }
 
-static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struct vp_err *err)
+struct model {
+    struct vp_ellipsoid *list;
+    int64_t n, room;
+};
+
+static int take_line(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err)
 {
     enum { MOST = 1 << 24 };
+    struct model *const m = ctx;
     struct vp_ellipsoid e;
-    char *text = NULL;
-    size_t room = 0;
-    int rc = 0;
-    FILE *f = vp_fopen(path, "re");
+    const int rc = parse_line(line, name, number, &e, err);
+    if (rc <= 0)
+        return rc;
+    if (m->n == MOST)
+        return vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", name, (long long)number);
+    struct vp_ellipsoid *const more = vp_grow(m->list, m->n, &m->room, sizeof *more, "the list of ellipsoids", name, err);
+    if (!more)
+        return -1;
+    m->list = more;
+    m->list[m->n++] = e;
+    return 0;
+}
 
-    if (!f) {
-        vp_fail_errno(err, "%s", path);
-        return vp_hint(
-            err, "phantoms known by name: shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric");
-    }
-    for (int64_t line = 1; rc >= 0 && getline(&text, &room, f) >= 0; line++) {
-        rc = parse_line(text, path, line, &e, err);
-        if (rc <= 0)
-            continue;
-        struct vp_ellipsoid *more = *n < MOST ? realloc(*list, (size_t)(*n + 1) * sizeof **list) : NULL;
-        *list = more ? more : *list;
-        if (more)
-            more[(*n)++] = e;
-        else
-            rc = vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
-    }
-    if (rc >= 0 && ferror(f))
-        rc = vp_fail_errno(err, "%s", path);
-    else if (rc >= 0 && !*n)
+static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struct vp_err *err)
+{
+    struct model m = {0};
+    int rc = vp_text_lines(path, take_line, &m, err);
+    if (rc && access(path, F_OK))
+        vp_hint(err, "phantoms known by name: shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric");
+    if (!rc && !m.n)
         rc = vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), found none", path);
-    free(text);
-    fclose(f);
-    if (rc >= 0)
-        return 0;
-    free(*list);
-    *list = NULL;
-    *n = 0;
-    return -1;
+    if (rc) {
+        free(m.list);
+        return -1;
+    }
+    *list = m.list;
+    *n = (int)m.n;
+    return 0;
 }
 
 int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file, double radius,

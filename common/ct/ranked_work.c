@@ -76,6 +76,8 @@ static float *read_own(struct vp_sharing *s, int64_t first, int64_t n, int64_t u
         vp_normalize_pages(r->normalize, 0, first, n, own, own, s->repaired);
     else
         vp_blank_look(&s->repaired->blank, own, first, n, r->in_nu * (u1 - u0));
+    if (r->filter)
+        vp_filter_look(r->filter, first, n, u0, u1, own, &s->truncation);
     if (s->filter)
         vp_filter_rows(r->filter, first, n, u0, u1, own, out);
     s->work += vp_now() - t;

@@ -20,6 +20,7 @@ struct vp_sharing {
     const int64_t (*rows)[2]; /* that each takes */
     struct vp_normalize_report *repaired;
     int64_t bad;          /* NaN and infinite samples of the views that were read here */
+    struct vp_truncation truncation; /* of these */
     double load, work, gather; /* seconds */
     uint64_t sent;        /* bytes */
     float *own[2];   /* views of the last two batches, whose messages may be on their way; behind them longer rows */

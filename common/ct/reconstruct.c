@@ -261,6 +261,8 @@ static const float *prepare(struct stages *w, int64_t first, int n, float *p, fl
         vp_normalize_pages(r->normalize, 0, first, n, p, p, w->count_bad ? &w->result->repaired : NULL);
         t = lap(w, "normalize", t);
     }
+    if (r->filter && w->count_bad)
+        vp_filter_look(r->filter, first, n, w->v0, w->v1, p, &w->result->truncation);
     if (!r->filter || w->p->filter_device)
         return p;
     vp_filter_rows(r->filter, first, n, w->v0, w->v1, p, q);

@@ -17,6 +17,7 @@
 #include "ct/filter.h"
 #include "ct/normalize.h"
 #include "ct/slab.h"
+#include "ct/truncation.h"
 #include "geom/geom.h"
 #include "stack/views.h"
 #include "stack/writer.h"
@@ -136,6 +137,7 @@ struct vp_reconstruct_result {
     int used;    /* devices, at most */
     int64_t bad; /* NaN and infinite samples in the input */
     struct vp_normalize_report repaired; /* of it `blank` also where nothing is normalised */
+    struct vp_truncation truncation; /* of what is filtered */
 };
 
 /* Choose batch, slabs and subsets, of what is asked for and of what the devices say; nothing else counts, and nothing

@@ -129,6 +129,35 @@ static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *
              facts->step);
 }
 
+/* Directions of a parallel beam's half circle are missing, not only a few views. */
+static bool lacks_directions(const struct vp_scan *scan)
+{
+    return scan->kind == VP_SCAN_PARALLEL && scan->directions > 1
+           && scan->largest_gap > fmax(5 / VP_DEGREES, 4 * scan->step) * (1 + 1e-9);
+}
+
+static void explain_weights(FILE *f, const struct vp_scan *scan)
+{
+    if (scan->offset)
+        line(f, "weights", "Wang: the detector's sides overlap by %.6g columns about the axis", 2 * scan->overlap);
+    else if (scan->kind == VP_SCAN_SHORT)
+        line(f, "weights", "Parker: rays measured twice share one weight");
+    else if (scan->helix.pitch == 0 && !lacks_directions(scan))
+        line(f, "weights", "none needed: all rays are measured equally often");
+    else if (scan->helix.pitch == 0 && scan->gaps)
+        line(f, "weights", "scaled by 180 / %.6g: directions that are measured stand for the others",
+             180 - scan->missing * VP_DEGREES);
+    else if (scan->helix.pitch == 0)
+        line(f, "weights", "by the angles between views: those at its ends stand for the gap of %.6g degrees",
+             scan->largest_gap * VP_DEGREES);
+    if (scan->offset && scan->gaps)
+        line(f, "", "ray by ray: one that is measured from the other side counts for one in a gap, the views at the "
+                    "gap's ends stand for the rest");
+    if (scan->helix.pitch != 0)
+        line(f, scan->offset ? "" : "weights", "helix: a slice counts the views of %.4g turns about its height, every "
+             "direction once", 1 + scan->helix.slope);
+}
+
 static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan *scan,
                          const struct facts *facts)
 {
@@ -142,20 +171,15 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
              scan->helix.below + scan->helix.above);
     else if (scan->kind == VP_SCAN_FULL)
         line(f, "scan", "full, 360 degrees%s", scan->offset ? ", offset detector" : "");
+    else if (scan->offset)
+        line(f, "scan", "full, 360 degrees but for %lld gap%s, %.6g degrees in all, offset detector",
+             (long long)scan->gaps, scan->gaps > 1 ? "s" : "", scan->missing * VP_DEGREES);
     else if (scan->kind == VP_SCAN_SHORT)
         line(f, "scan", "short, %.6g degrees (180 + fan is %.6g)", facts->arc, 180 + facts->fan);
     else
-        line(f, "scan", "parallel beam, %.6g degrees of the half circle", facts->arc);
-    if (scan->offset)
-        line(f, "weights", "Wang: the detector's sides overlap by %.6g columns about the axis",
-             2 * scan->overlap);
-    else if (scan->kind == VP_SCAN_SHORT)
-        line(f, "weights", "Parker: rays measured twice share one weight");
-    else if (scan->helix.pitch == 0)
-        line(f, "weights", "none needed: all rays are measured equally often");
-    if (scan->helix.pitch != 0)
-        line(f, scan->offset ? "" : "weights", "helix: a slice counts the views of %.4g turns about its height, every "
-             "direction once", 1 + scan->helix.slope);
+        line(f, "scan", "parallel beam, %.6g degrees of the half circle",
+             lacks_directions(scan) ? 180 - scan->largest_gap * VP_DEGREES : facts->arc);
+    explain_weights(f, scan);
     if (fabs(facts->raised) > 1)
         line(f, "laminography", "the source is %.6g degrees %s the plane z = 0", fabs(facts->raised),
              facts->raised > 0 ? "above" : "below");
@@ -232,8 +256,26 @@ static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, con
              "filled in from its first and last rows", fabs(scan->helix.pitch), seen);
 }
 
-static void warn_of_angles(const struct listener *l, const struct vp_geom *g, const struct vp_scan *scan,
-                           const struct facts *f)
+bool vp_geom_missing(char *text, size_t size, const struct vp_view *views, const struct vp_scan *scan)
+{
+    const struct vp_view *v = &views[0];
+    const double tangent = scan->overlap / fabs(v->fu);
+    const double seen = vp_view_parallel(v) ? tangent : v->sod * sin(atan(tangent));
+
+    if (scan->offset && scan->gaps)
+        snprintf(text, size, "no views over %.5g degrees (%lld gap%s): rays farther than %.4g mm from the axis are "
+                 "never measured there, expect streaks and, in large gaps, values that are some percent off",
+                 scan->missing * VP_DEGREES, (long long)scan->gaps, scan->gaps > 1 ? "s" : "", seen);
+    else if (lacks_directions(scan))
+        snprintf(text, size, "a parallel scan of %.5g degrees, less than 180: directions are missing: values hold on "
+                 "average, edges along these directions are lost in streaks", 180 - scan->largest_gap * VP_DEGREES);
+    else
+        return false;
+    return true;
+}
+
+static void warn_of_angles(const struct listener *l, const struct vp_geom *g, const struct vp_view *views,
+                           const struct vp_scan *scan, const struct facts *f)
 {
     const int64_t repeats = g->views - scan->directions;
     if (g->views == 1) {
@@ -247,7 +289,11 @@ static void warn_of_angles(const struct listener *l, const struct vp_geom *g, co
     /* A turn that ends where it began is common, and so are several whole turns. */
     if (scan->helix.pitch == 0 && repeats > 1 && g->views % scan->directions > 1)
         warn(l, "%lld views repeat the angle of another one; they share its weight", (long long)repeats);
-    if (scan->kind == VP_SCAN_SHORT) {
+    char missing[256];
+    const bool lacks = vp_geom_missing(missing, sizeof missing, views, scan);
+    if (lacks)
+        warn(l, "%s", missing);
+    if (scan->kind == VP_SCAN_SHORT && !scan->offset) {
         if (f->arc + f->step < 180 + f->fan - 1e-6)
             warn(l,
                  "a short scan of %.5g degrees: less than 180 + fan angle, %.5g: part of the field is not "
@@ -256,17 +302,15 @@ static void warn_of_angles(const struct listener *l, const struct vp_geom *g, co
         if (scan->overlap < 0.9 * scan->larger)
             warn(l,
                  "the detector is off centre in a short scan: rays of its smaller side are never measured");
-    } else if (scan->kind == VP_SCAN_PARALLEL && f->arc < 180 - 2 * f->step) {
-        warn(l, "a parallel scan of %.5g degrees: less than 180: directions are missing", f->arc);
     }
-    if (scan->kind == VP_SCAN_SHORT && scan->largest_gap * VP_DEGREES < 30)
+    if (scan->kind == VP_SCAN_SHORT && scan->gaps == 1 && scan->largest_gap * VP_DEGREES < 30)
         warn(l,
              "the views cover %.5g degrees, not a full turn: if it was one, the angles are wrong (their list, or the "
              "arc)",
              f->arc + f->step);
     const bool half = scan->kind == VP_SCAN_PARALLEL;
     const double widest = (half ? scan->largest_gap : scan->widest) * VP_DEGREES;
-    if ((!half || scan->arc > 3.14) && widest > 2 * f->step && scan->directions > 3)
+    if (!(half && lacks) && widest > 2 * f->step && scan->directions > 3)
         warn(l, "uneven steps: the largest gap between views is %.4g degrees, the median %.4g", widest, f->step);
     if ((double)scan->directions < f->advised / 4)
         warn(l, "%lld directions for %lld columns: expect streaks (about %.0f sample the field fully)",
@@ -281,5 +325,5 @@ void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const st
     if (g->doubt[0])
         warn(&l, "%s", g->doubt);
     warn_of_sizes(&l, g, scan, &f);
-    warn_of_angles(&l, g, scan, &f);
+    warn_of_angles(&l, g, views, scan, &f);
 }

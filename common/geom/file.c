@@ -32,23 +32,22 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
     const int fd = standard_input ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     int rc = fd < 0 ? vp_fail_errno(err, "%s", name) : 0;
     char *text = NULL;
-    size_t n = 0, room = 0;
-    for (ssize_t got = 1; !rc && got > 0 && !is_tiff(text, n);) {
-        if (n + 1 >= room) {
-            room = room ? 2 * room : 1 << 16;
-            char *more = room <= MOST_BYTES ? realloc(text, room) : NULL;
-            if (!more) {
-                rc = vp_fail(err, VP_ERUN, "%s: too large for a geometry file", name);
-                break;
-            }
-            text = more;
+    int64_t n = 0, room = 0;
+    for (ssize_t got = 1; !rc && got > 0 && !is_tiff(text, (size_t)n);) {
+        char *const more = n < MOST_BYTES ? vp_grow(text, n + 1, &room, 1, "the text of a geometry", name, err) : NULL;
+        if (!more) {
+            rc = vp_fail(err, VP_ERUN, "%s: too large for a geometry file", name);
+            break;
         }
-        while ((got = read(fd, text + n, room - n - 1)) < 0 && errno == EINTR)
+        text = more;
+        while ((got = read(fd, text + n, (size_t)(room - n - 1))) < 0 && errno == EINTR)
             ;
         if (got < 0)
             rc = vp_fail_errno(err, "%s", name);
         else
-            text[n += (size_t)got] = 0;
+            text[n += got] = 0;
+        if (!rc && n >= 4 && !is_tiff(text, (size_t)n) && memchr(text, 0, (size_t)n))
+            rc = vp_fail(err, VP_ERUN, "%s: expected the text of a geometry, got a byte of zero", name);
     }
     if (fd >= 0 && !standard_input)
         close(fd);
@@ -56,7 +55,7 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
         free(text);
         return NULL;
     }
-    *len = n;
+    *len = (size_t)n;
     return text;
 }
 

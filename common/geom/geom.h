@@ -92,13 +92,15 @@ struct vp_helix {
 };
 
 /* Equal angles share one weight. The largest gap between neighbours is open if it exceeds 2.75 times the median gap
- * and 1 degree (offset detector: four times and 20 degrees; parallel beam on the half circle: four times and 5
- * degrees); the views at its ends then count for a full local step. */
+ * and 1 degree (offset detector: four times and 20 degrees, and all such gaps; parallel beam on the half circle: four
+ * times and 50 degrees); the views at its ends then count for a full local step. */
 enum vp_scan_kind {
     VP_SCAN_FULL,  /* 360 degrees: weights sum to 2 pi. Also a parallel beam with an offset detector over 360
                       degrees, and a helix: weights sum to 2 pi a turn */
-    VP_SCAN_SHORT, /* cone beam, an arc of less than 360 degrees: the largest gap is left open */
-    VP_SCAN_PARALLEL /* parallel beam: weights on the half circle, sum to pi (opposite views share) */
+    VP_SCAN_SHORT, /* an arc of less than 360 degrees: the largest gap is left open, or with an offset detector all
+                      gaps; a parallel beam only with such a detector */
+    VP_SCAN_PARALLEL /* parallel beam: weights on the half circle, sum to pi (opposite views share) less the gap if that
+                        is open */
 };
 
 struct vp_scan {
@@ -107,6 +109,9 @@ struct vp_scan {
     double start; /* radians: angle of the first view of the arc in the direction of increasing b; angle -
                      start modulo 2 pi is in [0, arc] but for rounding and near-equal angles */
     double largest_gap;              /* radians */
+    double gap;      /* radians between neighbours, beyond which a gap is open; INFINITY: none is, */
+    int64_t gaps;    /* open ones, */
+    double missing;  /* radians that they leave out: the circle (half circle) less the views' weights */
     double half_fan_lo, half_fan_hi; /* fan angles of the outermost detector columns' centres, radians (lo < 0
                               < hi), over all views; parallel: 0 */
     double overlap; /* pixels: half width around the central ray that both sides of the detector cover, to the
@@ -114,8 +119,8 @@ struct vp_scan {
     double larger;  /* pixels: the larger side, of all views */
     int64_t directions;  /* different angles on the full circle, */
     double step, widest; /* radians: the median of the gaps between, and the largest that is not open */
-    bool offset;   /* offset-detector weights are wanted: a full scan whose smaller side of the detector, from
-                      the   central ray, is less than 90 % of the larger */
+    bool offset;   /* offset-detector weights are wanted: a full scan, but for gaps of less than 120 degrees, whose
+                      smaller side of the detector, from the central ray, is less than 90 % of the larger */
     bool circular; /* sources on a circle in z = 0, equal distances, principal rays through the axis, within
                       1e-6 */
     bool untilted; /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
@@ -193,6 +198,8 @@ void vp_view_on_grid(const struct vp_view *view, const struct vp_grid *grid, dou
 char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
 void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
                   void (*say)(void *ctx, const char *text), void *ctx);
+/* One line on rays that no view measures because directions are missing, if there are any: false if not. */
+bool vp_geom_missing(char *text, size_t size, const struct vp_view *views, const struct vp_scan *scan);
 
 /* -g and --layout, shared by the ct- programs that read projections. */
 enum vp_layout { VP_LAYOUT_VIEWS, VP_LAYOUT_SINOGRAMS };

@@ -319,12 +319,17 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-struct circle { bool open; double largest, second, step, start; int64_t groups; };
+/* `least`: gaps that are longer are open; `second`: the longest that is not. */
+struct circle { bool open; double largest, second, step, start, least, missing; int64_t groups, gaps; };
 
-/* Put the views on a circle of `period` radians and give each its weight. The largest gap is left open if it
- * exceeds both `min_open` and `many` typical gaps. `stops` and `gaps` are scratch of n and 2 n entries. */
-static struct circle weigh(struct vp_view *views, int64_t n, double period, double min_open, double many,
-                           struct stop *stops, double *gaps)
+/* How gaps are judged: one is open if it exceeds both `longer` radians and `many` typical gaps. `all`: each of these,
+ * not only the largest. */
+struct rule { double longer, many; bool all; };
+
+/* Put the views on a circle of `period` radians and give each its weight. `stops` and `gaps` are scratch of n and 2 n
+ * entries. */
+static struct circle weigh(struct vp_view *views, int64_t n, double period, struct rule rule, struct stop *stops,
+                           double *gaps)
 {
     /* Angles that differ by a tiny part of the mean step are one direction, measured several times. */
     const double same = 1e-4 * period / (double)n;
@@ -349,31 +354,38 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
     memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
     vp_sort(sorted, (size_t)groups, sizeof *sorted, by_value);
     const double largest = sorted[groups - 1], typical = sorted[(groups - 1) / 2];
-    struct circle c = {.open = largest > fmax(min_open, many * typical) * (1 + 1e-9), .largest = largest,
-                       .groups = groups};
+    const double least = fmax(rule.longer, rule.many * typical) * (1 + 1e-9);
+    struct circle c = {.open = largest > least, .largest = largest, .groups = groups};
     if (groups > 1) {
         /* the median of all but the last one, which closes the circle */
         const int64_t middle = (groups - 2) / 2;
         c.step = sorted[middle] < gaps[groups - 1] ? sorted[middle] : sorted[middle + 1];
-        c.second = sorted[groups - 2];
+        int64_t closed = groups - 2;
+        while (rule.all && closed > 0 && sorted[closed] > least)
+            closed--;
+        c.second = sorted[closed];
     }
     int64_t widest = 0;
     while (gaps[widest] != largest)
         widest++;
-    const int64_t next = (widest + 1) % groups, before = (widest + groups - 1) % groups;
+    const int64_t next = (widest + 1) % groups;
+    c.least = !c.open ? INFINITY : rule.all ? least : largest * (1 - 1e-9);
+    c.missing = c.open ? period : 0;
 
     int64_t k = 0;
     for (int64_t i = 0; i < groups; i++) {
         int64_t end = k + 1;
         while (end < n && stops[end].angle - stops[k].angle <= same)
             end++;
-        double lo = gaps[(i + groups - 1) % groups], hi = gaps[i];
+        const int64_t before = (i + groups - 1) % groups;
+        double lo = gaps[before], hi = gaps[i];
         if (c.open && groups > 1) {
             /* The ends of an arc count for a full local step. */
-            if (i == widest)
-                hi = gaps[before];
-            if (i == next)
-                lo = gaps[next];
+            const bool ends = rule.all ? hi > least : i == widest, begins = rule.all ? lo > least : i == next;
+            hi = !ends ? hi : begins && rule.all ? typical : gaps[before];
+            lo = !begins ? lo : ends && rule.all ? typical : gaps[i];
+            c.gaps += ends;
+            c.missing -= 0.5 * (lo + hi);
         }
         if (i == next)
             c.start = views[stops[k].view].angle;
@@ -456,25 +468,34 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     }
 
     /* What lies in a gap is measured again from the other side, unless the detector sees only one side of the axis:
-     * there the views at both ends of a small gap stand in for it. */
+     * there the views at both ends of a small gap stand in for it, and the filter's weights know of larger ones. */
     const bool filled = !one_sided && g->beam == VP_CONE;
-    struct circle c = weigh(views, g->views, 2 * PI, (filled ? 1 : 20) * PI / 180, filled ? 2.75 : 4, stops, gaps);
+    const struct rule whole = {(filled ? 1 : 20) * PI / 180, filled ? 2.75 : 4, .all = one_sided};
+    struct circle c = weigh(views, g->views, 2 * PI, whole, stops, gaps);
+    const bool turn = c.largest < 2 * PI / 3 * (1 - 1e-9); /* but for its gaps */
     double period = 2 * PI;
     scan->kind = c.open ? VP_SCAN_SHORT : VP_SCAN_FULL;
     scan->directions = c.groups;
     scan->step = c.step;
     scan->widest = c.open ? c.second : c.largest;
     /* Opposite views of a parallel beam are mirror images: the half circle is enough, unless the detector
-     * sees only one side of the axis and the opposite views are what completes it. */
-    if (g->beam == VP_PARALLEL && (c.open || !one_sided)) {
+     * sees only one side of the axis and the opposite views are what completes it. There is nothing else that could
+     * stand in for a gap than the views at its ends; beyond 50 degrees they would count for too much. */
+    if (g->beam == VP_PARALLEL && !(one_sided && (turn || !c.open))) {
         period = PI;
-        c = weigh(views, g->views, PI, 5 * PI / 180, 4, stops, gaps);
+        c = weigh(views, g->views, PI, (struct rule){50 * PI / 180, 4, false}, stops, gaps);
         scan->kind = VP_SCAN_PARALLEL;
+    } else if (one_sided && c.open && !turn) {
+        c = weigh(views, g->views, 2 * PI, (struct rule){whole.longer, whole.many, false}, stops, gaps);
+        scan->widest = c.second;
     }
     scan->largest_gap = c.largest;
     scan->arc = c.open ? period - c.largest : period;
     scan->start = c.open ? c.start : views[0].angle;
-    scan->offset = scan->kind == VP_SCAN_FULL && one_sided;
+    scan->gaps = c.gaps;
+    scan->gap = c.least;
+    scan->missing = c.missing;
+    scan->offset = scan->kind != VP_SCAN_PARALLEL && one_sided && (turn || !c.open);
     free(stops);
     free(gaps);
     return vp_way_turned(g, views, scan, err);

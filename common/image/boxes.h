@@ -39,6 +39,7 @@ struct vp_boxes {
     bool volume, json;
     int64_t size[3], inner;     /* of an image; images that alternate */
     enum vp_type type;          /* of the samples */
+    double scale[2];            /* that they are stored with, of integers; gain 0: none */
     int threads;
     struct vp_outfile *out;
     struct vp_box_sums *sums;   /* of the boxes of each of the `inner` images */

@@ -64,13 +64,10 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
     l->begun = true;
     if (words)
         return 0;
-    if (b->n == l->room) {
-        l->room = l->room ? 2 * l->room : 64;
-        struct vp_box_wanted *more = realloc(b->box, (size_t)l->room * sizeof *more);
-        if (!more)
-            return vp_fail(err, VP_ERESOURCE, "not enough memory for the list of boxes");
-        b->box = more;
-    }
+    struct vp_box_wanted *const more = vp_grow(b->box, b->n, &l->room, sizeof *more, "the list of boxes", path, err);
+    if (!more)
+        return -1;
+    b->box = more;
     struct vp_box_wanted *const box = &b->box[b->n];
     *box = (struct vp_box_wanted){.image = VP_EVERY, .hi = {1, 1, 1}};
     const bool named = !(strchr(field[0], ':') && parse_range(field[0], &lo, &hi, false));

@@ -42,11 +42,16 @@ static void put_box(const struct vp_boxes *b, const struct vp_box_wanted *w, con
     uint64_t count = 1;
     for (int a = 0; a < 3; a++)
         count *= (uint64_t)(w->hi[a] - w->lo[a]);
-    const bool odd = s->nan || s->inf[0] || s->inf[1];
-    const double sum = s->nan || (s->inf[0] && s->inf[1]) ? NAN
-                       : odd                              ? (s->inf[0] ? INFINITY : -INFINITY)
-                                                          : vp_exact_value(&s->sum);
-    const double deviation = odd ? NAN : s->beyond ? INFINITY : vp_exact_deviation(&s->sum, &s->squares, count);
+    const bool odd = s->nan || s->inf[0] || s->inf[1], scaled = b->scale[0] != 0;
+    const double gain = scaled ? b->scale[0] : 1;
+    struct vp_exact of = s->sum;
+    if (scaled)
+        vp_exact_less(&of, count, b->scale[1]);
+    const double strange = s->nan || (s->inf[0] && s->inf[1]) ? NAN : s->inf[0] ? INFINITY : -INFINITY;
+    const double sum = odd ? strange : vp_exact_quotient(&of, 1, gain),
+                 mean = odd ? strange : vp_exact_quotient(&of, count, gain);
+    const double deviation = odd ? NAN : s->beyond ? INFINITY
+                             : vp_exact_deviation(&s->sum, &s->squares, count) / fabs(gain);
     if (b->json) {
         fputs(b->written ? ",\n {\"name\": " : "\n {\"name\": ", text);
         vp_json_string(text, w->name);
@@ -62,12 +67,12 @@ static void put_box(const struct vp_boxes *b, const struct vp_box_wanted *w, con
     put_key(b, text, "count");
     fprintf(text, "%llu", (unsigned long long)count);
     put_key(b, text, "sum");
-    if (vp_type_is_float(b->type))
+    if (vp_type_is_float(b->type) || scaled)
         put_number(b, text, sum);
     else
         put_integer(text, vp_exact_integer(&s->sum));
     put_key(b, text, "mean");
-    put_number(b, text, sum / (double)count);
+    put_number(b, text, mean);
     put_key(b, text, "std");
     put_number(b, text, deviation);
     fputs(b->json ? "}" : "\n", text);

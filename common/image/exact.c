@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "image/exact.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -73,6 +74,61 @@ double vp_exact_value(const struct vp_exact *s)
     const bool negative = magnitude(s, &of);
     const int e = leading(of.digit, VP_EXACT_DIGITS, -DIGIT * VP_EXACT_ONE, &m);
     return ldexp(negative ? -m : m, e);
+}
+
+void vp_exact_less(struct vp_exact *s, uint64_t n, double x)
+{
+    struct vp_exact one = {{0}};
+    vp_exact_add(&one, x);
+    for (int i = 0; i < VP_EXACT_DIGITS - 2; i++) {
+        const int64_t d = one.digit[i], sign = d < 0 ? -1 : 1;
+        const unsigned __int128 product = (unsigned __int128)(uint64_t)(sign * d) * n;
+        for (int k = 0; k < 3; k++)
+            s->digit[i + k] -= sign * (int64_t)(product >> k * DIGIT & MASK);
+    }
+}
+
+/* q 2^e, q not 0: rounded once, whatever digits the result has. Bit 0 may stand for more below it. */
+static double rounded(uint64_t q, int e)
+{
+    enum { LEAST = -1074 };
+    const int bits = 64 - __builtin_clzll(q), most = bits - DBL_MANT_DIG, drop = LEAST - e > most ? LEAST - e : most;
+    if (drop <= 0)
+        return ldexp((double)q, e);
+    if (drop > 64)
+        return 0;
+    const unsigned __int128 half = ((unsigned __int128)1 << (drop - 1)) - 1, odd = (unsigned __int128)q >> drop & 1;
+    return ldexp((double)(uint64_t)((q + half + odd) >> drop), e + drop);
+}
+
+double vp_exact_quotient(const struct vp_exact *s, uint64_t n, double by)
+{
+    struct vp_exact of;
+    int exponent, digit = VP_EXACT_DIGITS - 1, least = 0;
+    const bool negative = magnitude(s, &of) != (by < 0);
+    /* |by| is m 2^(exponent - 53), so the divisor n m has at most 117 bits */
+    const unsigned __int128 divisor = (unsigned __int128)n * (uint64_t)ldexp(frexp(fabs(by), &exponent), DBL_MANT_DIG);
+    while (digit > 0 && !of.digit[digit])
+        digit--;
+    while (least < digit && !of.digit[least])
+        least++;
+    if (!of.digit[digit])
+        return 0;
+    /* long division, up to 64 bits that count, and then: is there more? */
+    const int end = DIGIT * least;
+    unsigned __int128 rest = 0;
+    uint64_t q = 0;
+    int at = DIGIT * (digit + 1);
+    while (!(q >> 63) && (at > end || rest)) {
+        at--;
+        rest = rest << 1 | (at >= end ? (uint64_t)of.digit[at / DIGIT] >> at % DIGIT & 1 : 0);
+        q = q << 1 | (rest >= divisor);
+        rest -= rest >= divisor ? divisor : 0;
+    }
+    const uint64_t below = at > end && at < end + DIGIT ? (UINT64_C(1) << (at - end)) - 1 : 0;
+    const bool more = rest || at >= end + DIGIT || (uint64_t)of.digit[least] & below;
+    const double v = rounded(q | more, at - DIGIT * VP_EXACT_ONE - (exponent - DBL_MANT_DIG));
+    return negative ? -v : v;
 }
 
 __int128 vp_exact_integer(const struct vp_exact *s)

@@ -17,6 +17,10 @@ void vp_exact_carry(struct vp_exact *s);
 void vp_exact_join(struct vp_exact *s, const struct vp_exact *other, int sign);
 /* The nearest number in f64. */
 double vp_exact_value(const struct vp_exact *s);
+/* The nearest number in f64 to the sum divided by n times `by`, n above 0, `by` finite and not 0: rounded once. */
+double vp_exact_quotient(const struct vp_exact *s, uint64_t n, double by);
+/* Take n times x away, which is finite. */
+void vp_exact_less(struct vp_exact *s, uint64_t n, double x);
 /* A sum of integers, of less than 128 bits. */
 __int128 vp_exact_integer(const struct vp_exact *s);
 /* The standard deviation (divided by the count) of n numbers with this sum and this sum of squares. */

@@ -139,13 +139,18 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
     const enum vp_type type = i->stack->type;
     const bool histogram = i->p->bins > 0;
     const bool find_range = histogram && !i->p->range.n && (seekable || vp_type_size(type) > 2);
+    double ends[2] = {i->p->range.v[0], i->p->range.v[1]};
 
     if (find_range && !seekable)
         return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
                             "--histogram: the range of samples from a pipe is not known before the end");
-    if (histogram && !find_range
-        && vp_histogram_init(&i->h, i->p->range.n ? i->p->range.v[0] : vp_type_min(type),
-                             i->p->range.n ? i->p->range.v[1] : vp_type_max(type), (int)i->p->bins, err))
+    if (!vp_meta_numbers(&i->stack->meta, "scale", 2, i->scale))
+        memcpy(i->scale, (const double[]){1, 0}, sizeof i->scale);
+    if (!i->p->range.n) {
+        ends[0] = vp_scale_value(i->scale, vp_type_min(type));
+        ends[1] = vp_scale_value(i->scale, vp_type_max(type));
+    }
+    if (histogram && !find_range && vp_histogram_init(&i->h, ends, i->scale, (int)i->p->bins, err))
         return -1;
     if (i->percent.n && vp_quantiles_open(&i->q, type, i->percent.v, i->percent.n, !seekable, err))
         return -1;
@@ -170,11 +175,13 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
         i->count_quantiles = i->count_quantiles && vp_quantiles_again(i->q);
         i->count_histogram = find_range && first;
         if (i->count_histogram) {
-            double half = i->m.n == 0 || i->m.max > i->m.min ? 0 : 0.5;
-            if (i->m.max + half == i->m.max - half && half > 0) /* nothing beside so large a number */
-                half = fabs(i->m.max) * 0x1p-20;
-            if (vp_histogram_init(&i->h, i->m.n ? i->m.min - half : 0, i->m.n ? i->m.max + half : 1,
-                                  (int)i->p->bins, err))
+            const double lo = vp_scale_value(i->scale, i->m.min), hi = vp_scale_value(i->scale, i->m.max);
+            double half = i->m.n == 0 || hi > lo ? 0 : 0.5;
+            if (hi + half == hi - half && half > 0) /* nothing beside so large a number */
+                half = fabs(hi) * 0x1p-20;
+            ends[0] = i->m.n ? lo - half : 0;
+            ends[1] = i->m.n ? hi + half : 1;
+            if (vp_histogram_init(&i->h, ends, i->scale, (int)i->p->bins, err))
                 return -1;
         }
     }
@@ -183,12 +190,19 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
 
 /* ---- printing ---- */
 
+static double percentile(const struct vp_info *i, int k)
+{
+    return vp_scale_value(i->scale, vp_quantiles_get(i->q, k));
+}
+
 /* Value of a statistic; false if there is none of this name. */
 static bool statistic(const struct vp_info *i, const char *name, double *v)
 {
     const struct { const char *name; double v; } all[] = {
-        {"samples", (double)i->m.n}, {"min", i->m.n ? i->m.min : NAN}, {"max", i->m.n ? i->m.max : NAN},
-        {"mean", i->m.n ? i->m.mean : NAN}, {"std", vp_moments_std(&i->m)}, {"sum", vp_moments_sum(&i->m)},
+        {"samples", (double)i->m.n}, {"min", i->m.n ? vp_scale_value(i->scale, i->m.min) : NAN},
+        {"max", i->m.n ? vp_scale_value(i->scale, i->m.max) : NAN},
+        {"mean", i->m.n ? vp_moments_sum(&i->m, i->scale) / (double)i->m.n : NAN},
+        {"std", vp_moments_std(&i->m) / vp_scale_steps(i->scale, 1)}, {"sum", vp_moments_sum(&i->m, i->scale)},
         {"nan", (double)i->m.nan}, {"inf", (double)i->m.inf},
         {"nx", (double)i->stack->nx}, {"ny", (double)i->stack->ny}, {"pages", (double)i->pages},
         {"bytes", (double)i->pages * (double)vp_page_bytes(i->stored)},
@@ -204,7 +218,7 @@ static bool statistic(const struct vp_info *i, const char *name, double *v)
         return false;
     for (int k = 0; k < i->percent.n; k++)
         if (i->percent.v[k] == percent)
-            *v = vp_quantiles_get(i->q, k);
+            *v = percentile(i, k);
     return true;
 }
 
@@ -297,7 +311,7 @@ static int print_json(const struct vp_info *i, FILE *out, struct vp_err *err)
     }
     for (int k = 0; k < i->percent.n; k++) {
         fprintf(out, "%s[%.15g, ", k ? ", " : ", \"percentiles\": [", i->percent.v[k]);
-        vp_json_number(out, vp_quantiles_get(i->q, k));
+        vp_json_number(out, percentile(i, k));
         fputs(k + 1 < i->percent.n ? "]" : "]]", out);
     }
     if (i->h.count) {
@@ -353,7 +367,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     for (int k = 0; k < i->percent.n; k++) {
         char name[32];
         snprintf(name, sizeof name, i->percent.v[k] == 50 ? "median" : "p%.10g", i->percent.v[k]);
-        fprintf(out, "%-12s %s%s\n", name, vp_format_number(text, vp_quantiles_get(i->q, k)),
+        fprintf(out, "%-12s %s%s\n", name, vp_format_number(text, percentile(i, k)),
                 vp_quantiles_exact(i->q) ? "" : " (within 0.05 %)");
     }
     for (int k = 0; k < i->h.bins; k++) {

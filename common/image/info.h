@@ -23,7 +23,7 @@ struct vp_info {
     struct vp_reals percent;          /* those of --percentiles and of --value */
     bool want_moments;
     /* set by the caller after vp_info_ask() */
-    const struct vp_stack *stack;     /* as it is read: values */
+    const struct vp_stack *stack;     /* as it is read: integers as they are stored, else values */
     const struct vp_stack *stored;    /* what is said of its type and metadata */
     const char *name;
     int64_t pages;                    /* -1: unknown; found out by a pass over all pages */
@@ -34,6 +34,7 @@ struct vp_info {
     struct vp_moments m;
     struct vp_histogram h;            /* count NULL: none */
     struct vp_quantiles *q;           /* NULL: none */
+    double scale[2];                  /* of the samples as they are read */
     bool count_moments, count_histogram, count_quantiles;   /* in the pass being made */
 };
 

@@ -127,7 +127,7 @@ VP_ANYWHERE static inline uint64_t vp_key_lowest(enum vp_key key)
 /* What a marker is before it is cut to the mask's key g (so the caller takes the lesser of the two; what is cut off is
  * counted for VP_MARKER_GIVEN only):
  *   GIVEN   the key of the sample; NaN counts as the lowest
- *   SHIFT   integers: g - h, at least 0; floats: the key of v - h (erosion: v + h), computed in the type of v
+ *   SHIFT   integers: g - h, at least floor; floats: the key of v - h (erosion: v + h), computed in the type of v
  *   LESS    g - 1 if g is above vp_key_lowest(), else g
  *   BORDER  g if vp_morphrecon_at_border() (an axis of one voxel has no edge), else floor
  *   SEED    g at the seed, else floor

@@ -68,6 +68,7 @@ int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want 
             return vp_fail(err, VP_EUSAGE, "samples are %s: expected a height of whole steps, got %g",
                            vp_type_name(type), w->h);
         p.erosion = w->what == VP_HMIN;
+        p.floor = w->i8 && !p.erosion ? vp_key_i16(INT8_MIN, false) : p.floor;
         p.marker = VP_MARKER_SHIFT;
         p.result = w->what == VP_HDOME ? VP_RECON_DIFFERENCE : VP_RECON_VALUE;
         break;

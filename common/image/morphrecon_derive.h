@@ -26,6 +26,7 @@ struct vp_morphrecon_want {
     bool staged;          /* VP_RECONSTRUCT: of the last two stages of the chain instead */
     int connectivity;     /* 0: all neighbours, but faces only for VP_FILL_HOLES */
     double h, radius[3];
+    bool i8;              /* the samples are of i16, but in the file of i8: none is below -128 */
     int64_t seed[3];
     struct vp_morphrecon_told *told; /* lives as long as the chain */
 };

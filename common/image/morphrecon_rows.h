@@ -41,7 +41,7 @@ static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image
     case VP_MARKER_SHIFT:
         for (int64_t i = 0; i < n; i++) {
             const K k = REAL ? TO_KEY((T)(erosion ? v[i] + h : v[i] - h), erosion)
-                             : p->h >= (double)g[i] ? 0 : (K)(g[i] - (K)p->h);
+                             : p->h >= (double)g[i] - (double)floor ? floor : (K)(g[i] - (K)p->h);
             to[i] = k < g[i] ? k : g[i];
         }
         break;

@@ -52,13 +52,10 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
         return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y%s", path, (long long)number,
                        l->columns == 2 ? "" : l->columns == 3 ? " z" : ", or x y z");
     l->columns = n;
-    if (s->n == l->room) {
-        l->room = l->room ? 2 * l->room : 64;
-        struct vp_star *grown = realloc(s->star, (size_t)l->room * sizeof *grown);
-        if (!grown)
-            return vp_fail(err, VP_ERESOURCE, "not enough memory for the list of stars");
-        s->star = grown;
-    }
+    struct vp_star *const grown = vp_grow(s->star, s->n, &l->room, sizeof *grown, "the list of stars", path, err);
+    if (!grown)
+        return -1;
+    s->star = grown;
     s->star[s->n++] = (struct vp_star){.at = {v[0], v[1], v[2]}};
     return 0;
 }

@@ -90,6 +90,10 @@ static void block_moments(struct vp_moments *m, double *x, int n, bool is_float)
         m->min = lo[l] < m->min ? lo[l] : m->min;
         m->max = hi[l] > m->max ? hi[l] : m->max;
     }
+    if (m->min == m->max) { /* a constant has no deviations, not even rounding errors */
+        m->mean = m->min;
+        return;
+    }
     m->mean = m->sum / n;
     for (int i = 0; i < whole; i += LANES)
         for (int l = 0; l < LANES; l++) {
@@ -108,7 +112,8 @@ static void block_moments(struct vp_moments *m, double *x, int n, bool is_float)
         e2 += d2[l];
     }
     /* e1 is the rounding error of the mean times n */
-    m->m2 = e2 - e1 * e1 / n;
+    m->mean_low = e1 / n;
+    m->m2 = e2 - e1 * m->mean_low;
     if (m->m2 < 0)
         m->m2 = 0;
 }
@@ -135,14 +140,14 @@ static void merge(struct vp_moments *m, const struct vp_moments *b)
         m->inf = inf;
         return;
     }
-    const double na = (double)m->n, nb = (double)b->n, delta = b->mean - m->mean;
+    const double na = (double)m->n, nb = (double)b->n, delta = b->mean - m->mean + (b->mean_low - m->mean_low);
     m->n += b->n;
     m->min = b->min < m->min ? b->min : m->min;
     m->max = b->max > m->max ? b->max : m->max;
     m->m2 += b->m2 + delta * delta * (na / (na + nb)) * nb;
     two_word_add(&m->sum, &m->sum_low, b->sum);
     m->sum_low += b->sum_low;
-    m->mean = vp_moments_sum(m) / (double)m->n;
+    two_word_add(&m->mean, &m->mean_low, delta * (nb / (na + nb)));
 }
 
 void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type, int64_t n)
@@ -167,9 +172,11 @@ void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type
     }
 }
 
-double vp_moments_sum(const struct vp_moments *m)
+double vp_moments_sum(const struct vp_moments *m, const double scale[2])
 {
-    return m->sum + m->sum_low;
+    const double n = (double)m->n, offsets = n * scale[1];
+
+    return (m->sum - offsets + (m->sum_low - fma(n, scale[1], -offsets))) / scale[0];
 }
 
 double vp_moments_std(const struct vp_moments *m)
@@ -369,9 +376,12 @@ static void counter_add(struct vp_counter *c,
 /* Three counters after the bins. */
 enum { BELOW, ABOVE, IS_NAN, EXTRA };
 
-int vp_histogram_init(struct vp_histogram *h, double lo, double hi, int bins, struct vp_err *err)
+int vp_histogram_init(struct vp_histogram *h, const double ends[2], const double scale[2], int bins,
+                      struct vp_err *err)
 {
-    *h = (struct vp_histogram){.lo = lo, .hi = hi, .bins = bins};
+    const double lo = ends[0], hi = ends[1];
+
+    *h = (struct vp_histogram){.lo = lo, .hi = hi, .scale = {scale[0], scale[1]}, .bins = bins};
     if (bins < 1 || bins > 1 << 20)
         return vp_fail(err, VP_EUSAGE, "histogram: expected 1 to %d bins, got %d", 1 << 20, bins);
     if (!(lo < hi) || !isfinite(hi - lo) || !isfinite(bins / (hi - lo)))
@@ -402,7 +412,7 @@ static void histogram_index(const void *ctx, const void *block, int n, int32_t *
     const double per = h->bins / (h->hi - h->lo);
     double x[BLOCK];
 
-    vp_convert(x, VP_F64, block, c->type, n, 1, 0);
+    vp_unscale(x, VP_F64, block, c->type, n, h->scale);
     for (int i = 0; i < n; i++) {
         if (x[i] < h->lo) {
             bin[i] = h->bins + BELOW;

@@ -12,12 +12,14 @@ enum { VP_MOMENTS_BLOCK = 4096 };
 struct vp_moments {
     int64_t n, nan, inf; /* finite samples; the others are counted apart and not used */
     double min, max;
-    double mean, m2;     /* m2: sum of squared deviations from the mean */
+    double mean, m2;     /* m2: sum of squared deviations from the mean; */
+    double mean_low;     /* what f64 cannot say of it: with large offsets more than the deviations are */
     double sum, sum_low; /* the sum in two words: exact for integers; see vp_moments_sum */
 };
 /* 64-bit integers beyond 2^53 are rounded to double. */
 void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type, int64_t n);
-double vp_moments_sum(const struct vp_moments *m);
+/* The sum of the values behind samples with this scale; it is undone once, of the sum. */
+double vp_moments_sum(const struct vp_moments *m, const double scale[2]);
 /* Standard deviation of the samples themselves (divided by n); NaN if n = 0. */
 double vp_moments_std(const struct vp_moments *m);
 
@@ -53,18 +55,20 @@ struct vp_counter {
     int parts;
 };
 
-/* Histogram with equal bins [edge[i], edge[i + 1][, the last one closed; samples outside are counted in
+/* Histogram with equal bins [edge[i], edge[i + 1][, the last one closed; values outside are counted in
  * below and above (infinities too), NaN in nan. */
 struct vp_histogram {
     double lo, hi;
+    double scale[2]; /* of samples: their values are counted */
     int bins;
     double *edge;   /* bins + 1 */
     int64_t *count; /* bins */
     int64_t below, above, nan;
     struct vp_counter counter;
 };
-/* lo < hi, 1 <= bins <= 2^20, else VP_EUSAGE. */
-int vp_histogram_init(struct vp_histogram *h, double lo, double hi, int bins, struct vp_err *err);
+/* ends[0] < ends[1], 1 <= bins <= 2^20, else VP_EUSAGE. */
+int vp_histogram_init(struct vp_histogram *h, const double ends[2], const double scale[2], int bins,
+                      struct vp_err *err);
 void vp_histogram_add(struct vp_histogram *h, const void *samples, enum vp_type type, int64_t n);
 /* Memory that it takes. */
 uint64_t vp_histogram_bytes(const struct vp_histogram *h);

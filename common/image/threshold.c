@@ -294,6 +294,26 @@ static int summarize(const struct vp_op *op, const struct vp_part *in, const str
     return 0;
 }
 
+static int keep(struct vp_found *f, double limit, struct vp_err *err)
+{
+    if (f->n == f->room) {
+        const int64_t room = 2 * f->room + 1;
+        double *grown = realloc(f->limit, (size_t)room * sizeof *grown);
+        if (!grown)
+            return vp_fail(err, VP_ERESOURCE, "not enough memory for the thresholds");
+        f->limit = grown;
+        f->room = room;
+    }
+    f->limit[f->n++] = limit;
+    return 0;
+}
+
+void vp_found_free(struct vp_found *f)
+{
+    free(f->limit);
+    *f = (struct vp_found){0};
+}
+
 /* The threshold of the image whose entries begin with i, into all of them. Returns where the next one begins, -1 on
  * failure. */
 static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store *s, int64_t i, uint64_t *count,
@@ -313,9 +333,8 @@ static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store 
             count[b] += e->count[b];
     }
     const double limit = vp_threshold_find(p->method, &(struct vp_levels){count, p->bins, first, width});
-    struct vp_found *f = p->found;
-    if (f && !isnan(limit))
-        *f = (struct vp_found){f->n + 1, fmin(f->lowest, limit), fmax(f->highest, limit)};
+    if (p->found && keep(p->found, limit, err))
+        return -1;
     *e = (struct vp_threshold_entry){sizeof *e, limit, 0};
     for (int64_t k = begin; k < i; k++)
         if (vp_store_put(s, k, e, e->bytes, err))
@@ -333,7 +352,7 @@ static int solve(struct vp_op *op, struct vp_store *s, const int64_t box[3], uin
 
     (void)box, (void)memory, (void)threads;
     if (p->found)
-        *p->found = (struct vp_found){0, INFINITY, -INFINITY};
+        p->found->n = 0;
     while (e && i >= 0 && i < vp_store_count(s))
         i = solve_image(p, s, i, count, e, err);
     const int rc = e && i >= 0 ? 0 : -1;

@@ -192,23 +192,24 @@ static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params 
     return 0;
 }
 
-/* What a kernel makes of columns that are constant: sums of its columns, the last one first. */
-static int add_up(struct vp_convolve_params *p, struct vp_err *err)
+/* Sums of kernels, and of the planes of one; those that were divided by theirs have 1. */
+static int add_up(struct vp_convolve_params *p, bool normalized, struct vp_err *err)
 {
-    struct vp_convolve_cpu *c = p->cpu;
-    const int64_t nodes = p->nodes[0] * p->nodes[1];
+    const int64_t nodes = p->nodes[0] * p->nodes[1], n = p->n[0] * p->n[1] * p->n[2];
+    double *const total = vp_alloc((size_t)nodes, sizeof *total, "sums of kernels", err);
 
-    c->across = vp_alloc((size_t)(nodes * p->n[0]), sizeof *c->across, "sums of kernels", err);
-    c->total = vp_alloc((size_t)nodes, sizeof *c->total, "sums of kernels", err);
-    if (!c->across || !c->total)
+    double *const plane = p->cpu->plane = vp_alloc((size_t)p->n[2], sizeof *plane, "sums of kernels", err);
+    p->total = total;
+    if (!total || !plane)
         return -1;
-    int64_t k = 0;
-    for (int64_t i = 0; i < nodes; i++)
-        for (int64_t r = 0; r < p->n[1] * p->n[2]; r++)
-            for (int64_t x = 0; x < p->n[0]; x++, k++) {
-                c->across[i * p->n[0] + p->n[0] - 1 - x] += vp_convolve_kernel_at(p, k);
-                c->total[i] += vp_convolve_kernel_at(p, k);
-            }
+    for (int64_t i = 0; i < nodes; i++) {
+        long double sum = 0; /* of f64 samples it is a difference that may matter, too */
+        for (int64_t k = 0; k < n; k++) {
+            sum += vp_convolve_kernel_at(p, i * n + k);
+            plane[k / (p->n[0] * p->n[1])] += vp_convolve_kernel_at(p, i * n + k);
+        }
+        total[i] = normalized ? 1 : (double)sum;
+    }
     return 0;
 }
 
@@ -228,8 +229,7 @@ static void release(void *params)
             free(c->at[a]);
             free(c->cell[a]);
         }
-        free(c->across);
-        free(c->total);
+        free(c->plane);
         free(c->spectra);
         vp_convolve_f64_free(c->exact);
         pthread_mutex_destroy(&c->lock);
@@ -244,6 +244,7 @@ static void release(void *params)
         free((void *)(uintptr_t)p->kernels);
         free((void *)(uintptr_t)p->exact);
         free((void *)(uintptr_t)p->sums);
+        free((void *)(uintptr_t)p->total);
         free(p);
     }
 }
@@ -340,6 +341,13 @@ static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g,
     return 0;
 }
 
+/* Whether results near an edge are to know which part of a kernel lies in the image. */
+static bool needs_sums(const struct vp_convolve_params *p)
+{
+    return p->edge == VP_EDGE_RENORMALIZE
+           || (p->edge == VP_EDGE_ZERO && p->crop != VP_CROP_VALID && p->weights == VP_WEIGHTS_OUTPUT);
+}
+
 static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
 {
     const int64_t row = p->n[0] + 1, plane = row * (p->n[1] + 1), all = plane * (p->n[2] + 1);
@@ -361,7 +369,7 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
                 }
             }
         const double total = s[all - 1];
-        if (!(total > 1e-3 * most)) {
+        if (p->edge == VP_EDGE_RENORMALIZE && !(total > 1e-3 * most)) {
             vp_fail(err, VP_EUSAGE, "--edge renormalize: the samples of kernel %lld add up to %g", (long long)i, total);
             return vp_hint(err, "give another rule, such as --edge nearest");
         }
@@ -451,6 +459,7 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     const double separable = SUMS[exact].separable + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SUMS[exact].tap;
     if (one && (!strcmp(name, "separable") || (!*name && separable < fmin(direct, fft) && macs > 3))) {
         if (vp_convolve_separable(p, err)) {
+            vp_convolve_direct_blocks(c);
             c->method = VP_SEPARABLE;
             *cost = separable;
             return 0;
@@ -459,6 +468,7 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
             return vp_fail(err, VP_EUSAGE, "the kernel is not separable");
     }
     if (one && (!strcmp(name, "direct") || (!*name && direct < fft))) {
+        vp_convolve_direct_blocks(c);
         c->method = VP_DIRECT;
         *cost = direct;
         return vp_convolve_direct_make(p, err);
@@ -478,9 +488,10 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
     const struct vp_convolve_params *p = op->params;
 
     (void)in;
+    (void)out;
     if (p->cpu->method != VP_FFT)
         return vp_convolve_direct_scratch(op, threads);
-    return p->exact ? vp_convolve_f64_scratch(op, threads) : vp_convolve_fft_scratch(op, out, threads);
+    return p->exact ? vp_convolve_f64_scratch(op, threads) : vp_convolve_fft_scratch(op, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
@@ -566,8 +577,8 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
                          .free = release, .scratch = scratch, .run = run};
     make_crop(op, g, size);
     if (check(g, size, in, out, err) || make_kernels(p, g, err) || make_nodes(op, g, 0, size[0], err)
-        || make_nodes(op, g, 1, size[1], err) || (p->edge == VP_EDGE_RENORMALIZE && make_sums(p, err))
-        || add_up(p, err) || make_method(p, g, op->image, size, &cost, err)) {
+        || make_nodes(op, g, 1, size[1], err) || (needs_sums(p) && make_sums(p, err))
+        || add_up(p, g->normalize, err) || make_method(p, g, op->image, size, &cost, err)) {
         release(p);
         *op = (struct vp_op){0};
         return -1;
@@ -581,7 +592,8 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     for (int a = 0; a < 3; a++) {
         op->halo[a] = halo_of(op, a);
         op->whole[a] = p->edge == VP_EDGE_WRAP && p->n[a] > 1;
-        op->step[a] = c->method == VP_FFT && c->tiles != VP_CELLS ? c->out[a] : 1;
+        op->step[a] = c->method != VP_FFT || c->tiles == VP_GENERAL ? c->out[a] : c->tiles == VP_CELLS ? 1
+                    : a == 0 ? VP_RUN * c->out[a] : c->out[a];
     }
     describe(op);
     return 0;

@@ -12,8 +12,12 @@
  * outside. VP_EDGE_RENORMALIZE takes them as 0 and multiplies the sum by S / S_inside, where S adds up all weights
  * that the voxel has, and S_inside those of samples that exist (as the same sum of images of ones does).
  *
+ * A constant is taken off the samples of each tile and added again, times the sum of the weights: rounding errors are
+ * those of the contrast in the tile, and a constant comes out as one where weights add up to 1 or are renormalised.
+ * Samples that stand out of a tile by far are summed up directly, so they change no voxel that they do not reach.
+ *
  * A sample that is NaN or infinite makes NaN of every voxel whose kernel (the box of its samples) reaches it, and
- * counts as 0 elsewhere. */
+ * changes no other. */
 #ifndef VP_CONVOLVE_H
 #define VP_CONVOLVE_H
 
@@ -50,9 +54,11 @@ struct vp_convolve_params {
      * speak of. The first result is that of voxel first[a] of it. */
     enum vp_crop crop;
     int64_t first[3];
-    /* VP_EDGE_RENORMALIZE, else NULL: for each node n[2] + 1 by n[1] + 1 by n[0] + 1 sums, of all its kernel's samples
-     * with lesser indices along each axis: S_inside of a node from eight of them. */
+    /* VP_EDGE_RENORMALIZE, and VP_EDGE_ZERO unless the result is valid, else NULL: for each node n[2] + 1 by n[1] + 1 by
+     * n[0] + 1 sums, of all its kernel's samples with lesser indices along each axis: S_inside of a node from eight of
+     * them. */
     const double *sums;
+    const double *total;       /* sum of each kernel; 1 where it was divided by that, for all digits */
     enum vp_type in, out;
     struct vp_convolve_cpu *cpu; /* the CPU's own: method, tiles, spectra */
 };

@@ -2,7 +2,8 @@
 /* Convolution as a sum of products: with a small kernel, or axis by axis with one that is a product of three. A thread
  * has blocks of output that are small enough for the samples to stay in the second-level cache, and goes through the
  * planes of one in turn: each plane is filtered along x and y once, and the results are made whose last plane it is.
- * Any block of any box gives the same sums: taps are added up in one order, each row of them as a sum of its own. */
+ * Blocks begin where the image says, for the sake of the constant that is taken off each plane of one; taps are added up
+ * in one order, each row of them as a sum of its own. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
@@ -18,6 +19,7 @@ struct work {
     char *plane[2];              /* separable: of samples; after x */
     char *stack;                 /* planes of a block and what its kernel reaches, as the last filter finds them */
     char *out[4];
+    double *plane_less, *off;    /* what is taken off each plane of samples; of those that a kernel meets */
     int64_t row, rows, planes;   /* samples of a row, rows of a plane, planes */
 };
 
@@ -54,6 +56,8 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, void *
     w->stack = vp_place(mem, &at, (size_t)(w->row * w->rows * w->planes * size));
     for (int i = 0; i < 4; i++)
         w->out[i] = vp_place(mem, &at, (size_t)((WIDE + PAST) * size));
+    w->plane_less = vp_place(mem, &at, (size_t)w->planes * sizeof *w->plane_less);
+    w->off = vp_place(mem, &at, (size_t)p->n[2] * sizeof *w->off);
     return at;
 }
 
@@ -64,8 +68,21 @@ uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads)
     return lay_out(&w, op->params, NULL) * (uint64_t)threads;
 }
 
+/* What results of plane z of a block lack: plane k of the kernel meets plane n[2] - 1 - k of samples from there on. */
+static struct vp_convolve_less less_of(const struct vp_convolve_params *p, const struct work *w, int64_t z)
+{
+    const double *const less = w->plane_less + z + p->n[2] - 1, base = less[-p->centre[2]];
+    bool any = false;
+
+    for (int64_t k = 0; k < p->n[2]; k++) {
+        w->off[k] = less[-k] - base;
+        any = any || w->off[k] != 0;
+    }
+    return (struct vp_convolve_less){.base = base, .off = any ? w->off : NULL};
+}
+
 /* The results of a block. */
-static bool block(const struct vp_convolve_job *j, const struct vp_box *box, void *mem)
+static int block(const struct vp_convolve_job *j, const struct vp_box *box, void *mem, bool *bad, struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     const int64_t *at = box->lo, size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
@@ -78,16 +95,18 @@ static bool block(const struct vp_convolve_job *j, const struct vp_box *box, voi
     const int64_t last[3] = {!separable || final == 0 ? p->n[0] : 1, !separable || final == 1 ? p->n[1] : 1,
                              !separable || final == 2 ? p->n[2] : 1};
     int before[2], filters = 0;
-    bool bad = false;
 
+    (void)err;
     for (int a = 0; a < final; a++)
         if (p->n[a] > 1) /* else its factor is 1 */
             before[filters++] = a;
     for (int64_t top = 0; top < deep; top++) {
         char *from = filters ? w.plane[0] : w.stack + top * plane_bytes;
+        const int64_t in_z = at[2] + p->centre[2] - (p->n[2] - 1) + top, from_z = vp_convolve_place(j, 2, in_z);
+        w.plane_less[top] = vp_convolve_constant(j, box, from_z < 0 ? in_z : from_z);
         for (int64_t y = 0; y < high; y++)
-            bad |= vp_convolve_load(j, from + y * row_bytes, at[0] + p->centre[0] - (p->n[0] - 1), wide,
-                              at[1] + p->centre[1] - (p->n[1] - 1) + y, at[2] + p->centre[2] - (p->n[2] - 1) + top);
+            *bad |= vp_convolve_load(j, from + y * row_bytes, at[0] + p->centre[0] - (p->n[0] - 1), wide,
+                                     at[1] + p->centre[1] - (p->n[1] - 1) + y, in_z, w.plane_less[top]);
         for (int f = 0; f < filters; f++) {
             const int a = before[f];
             const int64_t n[3] = {a == 0 ? p->n[0] : 1, a == 1 ? p->n[1] : 1, 1}, rows = a == 0 ? high : size[1];
@@ -101,14 +120,17 @@ static bool block(const struct vp_convolve_job *j, const struct vp_box *box, voi
             from = made;
         }
         const int64_t z = top - (p->n[2] - 1);
-        for (int64_t y = 0; z >= 0 && y < size[1]; y += 4) {
+        if (z < 0)
+            continue;
+        struct vp_convolve_less less = less_of(p, &w, z);
+        for (int64_t y = 0; y < size[1]; y += 4) {
             four(j, w.stack + z * plane_bytes + y * row_bytes, w.row, plane, final, last,
                        w.out, size[0]);
             for (int64_t i = 0; i < vp_min64(4, size[1] - y); i++)
-                vp_convolve_store(j, w.out[i], at[0], size[0], at[1] + y + i, at[2] + z);
+                vp_convolve_store(j, w.out[i], at[0], size[0], at[1] + y + i, at[2] + z, &less);
         }
     }
-    return bad;
+    return 0;
 }
 
 int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
@@ -182,6 +204,13 @@ bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *er
     for (int a = 0; a < 3; a++)
         free(factor[a]);
     return ok;
+}
+
+void vp_convolve_direct_blocks(struct vp_convolve_cpu *c)
+{
+    c->out[0] = WIDE;
+    c->out[1] = HIGH;
+    c->out[2] = 1;
 }
 
 int vp_convolve_direct_make(struct vp_convolve_params *p, struct vp_err *err)

@@ -4,8 +4,8 @@
  *
  * A grid's tile with weights of the output is transformed once, multiplied with the spectrum of every node that has a
  * weight in it, and each result is transformed back and weighted; with weights of the source it is weighted and
- * transformed for every node, and the products are added up before the way back. Where that is to be renormalised at
- * an edge, images of ones go the same way.
+ * transformed for every node, and the products are added up before the way back. A constant is taken off each tile
+ * first; a tile in which samples stand out by far is left to vp_convolve_sum().
  *
  * A kernel is transformed whole: tiles are larger than it, whatever it takes. */
 #include "local/convolve_internal.h"
@@ -27,7 +27,9 @@ static const uint64_t SPECTRA = 256 << 20;
 
 struct work {
     double *real, *freq, *product; /* samples or results of a tile; frequencies; of a grid, products */
-    double *samples, *result[3];   /* of a grid: samples, results; with weights of the source those of ones, too */
+    double *samples, *result;      /* of a grid: samples, results */
+    struct vp_convolve_ones ones;
+    double *most;                  /* largest magnitudes of rows of samples */
     double *weight[2];             /* of a node, along x and y of a tile */
     double *spectrum;              /* that is not kept */
 };
@@ -49,8 +51,9 @@ static size_t lay_out_tile(struct work *w, const struct vp_convolve_params *p, v
     w->freq = take(mem, &at, f->values);
     w->product = take(mem, &at, grid ? f->values : 0);
     w->samples = take(mem, &at, grid && source ? f->samples : 0);
-    for (int i = 0; i < 3; i++)
-        w->result[i] = take(mem, &at, grid && (i == 0 || source) ? outputs : 0);
+    w->result = take(mem, &at, grid ? outputs : 0);
+    vp_convolve_ones_place(&w->ones, p, mem, &at);
+    w->most = take(mem, &at, c->tile[1] * c->tile[2]);
     for (int a = 0; a < 2; a++)
         w->weight[a] = take(mem, &at, grid ? c->tile[a] : 0);
     w->spectrum = take(mem, &at, f->keeps ? 0 : f->values);
@@ -100,15 +103,17 @@ static double *row_of(const struct vp_convolve_params *p, const struct work *w, 
     return w->real + ((p->n[2] - 1 + z) * tile[1] + p->n[1] - 1 + y) * tile[0] + p->n[0] - 1;
 }
 
-/* Samples of a tile from origin[] on. */
-static bool load_tile(const struct vp_convolve_job *j, double *to, const int64_t origin[3])
+/* Samples of a tile from origin[] on, minus `base`. */
+static bool load_tile(const struct vp_convolve_job *j, double *to, const int64_t origin[3], double base, double *most)
 {
     const int64_t *tile = j->c->tile;
     bool bad = false;
 
     for (int64_t z = 0; z < tile[2]; z++)
-        for (int64_t y = 0; y < tile[1]; y++, to += tile[0])
-            bad |= vp_convolve_load(j, to, origin[0], tile[0], origin[1] + y, origin[2] + z);
+        for (int64_t y = 0; y < tile[1]; y++, to += tile[0]) {
+            bad |= vp_convolve_load(j, to, origin[0], tile[0], origin[1] + y, origin[2] + z, base);
+            most[z * tile[1] + y] = j->c->isa->most(to, true, tile[0]);
+        }
     return bad;
 }
 
@@ -127,7 +132,7 @@ static void results_of_output(const struct vp_convolve_job *j, struct work *w, c
     const int64_t *out = c->out;
     int64_t lo[2], hi[2];
 
-    memset(w->result[0], 0, (size_t)(out[0] * out[1] * out[2]) * sizeof *w->result[0]);
+    memset(w->result, 0, (size_t)(out[0] * out[1] * out[2]) * sizeof *w->result);
     f->fft->forward(f->plan, w->real, w->freq);
     for (int a = 0; a < 2; a++)
         vp_convolve_nodes_near(p, a, at[a], at[a] + out[a], &lo[a], &hi[a]);
@@ -137,16 +142,14 @@ static void results_of_output(const struct vp_convolve_job *j, struct work *w, c
             f->fft->back(f->plan, w->product, w->real);
             weigh(p, w->weight[0], 0, u, at[0], out[0]);
             weigh(p, w->weight[1], 1, v, at[1], out[1]);
-            double *to = w->result[0];
+            double *to = w->result;
             for (int64_t y = 0; y < out[1]; y++, to += out[0])
                 for (int64_t x = 0; x < out[0]; x++)
                     to[x] += w->weight[1][y] * w->weight[0][x] * row_of(p, w, y, 0)[x];
         }
 }
 
-/* Of w->samples, or where those are not asked for, of ones: everywhere, or where samples are. */
-static void results_of_source(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], bool ones, bool there,
-                              double *to)
+static void results_of_source(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
@@ -165,65 +168,56 @@ static void results_of_source(const struct vp_convolve_job *j, struct work *w, c
             weigh(p, w->weight[0], 0, u, origin[0], tile[0]);
             weigh(p, w->weight[1], 1, v, origin[1], tile[1]);
             for (int64_t y = 0, i = 0; y < tile[1]; y++)
-                for (int64_t x = 0; x < tile[0]; x++, i++) {
-                    const int64_t q[2] = {origin[0] + x, origin[1] + y};
-                    const bool here = q[0] >= j->lo[0] && q[0] < j->hi[0] && q[1] >= j->lo[1] && q[1] < j->hi[1];
-                    const double s = !ones ? w->samples[i] : here || !there;
-                    w->real[i] = w->weight[1][y] * w->weight[0][x] * s;
-                }
+                for (int64_t x = 0; x < tile[0]; x++, i++)
+                    w->real[i] = w->weight[1][y] * w->weight[0][x] * w->samples[i];
             f->fft->forward(f->plan, w->real, w->freq);
             multiply(w->product, w->freq, spectrum, f->values, more);
             more = true;
         }
     f->fft->back(f->plan, w->product, w->real);
     for (int64_t y = 0; y < c->out[1]; y++)
-        memcpy(to + y * c->out[0], row_of(p, w, y, 0), (size_t)c->out[0] * sizeof *to);
+        memcpy(w->result + y * c->out[0], row_of(p, w, y, 0), (size_t)c->out[0] * sizeof *w->result);
 }
 
-static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
-{
-    for (int a = 0; a < 2; a++)
-        if (at[a] - (j->p->n[a] - 1 - j->p->centre[a]) < j->lo[a] || at[a] + j->c->out[a] + j->p->centre[a] > j->hi[a])
-            return false;
-    return true;
-}
-
-/* Whether a sample is not finite. */
-static bool make_tile(const struct vp_convolve_job *j, const struct vp_box *box, void *mem)
+static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, void *mem, bool *bad, struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
     const struct vp_convolve_f64 *f = c->exact;
     const bool source = p->weights == VP_WEIGHTS_SOURCE, grid = vp_convolve_is_grid(p);
-    const int64_t outputs = c->out[0] * c->out[1] * c->out[2];
-    const int64_t *at = box->lo;
+    const int64_t *at = box->lo, *out = c->out;
+    const struct vp_box all = {{at[0], at[1], at[2]}, {at[0] + out[0], at[1] + out[1], at[2] + out[2]}};
+    struct vp_convolve_less less = {.base = vp_convolve_constant(j, &all, at[2])};
     int64_t origin[3];
     struct work w;
 
     lay_out_tile(&w, p, mem);
     for (int a = 0; a < 3; a++)
         origin[a] = at[a] + p->centre[a] - (p->n[a] - 1);
-    const bool bad = load_tile(j, grid && source ? w.samples : w.real, origin);
-    if (!grid) {
+    *bad = load_tile(j, source ? w.samples : w.real, origin, less.base, w.most);
+    if (vp_convolve_is_spiked(p, w.most, c->tile[1] * c->tile[2], less.base)) {
+        if (vp_convolve_sum(j, &all, less.base, source ? w.result : NULL, err))
+            return -1;
+        if (!source)
+            return 0;
+    } else if (!grid) {
         f->fft->forward(f->plan, w.real, w.freq);
         multiply(w.freq, w.freq, spectrum_at(p, &w, 0), f->values, false);
         f->fft->back(f->plan, w.freq, w.real);
     } else if (source) {
-        results_of_source(j, &w, at, false, false, w.result[0]);
+        results_of_source(j, &w, at);
     } else {
         results_of_output(j, &w, at);
     }
-    if (grid && source && p->edge == VP_EDGE_RENORMALIZE && !is_inside(j, at)) {
-        results_of_source(j, &w, at, true, false, w.result[1]);
-        results_of_source(j, &w, at, true, true, w.result[2]);
-        for (int64_t i = 0; i < outputs; i++)
-            w.result[0][i] *= w.result[2][i] != 0 ? w.result[1][i] / w.result[2][i] : 0;
+    if (source) {
+        vp_convolve_store_source(j, &w.ones, at, w.result, less.base);
+        return 0;
     }
-    for (int64_t z = 0; z < c->out[2]; z++)
-        for (int64_t y = 0; y < c->out[1]; y++)
-            vp_convolve_store(j, grid ? w.result[0] + y * c->out[0] : row_of(p, &w, y, z), at[0], c->out[0], at[1] + y,
-                              at[2] + z);
-    return bad;
+    for (int64_t z = 0; z < out[2]; z++)
+        for (int64_t y = 0; y < out[1]; y++)
+            vp_convolve_store(j, grid ? w.result + y * out[0] : row_of(p, &w, y, z), at[0], out[0], at[1] + y, at[2] + z,
+                              &less);
+    return 0;
 }
 
 /* ---- a box ---- */

@@ -7,9 +7,9 @@
  * of frequencies are transposed, so that rows lie in the lanes, transformed, multiplied, transformed back and
  * transposed back while they are in the first-level cache.
  *
- * Rounding errors of a transform are a matter of the largest value in it, which is the mean of the samples. So the mean
- * of each column is taken off before, and what a kernel makes of it is added in the end: that does not depend on the
- * row within the tile, it is a sum over columns in double (of volumes, one mean is taken off the whole tile).
+ * Rounding errors of a transform are a matter of the largest value in it. So a constant is taken off first (of volumes and
+ * grids one of each tile, of the strips of one kernel one of each VP_RUN tiles side by side, which share columns), and a
+ * tile in which samples stand out by far is left to vp_convolve_sum().
  *
  * Cells: where four nodes have their weights, a tile is transformed once, multiplied with four spectra, and the rows
  * are transformed back four times. The weights along x are the same in all rows, also in those of frequencies of y,
@@ -76,15 +76,11 @@ struct work {
     float *x, *y[2];          /* rows */
     float *sum;               /* products of several terms: [mid][group][x] */
     float *load, *store[2];   /* rows of samples */
-    float *less;              /* means of columns, for each of a run of tiles, and behind them */
-    double *means;            /* the same */
-    float *more[2];           /* what kernels make of them, for each column of output */
-    float *none;              /* zeros */
+    double *most;             /* largest magnitudes of the columns that are in f; of general tiles, of rows */
+    float *less, *along;      /* zeros, of a block; weights of the source along a row */
     const void **row;         /* where the samples of a cell's rows are; NULL: zeros */
-    float *image;             /* weights of the source: the tile's results, */
-    double *ones[2];          /* the same of ones, everywhere and in the image, */
-    double *rows, *sums[2];   /* and what they are made of: sums along x; of a row or column up to each place, and of the
-                                 places times that */
+    float *image;             /* weights of the source: the tile's results */
+    struct vp_convolve_ones ones;
     bool bad;
 };
 
@@ -101,13 +97,7 @@ static bool needs_sum(const struct vp_convolve_params *p)
     return c->tiles == VP_GENERAL && p->nodes[0] * p->nodes[1] * c->pieces[0] * c->pieces[1] * c->pieces[2] > 1;
 }
 
-/* Columns that the means of a run of tiles are kept for. */
-static int64_t columns_of(const struct vp_convolve_cpu *c, const struct vp_box *out)
-{
-    return vp_box_size(out, 0) + 4 * c->tile[0] + 2 * PAST;
-}
-
-static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const struct vp_box *out, void *mem)
+static size_t lay_out(struct work *w, const struct vp_convolve_params *p, void *mem)
 {
     const struct vp_convolve_cpu *c = p->cpu;
     const struct sizes s = sizes_of(c, c->fft->lanes);
@@ -127,20 +117,14 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     w->load = take(mem, &at, rows * s.load);
     w->store[0] = take(mem, &at, rows * s.load);
     w->store[1] = take(mem, &at, grid ? rows * s.load : 0);
-    w->less = take(mem, &at, columns_of(c, out));
-    w->means = take(mem, &at, 2 * columns_of(c, out));
-    w->more[0] = take(mem, &at, c->tile[0]);
-    w->more[1] = take(mem, &at, c->tile[0]);
-    w->none = take(mem, &at, CHUNK * 16);
+    w->most = take(mem, &at, 2 * (general ? rows * s.mid : c->tile[0]));
+    w->less = take(mem, &at, 16);
+    w->along = take(mem, &at, general ? c->tile[0] : 0);
     if (mem)
-        memset(w->none, 0, CHUNK * 16 * sizeof *w->none);
+        memset(w->less, 0, 16 * sizeof *w->less);
     w->row = take(mem, &at, general ? 0 : rows * (int64_t)(sizeof *w->row / sizeof(float)));
     w->image = take(mem, &at, sources ? c->out[0] * c->out[1] : 0);
-    for (int i = 0; i < 2; i++) {
-        w->ones[i] = take(mem, &at, sources ? 2 * c->out[0] * c->out[1] : 0);
-        w->sums[i] = take(mem, &at, sources ? 2 * (vp_max64(p->n[0], p->n[1]) + 1) : 0);
-    }
-    w->rows = take(mem, &at, sources ? 2 * c->out[0] * p->n[1] : 0);
+    vp_convolve_ones_place(&w->ones, p, mem, &at);
     return vp_round64(at);
 }
 
@@ -163,11 +147,11 @@ static uint64_t rows_bytes(const struct vp_convolve_params *p, int threads)
     return vp_round64((size_t)(node_rows(p, threads) * p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float));
 }
 
-uint64_t vp_convolve_fft_scratch(const struct vp_op *op, const struct vp_box *out, int threads)
+uint64_t vp_convolve_fft_scratch(const struct vp_op *op, int threads)
 {
     enum { SOME = 1 << 20, LARGE = 4 << 20 }; /* memory of that size gets large pages, without which 5 % are lost */
     struct work w;
-    const uint64_t bytes = lay_out(&w, op->params, out, NULL) * (uint64_t)threads + rows_bytes(op->params, threads);
+    const uint64_t bytes = lay_out(&w, op->params, NULL) * (uint64_t)threads + rows_bytes(op->params, threads);
 
     return bytes > SOME && bytes < LARGE ? LARGE : bytes;
 }
@@ -245,7 +229,6 @@ static void pointers(const struct sizes *s, float *f, int64_t mid, float **at, i
 static void spectrum_of(const struct vp_convolve_params *p, struct work *w, int64_t node, const int64_t piece[3],
                         float *to)
 {
-    static const float none[16];
     const struct vp_convolve_cpu *c = p->cpu;
     const struct sizes *s = &w->s;
     const int first = c->first;
@@ -276,7 +259,7 @@ static void spectrum_of(const struct vp_convolve_params *p, struct work *w, int6
             }
             for (int64_t b = b0; b < b1; b++) {
                 float *const f = w->f + (b * s->mid + mid) * s->rows * s->e;
-                c->fft->columns(&c->along[first], w->load + (b - b0) * s->lanes, s->load, none, f);
+                c->fft->columns(&c->along[first], w->load + (b - b0) * s->lanes, s->load, w->less, f);
                 memset(f + s->half * s->e, 0, (size_t)((s->rows - s->half) * s->e) * sizeof *f);
             }
         }
@@ -314,11 +297,11 @@ struct columns {
     const struct vp_convolve_job *j;
     struct work *w;            /* the owner's */
     int64_t x, y, z;           /* the sample where block 0 begins */
-    int64_t begin;             /* the first block that there is */
-    int64_t have, end;         /* those that are loaded, and are to be */
+    int64_t have, end;         /* blocks that are loaded, and are to be */
+    double base;               /* what is taken off */
 };
 
-/* Some more blocks, from number i on of CHUNK * 16 columns each. Each column is minus its mean. */
+/* Some more blocks, from number i on of CHUNK * 16 columns each. */
 static void load_columns(const void *of, struct work *w, int64_t i)
 {
     const struct columns *const t = of;
@@ -327,33 +310,32 @@ static void load_columns(const void *of, struct work *w, int64_t i)
     struct work *const owner = t->w;
     const int64_t some = CHUNK * 16 / w->s.lanes, from = t->have + i * some, blocks = vp_min64(t->end - from, some);
     const int64_t x = t->x + from * w->s.lanes, n = blocks * w->s.lanes;
-    double *const means = owner->means + (from - t->begin) * w->s.lanes;
     const struct sizes *s = &w->s;
     const int64_t rows = c->tile[1];
-    float *const less = w->less;
+    float most[CHUNK * 16];
     bool again = x < j->lo[0] || x + n > j->hi[0];
 
     if (!again) {
-        c->isa->load_rows(w->load, s->load, owner->row, rows, x, j->p->in, n, less);
+        c->isa->load_rows(w->load, s->load, owner->row, rows, x, j->p->in, n, (float)t->base, most);
         for (int64_t k = 0; k < n; k++)
-            again = again || !isfinite(less[k]);
+            again = again || !isfinite(most[k]);
     }
     if (again) {
-        memset(less, 0, (size_t)n * sizeof *less);
+        memset(most, 0, (size_t)n * sizeof *most);
         for (int64_t r = 0; r < rows; r++) {
-            if (vp_convolve_load(j, w->load + r * s->load, x, n, t->y + r, t->z))
+            float *const row = w->load + r * s->load;
+            if (vp_convolve_load(j, row, x, n, t->y + r, t->z, t->base))
                 __atomic_store_n(&owner->bad, true, __ATOMIC_RELAXED);
-            c->isa->add(less, w->load + r * s->load, n);
+            for (int64_t k = 0; k < n && j->p->in == VP_F32; k++)
+                most[k] = fabsf(row[k]) > most[k] ? fabsf(row[k]) : most[k];
         }
     }
-    c->isa->scale(less, 1 / (float)rows, n);
-    for (int64_t k = 0; k < n; k++) {
-        less[k] = isfinite(less[k]) ? less[k] : 0;
-        means[k] = less[k];
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t to = (from + b) % s->blocks;
+        for (int64_t k = 0; k < s->lanes; k++)
+            owner->most[to * s->lanes + k] = most[b * s->lanes + k];
+        c->fft->columns(&c->along[1], w->load + b * s->lanes, s->load, w->less, owner->f + to * s->rows * s->e);
     }
-    for (int64_t b = 0; b < blocks; b++)
-        c->fft->columns(&c->along[1], w->load + b * s->lanes, s->load, less + b * s->lanes,
-                        owner->f + (from + b) % s->blocks * s->rows * s->e);
 }
 
 /* Those of the tile that begins at block `first`, as far as they are not there; f[] gets where they are. */
@@ -370,35 +352,36 @@ static void load_tile_columns(struct columns *t, int64_t first, float **f)
         f[b] = t->w->f + (first + b) % s->blocks * s->rows * s->e;
 }
 
-/* Whether results x ... x + n - 1 of rows y0 ... y1 - 1 can be stored as they are: f32, and no edge scales them. */
+/* Whether results x ... x + n - 1 of rows y0 ... y1 - 1 can be stored as they are: f32 of one kernel, and no edge. */
 static bool is_plain(const struct vp_convolve_job *j, int64_t x, int64_t n, int64_t y0, int64_t y1)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_box *box = &j->out->box;
 
-    if (p->out != VP_F32 || x < box->lo[0] || x + n > box->hi[0] || y0 < box->lo[1] || y1 > box->hi[1])
+    if (p->out != VP_F32 || vp_convolve_is_grid(p) || x < box->lo[0] || x + n > box->hi[0] || y0 < box->lo[1]
+        || y1 > box->hi[1])
         return false;
-    return p->edge != VP_EDGE_RENORMALIZE
+    return vp_convolve_makes_up(p)
            || (x - (p->n[0] - 1 - p->centre[0]) >= j->lo[0] && x + n + p->centre[0] <= j->hi[0]
                && y0 - (p->n[1] - 1 - p->centre[1]) >= j->lo[1] && y1 + p->centre[1] <= j->hi[1]);
 }
 
-/* n columns of rows y0 ... y1 - 1 from w->store[0], each plus `more`. */
+/* n columns of rows y0 ... y1 - 1 from w->store[0]. */
 static void store_columns(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t n, int64_t y0, int64_t y1,
-                          int64_t z, const float *more)
+                          int64_t z, struct vp_convolve_less less)
 {
+    struct vp_convolve_ending ending[CHUNK * 16];
     const struct vp_box *box = &j->out->box;
     const int64_t load = w->s.load;
 
     if (is_plain(j, x, n, y0, y1)) {
         float *const to = (float *)j->out->plane[z - box->lo[2]] + (y0 - box->lo[1]) * j->out->stride + x - box->lo[0];
-        j->c->isa->store_rows(to, j->out->stride, w->store[0], load, y1 - y0, more, n);
+        j->c->isa->store_rows(to, j->out->stride, w->store[0], load, y1 - y0, (float)vp_convolve_more(j->p, &less), n);
         return;
     }
-    for (int64_t r = 0; r < y1 - y0; r++) {
-        j->c->isa->add(w->store[0] + r * load, more, n);
-        vp_convolve_store(j, w->store[0] + r * load, x, n, y0 + r, z);
-    }
+    less.ending = ending;
+    for (int64_t r = 0; r < y1 - y0; r++)
+        vp_convolve_store(j, w->store[0] + r * load, x, n, y0 + r, z, &less);
 }
 
 /* ---- cells: one kernel of images, or a grid with weights of the output ---- */
@@ -445,6 +428,17 @@ static void cell_rows(const void *of, struct work *w, int64_t q)
     }
 }
 
+/* The tiles that have a constant in common with number ix of a row, and what it is. */
+static double base_of(const struct vp_convolve_job *j, int64_t ix, int64_t iy, int64_t z)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const int64_t run = c->tiles == VP_STRIPS ? VP_RUN : 1, first = ix / run * run;
+    const struct vp_box box = {{c->at[0][first], c->at[1][iy], z},
+                               {c->at[0][vp_min64(first + run, c->n_at[0])], c->at[1][iy + 1], z + 1}};
+
+    return vp_convolve_constant(j, &box, z);
+}
+
 /* Tiles x0 ... x1 - 1 of row iy of tiles. Blocks of columns begin at multiples of 16 from the image's first tile on. */
 static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, int64_t x1, int64_t iy, int64_t z,
                  struct vp_err *err)
@@ -455,10 +449,9 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
     const int64_t y0 = c->at[1][iy], cy = c->cell[1][iy], rows = c->at[1][iy + 1] - y0, lost = p->n[1] - 1, over = p->n[0] - 1;
     const int64_t v[2] = {vp_max64(cy - 1, 0), vp_min64(cy, p->nodes[1] - 1)}, top = y0 + p->centre[1] - lost;
     const int64_t left = p->centre[0] - over, block = s->rows * s->e, hi = lost + rows;
-    const int64_t begin = c->at[0][x0] / 16 * 16 / s->lanes;
     float before[MOST * 4], after[MOST * 4];
     float *f[MOST], *g[2][MOST];
-    struct columns columns = {.j = j, .w = w, .x = left, .y = top, .z = z, .begin = begin};
+    struct columns columns = {.j = j, .w = w, .x = left, .y = top, .z = z};
 
     w->bad = false;
     find_rows(j, w, top, z);
@@ -470,39 +463,36 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
         const int64_t x = c->at[0][ix], n = c->at[0][ix + 1] - x, cx = c->cell[0][ix];
         const int64_t u[2] = {vp_max64(cx - 1, 0), vp_min64(cx, p->nodes[0] - 1)}, new = (n + s->lanes - 1) / s->lanes;
         const int64_t first = x / 16 * 16 / s->lanes, shift = x % 16;
+        if (c->tiles == VP_CELLS || ix == x0 || ix % VP_RUN == 0) {
+            columns.base = base_of(j, ix, iy, z);
+            columns.have = first;
+        }
+        const struct vp_convolve_less less = {.base = columns.base};
         load_tile_columns(&columns, first, f);
+        if (vp_convolve_is_spiked(p, w->most, c->tile[0], less.base)) {
+            const struct vp_box box = {{x, y0, z}, {x + n, y0 + rows, z + 1}};
+            if (vp_convolve_sum(j, &box, less.base, NULL, err))
+                return -1;
+            continue;
+        }
         for (int64_t i = 0; u[1] > u[0] && i < new * s->lanes; i++) {
             after[i] = i < n ? p->after[0][x + i] : 0;
             before[i] = i < n ? 1 - after[i] : 0;
         }
         const struct cell_rows work = {j, f, {g[0], g[1]}, {u[0], u[1]}, {v[0], v[1]}, over + shift, new, before, after};
         together(w, s->groups, cell_rows, &work);
-        for (int64_t b = v[0]; b <= v[1]; b++) {
-            const double *const means = w->means + (first - begin) * s->lanes + shift;
-            float *const more = w->more[b - v[0]];
-            c->isa->line(more, means, c->across + (b * p->nodes[0] + u[0]) * p->n[0], p->n[0], n);
-            if (u[1] == u[0])
-                continue;
-            c->isa->line(w->less, means, c->across + (b * p->nodes[0] + u[1]) * p->n[0], p->n[0], n);
-            for (int64_t i = 0; i < n; i++)
-                more[i] = more[i] * before[i] + w->less[i] * after[i];
-        }
         for (int64_t i = 0; i < n; i += CHUNK * 16) {
             const int64_t m = vp_min64(n - i, CHUNK * 16);
             for (int64_t b = v[0]; b <= v[1]; b++)
                 for (int64_t k = 0; k < m; k += s->lanes)
                     c->fft->columns_back(&c->along[1], g[b - v[0]][(i + k) / s->lanes],
                                          w->store[b - v[0]] + k - lost * s->load, s->load, lost, hi);
-            if (v[1] == v[0]) {
-                store_columns(j, w, x + i, m, y0, y0 + rows, z, w->more[0] + i);
-                continue;
-            }
-            for (int64_t r = 0; r < rows; r++) {
+            for (int64_t r = 0; v[1] > v[0] && r < rows; r++) {
                 float *const row = w->store[0] + r * s->load;
                 const float second = p->after[1][y0 + r];
-                c->isa->blend(row, row, w->more[0] + i, 1 - second, w->store[1] + r * s->load, w->more[1] + i, second, m);
+                c->isa->blend(row, row, 1 - second, w->store[1] + r * s->load, second, m);
             }
-            store_columns(j, w, x + i, m, y0, y0 + rows, z, w->none);
+            store_columns(j, w, x + i, m, y0, y0 + rows, z, less);
         }
     }
     const struct vp_box box = {{c->at[0][x0], y0, z}, {c->at[0][x1], y0 + rows, z + 1}};
@@ -510,19 +500,6 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
 }
 
 /* ---- general tiles ---- */
-
-/* Weights of the source for a row, and the mean off it: off the samples that exist where the others are zeros. */
-static void weigh_row(const struct vp_convolve_job *j, float *row, float mean, float weight, int64_t x, int64_t n, int64_t y,
-                      int64_t z)
-{
-    const bool all = vp_convolve_makes_up(j->p);
-    const int64_t a = all ? 0 : vp_max64(j->lo[0] - x, 0), b = all ? n : vp_min64(j->hi[0] - x, n);
-
-    if (all || (y >= j->lo[1] && y < j->hi[1] && z >= j->lo[2] && z < j->hi[2]))
-        for (int64_t i = a; i < b; i++)
-            row[i] -= mean;
-    j->c->isa->scale(row, weight, n);
-}
 
 /* Samples of a tile from origin[] on into frequencies along the first axis and y; those of node (u, v) by their weights
  * where there are several. */
@@ -532,7 +509,8 @@ struct tile {
     int64_t origin[3];
     int64_t u, v;              /* nodes */
     bool weighted, more;
-    float mean;
+    bool looks;                /* for what the largest magnitudes are */
+    double base;
     const float *k;            /* the spectrum */
     const int64_t *at;         /* results */
     float *to;
@@ -543,20 +521,19 @@ static void load_plane(const void *of, struct work *w, int64_t mid)
     const struct tile *const t = of;
     const struct vp_convolve_cpu *c = t->j->c;
     const struct sizes *s = &w->s;
-    float less[16];
 
-    for (int i = 0; i < 16; i++)
-        less[i] = t->weighted ? 0 : t->mean;
     for (int64_t r = 0; r < c->tile[c->first]; r++) {
         const int64_t y = t->origin[1] + (c->first == 1 ? r : mid), z = t->origin[2] + (c->first == 1 ? 0 : r);
         float *const row = w->load + r * s->load;
-        if (vp_convolve_load(t->j, row, t->origin[0], s->x, y, z))
+        if (vp_convolve_load(t->j, row, t->origin[0], s->x, y, z, t->base))
             __atomic_store_n(&t->w->bad, true, __ATOMIC_RELAXED);
+        if (t->looks)
+            t->w->most[mid * c->tile[c->first] + r] = c->isa->most(row, false, s->x);
         if (t->weighted)
-            weigh_row(t->j, row, t->mean, (float)vp_convolve_weight(t->j->p, 1, t->v, y), t->origin[0], s->x, y, z);
+            c->isa->scale(row, (float)vp_convolve_weight(t->j->p, 1, t->v, y), s->x);
     }
     for (int64_t b = 0; b < s->blocks; b++)
-        c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, less,
+        c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, w->less,
                         t->w->f + (b * s->mid + mid) * s->rows * s->e);
 }
 
@@ -567,27 +544,6 @@ static void load_tile(const struct tile *t)
     together(t->w, s->mid, load_plane, t);
     if (s->mid > 1)
         together(t->w, s->blocks, along_y, &(struct along_y){t->j->c, t->w->f, false});
-}
-
-/* The mean of some rows of the tile whose results begin at at[] (of its first piece). */
-static float mean_of(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
-{
-    const struct vp_convolve_cpu *c = j->c;
-    const int64_t origin[3] = {at[0] + j->p->centre[0] - (c->piece[0] - 1), at[1] + j->p->centre[1] - (c->piece[1] - 1),
-                               at[2] + j->p->centre[2] - (c->piece[2] - 1)};
-    const int64_t step[3] = {0, c->tile[1] > 8 ? c->tile[1] / 8 : 1, c->tile[2] > 8 ? c->tile[2] / 8 : 1};
-    double sum = 0, n = 0;
-
-    for (int64_t z = 0; z < c->tile[2]; z += step[2])
-        for (int64_t y = 0; y < c->tile[1]; y += step[1])
-            for (int64_t x = 0; x < c->tile[0]; x += CHUNK * 16) {
-                const int64_t m = vp_min64(CHUNK * 16, c->tile[0] - x);
-                vp_convolve_load(j, w->load, origin[0] + x, m, origin[1] + y, origin[2] + z);
-                for (int64_t i = 0; i < m; i++)
-                    sum += w->load[i];
-                n += (double)m;
-            }
-    return isfinite((float)(sum / n)) ? (float)(sum / n) : 0;
 }
 
 /* Rows of a tile of one kernel in one piece: what they become stays in the blocks of columns. */
@@ -616,7 +572,7 @@ static void add_rows(const void *of, struct work *w, int64_t i)
     pointers(s, t->w->f, i / s->groups, f, s->blocks);
     c->fft->gather(w->x, (const float *const *)f, i % s->groups * s->lanes, s->blocks);
     for (int64_t x = 0; t->weighted && x < s->x; x++)
-        c->isa->scale(w->x + x * s->e, t->w->more[1][x], s->e);
+        c->isa->scale(w->x + x * s->e, t->w->along[x], s->e);
     c->fft->forward(&c->along[0], w->x, 1);
     c->fft->product(t->w->sum + i * s->x * s->e, w->x, t->k + i * s->x * s->e, s->x, t->more);
 }
@@ -653,20 +609,20 @@ static void store_plane(const void *of, struct work *w, int64_t y)
             memcpy(t->to + (oz * c->out[1] + oy) * c->out[0], row, (size_t)c->out[0] * sizeof *t->to);
             continue;
         }
-        c->isa->add(row, t->w->more[0], c->out[0]);
-        vp_convolve_store(t->j, row, t->at[0], c->out[0], t->at[1] + oy, t->at[2] + oz);
+        vp_convolve_store(t->j, row, t->at[0], c->out[0], t->at[1] + oy, t->at[2] + oz,
+                          &(struct vp_convolve_less){.base = t->base});
     }
 }
 
-/* The result of one tile at `at`, into the output, or to `to` if that is not NULL: [z][y][x] of out[], and with
- * weights of the source the result of samples that have `mean` taken off. */
-static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], float *to, float mean)
+/* The result of one tile at `at`, into the output, or to `to` if that is not NULL: [z][y][x] of out[], of samples that have
+ * `base` taken off. False: none, for samples stand out. */
+static bool tile(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], float *to, double base)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
     const struct sizes *s = &w->s;
     const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], rows = s->mid * s->groups;
-    struct tile t = {.j = j, .w = w, .weighted = vp_convolve_is_grid(p), .mean = mean, .k = w->spectra, .at = at,
+    struct tile t = {.j = j, .w = w, .weighted = vp_convolve_is_grid(p), .base = base, .k = w->spectra, .at = at,
                      .to = to};
 
     for (int64_t q = 0; q < pieces; q++) {
@@ -679,10 +635,13 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
             vp_convolve_nodes_near(p, 1, t.origin[1], t.origin[1] + c->tile[1], &v0, &v1);
         }
         for (t.v = v0; t.v <= v1; t.v++) {
+            t.looks = p->in == VP_F32 && t.v == v0;
             load_tile(&t);
+            if (t.looks && vp_convolve_is_spiked(p, w->most, c->tile[c->first] * s->mid, base))
+                return false;
             for (t.u = u0; t.u <= u1 && needs_sum(p); t.u++) {
                 for (int64_t x = 0; t.weighted && x < s->x; x++)
-                    w->more[1][x] = (float)vp_convolve_weight(p, 0, t.u, t.origin[0] + x);
+                    w->along[x] = (float)vp_convolve_weight(p, 0, t.u, t.origin[0] + x);
                 t.k = w->spectra + ((t.v * p->nodes[0] + t.u) * pieces + q) * s->spectrum;
                 together(w, rows, add_rows, &t);
                 t.more = true;
@@ -690,146 +649,24 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
         }
     }
     together(w, rows, needs_sum(p) ? sum_back : convolve_rows, &t);
-    const float add = t.weighted ? 0 : (float)((double)mean * c->total[0]);
-    for (int64_t i = 0; i < c->out[0]; i++)
-        w->more[0][i] = add;
     if (s->mid > 1)
         together(w, c->out[0] / s->lanes, along_y, &(struct along_y){c, w->f, true});
     together(w, c->first == 2 ? c->out[1] : 1, store_plane, &t);
-}
-
-/* Whether a tile's samples are all in the image. */
-static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
-{
-    for (int a = 0; a < 3; a++)
-        if (at[a] - (j->p->n[a] - 1 - j->p->centre[a]) < j->lo[a]
-            || vp_min64(at[a] + j->c->out[a], j->op->image[a]) + j->p->centre[a] > j->hi[a])
-            return false;
     return true;
-}
-
-/* Weights of a node along an axis as a function that is linear between places: from at[i] to at[i + 1] - 1 (the
- * first and the last go on for ever) alpha[i] + beta[i] q. With `there` it is 0 where no samples are. */
-struct pieces { int n; int64_t at[8]; double alpha[7], beta[7]; };
-
-static struct pieces pieces_of(const struct vp_convolve_job *j, int axis, int64_t node, bool there)
-{
-    const struct vp_convolve_params *p = j->p;
-    const double *at = p->node[axis];
-    const int64_t n = p->nodes[axis], ends[2] = {j->lo[axis], j->hi[axis]};
-    int64_t cut[5];
-    int cuts = 0;
-    struct pieces f = {0};
-
-    for (int64_t i = vp_max64(node - 1, 0); i <= vp_min64(node + 1, n - 1); i++)
-        cut[cuts++] = (int64_t)ceil(at[i]);
-    for (int e = 0; e < 2 && there; e++) {
-        int k = cuts++;
-        for (; k > 0 && cut[k - 1] > ends[e]; k--)
-            cut[k] = cut[k - 1];
-        cut[k] = ends[e];
-    }
-    for (int i = 0; i <= cuts; i++) {
-        const int64_t from = i ? cut[i - 1] : INT64_MIN / 4, end = i < cuts ? cut[i] : INT64_MAX / 4;
-        if (from >= end)
-            continue;
-        const double q = (double)from;
-        double alpha = 0, beta = 0;
-        if (node > 0 && q >= at[node - 1] && q < at[node]) {
-            beta = 1 / (at[node] - at[node - 1]);
-            alpha = -at[node - 1] * beta;
-        } else if (node < n - 1 && q >= at[node] && q < at[node + 1]) {
-            beta = -1 / (at[node + 1] - at[node]);
-            alpha = -at[node + 1] * beta;
-        } else if ((node == 0 && q < at[0]) || (node == n - 1 && q >= at[n - 1])) {
-            alpha = 1;
-        }
-        if (there && (from < ends[0] || from >= ends[1]))
-            alpha = beta = 0;
-        f.at[f.n] = from;
-        f.alpha[f.n] = alpha;
-        f.beta[f.n++] = beta;
-        f.at[f.n] = end;
-    }
-    return f;
-}
-
-/* Sum over k = 0 ... n - 1 of what sums[] are of, times f(q - k). */
-static double weighted_sum(const struct pieces *f, double *const sums[2], int64_t n, int64_t q)
-{
-    double sum = 0;
-
-    for (int i = 0; i < f->n; i++) {
-        const int64_t a = vp_min64(vp_max64(q - f->at[i + 1] + 1, 0), n), b = vp_max64(vp_min64(q - f->at[i] + 1, n), a);
-        if (b > a && (f->alpha[i] != 0 || f->beta[i] != 0))
-            sum += (f->alpha[i] + f->beta[i] * (double)q) * (sums[0][b] - sums[0][a]) - f->beta[i] * (sums[1][b] - sums[1][a]);
-    }
-    return sum;
-}
-
-/* What the kernels make of ones with the weights of the source, everywhere (0) or where samples are (1), in double. */
-static void make_ones(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], int which)
-{
-    const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_cpu *c = j->c;
-    const int64_t wide = c->out[0], high = c->out[1], *n = p->n;
-    int64_t lo[2], hi[2];
-
-    for (int a = 0; a < 2; a++)
-        vp_convolve_nodes_near(p, a, at[a] + p->centre[a] - (n[a] - 1), at[a] + c->out[a] + p->centre[a], &lo[a], &hi[a]);
-    memset(w->ones[which], 0, (size_t)(wide * high) * sizeof *w->ones[which]);
-    for (int64_t v = lo[1]; v <= hi[1]; v++) {
-        const struct pieces down = pieces_of(j, 1, v, which == 1);
-        for (int64_t u = lo[0]; u <= hi[0]; u++) {
-            const struct pieces across = pieces_of(j, 0, u, which == 1);
-            const float *k = p->kernels + (v * p->nodes[0] + u) * n[0] * n[1];
-            w->sums[0][0] = w->sums[1][0] = 0;
-            for (int64_t y = 0; y < n[1]; y++) {
-                for (int64_t x = 0; x < n[0]; x++) {
-                    w->sums[0][x + 1] = w->sums[0][x] + k[y * n[0] + x];
-                    w->sums[1][x + 1] = w->sums[1][x] + (double)x * k[y * n[0] + x];
-                }
-                for (int64_t x = 0; x < wide; x++)
-                    w->rows[y * wide + x] = weighted_sum(&across, w->sums, n[0], at[0] + x + p->centre[0]);
-            }
-            for (int64_t x = 0; x < wide; x++) {
-                for (int64_t y = 0; y < n[1]; y++) {
-                    w->sums[0][y + 1] = w->sums[0][y] + w->rows[y * wide + x];
-                    w->sums[1][y + 1] = w->sums[1][y] + (double)y * w->rows[y * wide + x];
-                }
-                for (int64_t y = 0; y < high; y++)
-                    w->ones[which][y * wide + x] += weighted_sum(&down, w->sums, n[1], at[1] + y + p->centre[1]);
-            }
-        }
-    }
 }
 
 static int general(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], struct vp_err *err)
 {
     const struct vp_convolve_cpu *c = j->c;
     const bool sources = j->p->weights == VP_WEIGHTS_SOURCE;
-    const int64_t n = c->out[0] * c->out[1];
-    struct vp_box box;
+    const struct vp_box box = {{at[0], at[1], at[2]}, {at[0] + c->out[0], at[1] + c->out[1], at[2] + c->out[2]}};
+    const double base = vp_convolve_constant(j, &box, at[2]);
 
     w->bad = false;
-    const float mean = mean_of(j, w, at);
-    tile(j, w, at, sources ? w->image : NULL, mean);
-    if (sources) {
-        const bool scaled = j->p->edge == VP_EDGE_RENORMALIZE && !is_inside(j, at);
-        if (scaled || vp_convolve_makes_up(j->p))
-            make_ones(j, w, at, 0);
-        if (scaled || !vp_convolve_makes_up(j->p))
-            make_ones(j, w, at, 1);
-        const double *const ones = w->ones[!vp_convolve_makes_up(j->p)];
-        for (int64_t i = 0; i < n; i++)
-            w->image[i] = (float)(scaled ? (w->image[i] / w->ones[1][i] + mean) * w->ones[0][i] : w->image[i] + mean * ones[i]);
-        for (int64_t y = 0; y < c->out[1]; y++)
-            vp_convolve_store(j, w->image + y * c->out[0], at[0], c->out[0], at[1] + y, at[2]);
-    }
-    for (int a = 0; a < 3; a++) {
-        box.lo[a] = at[a];
-        box.hi[a] = at[a] + c->out[a];
-    }
+    if (!tile(j, w, at, sources ? w->image : NULL, base) && vp_convolve_sum(j, &box, base, sources ? w->image : NULL, err))
+        return -1;
+    if (sources)
+        vp_convolve_store_source(j, &w->ones, at, w->image, base);
     return w->bad ? vp_convolve_spoil(j, &box, err) : 0;
 }
 
@@ -1003,7 +840,7 @@ static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err
         struct vp_err own = VP_ERR_INIT;
         struct task task;
         struct work w;
-        lay_out(&w, p, &t->j->out->box, scratch + (size_t)omp_get_thread_num() * bytes);
+        lay_out(&w, p, scratch + (size_t)omp_get_thread_num() * bytes);
         w.spectra = t->spectra;
         w.node_rows = t->ring;
         w.loop = t->threads > 1 ? &t->loop[omp_get_thread_num()] : NULL;
@@ -1051,7 +888,7 @@ int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struc
     const struct vp_convolve_cpu *c = j->c;
     const struct vp_box *out = &j->out->box;
     struct work ignored;
-    const size_t bytes = lay_out(&ignored, p, out, NULL);
+    const size_t bytes = lay_out(&ignored, p, NULL);
     struct tasks t = {.j = j, .from = {out->lo[0], out->lo[1], out->lo[2]}, .threads = threads, .ring = node_rows(p, threads),
                       .kinds = p->nodes[0] * c->pieces[0] * c->pieces[1] * c->pieces[2]};
 

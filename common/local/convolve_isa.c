@@ -11,9 +11,9 @@
 typedef double vd __attribute__((vector_size(4 * LANES)));
 typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
 
-/* Copies n samples; whether one is not finite, which is then 0. */
+/* Copies n samples less a constant; whether one is not finite, which is then 0. */
 #define COPY(T, V, V_U) \
-    static bool copy_##T(T *to, const T *from, int64_t n) \
+    static bool copy_##T(T *to, const T *from, int64_t n, T less) \
     { \
         enum { EACH = sizeof(V) / sizeof(T) }; \
         V sum = {0}; \
@@ -21,11 +21,11 @@ typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
         int64_t i = 0; \
         for (; i + EACH <= n; i += EACH) { \
             const V v = *(const V_U *)(from + i); \
-            *(V_U *)(to + i) = v; \
+            *(V_U *)(to + i) = v - less; \
             sum += v - v; /* 0, or NaN */ \
         } \
         for (; i < n; i++) { \
-            to[i] = from[i]; \
+            to[i] = from[i] - less; \
             rest += from[i] - from[i]; \
         } \
         for (int l = 0; l < EACH; l++) \
@@ -33,20 +33,34 @@ typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
         if (rest == 0) \
             return false; \
         for (i = 0; i < n; i++) \
-            to[i] = isfinite(from[i]) ? from[i] : 0; \
+            to[i] = isfinite(from[i]) ? from[i] - less : 0; \
         return true; \
     }
 COPY(float, vf, vf_u)
 COPY(double, vd, vd_u)
 
-static bool load(void *to, const void *from, enum vp_type type, int64_t n)
+static bool load(void *to, const void *from, enum vp_type type, int64_t n, double less)
 {
     if (type == VP_F32)
-        return copy_float(to, from, n);
+        return copy_float(to, from, n, (float)less);
     if (type == VP_F64)
-        return copy_double(to, from, n);
+        return copy_double(to, from, n, less);
     PASTE(vp_gauss_, VP_ISA).load(to, from, type, n);
+    for (int64_t i = 0; i < n; i++)
+        ((float *)to)[i] -= (float)less;
     return false;
+}
+
+static double most(const void *x, bool wide, int64_t n)
+{
+    double m = 0;
+    float f = 0;
+
+    for (int64_t i = 0; i < n && !wide; i++)
+        f = fabsf(((const float *)x)[i]) > f ? fabsf(((const float *)x)[i]) : f;
+    for (int64_t i = 0; i < n && wide; i++)
+        m = fabs(((const double *)x)[i]) > m ? fabs(((const double *)x)[i]) : m;
+    return wide ? m : f;
 }
 
 /* f32 past the caches: else every line would be fetched first, and those of rows that lie a power of two apart would
@@ -56,16 +70,20 @@ static void store(void *to, enum vp_type type, const float *from, int64_t n)
     PASTE(vp_gauss_, VP_ISA).store(to, type, from, n, true);
 }
 
-/* So many vectors of columns are summed in registers. */
+/* Vectors of columns whose largest values are in registers. */
 enum { SIDE = 8, AHEAD = 2 };
 
-INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, int vectors, float *sum)
+typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+
+/* Magnitudes are compared by their bits, in which NaN is the largest. */
+INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, int vectors, float less,
+                      float *most)
 {
-    vf s[SIDE];
+    vi m[SIDE];
 
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-        s[v] = (vf){0};
+        m[v] = (vi){0};
     for (int64_t r = 0; r < rows; r++, to += pitch) {
         if (!row[r]) {
             memset(to, 0, (size_t)vectors * sizeof(vf));
@@ -79,59 +97,55 @@ INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t 
                 __builtin_prefetch((const float *)next + at + v * LANES);
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; v++) {
-            const vf x = *(const vf_u *)(from + v * LANES);
+            const vf x = *(const vf_u *)(from + v * LANES) - less;
+            const vi bits = (vi)x & 0x7fffffff;
             *(vf_u *)(to + v * LANES) = x;
-            s[v] += x;
+            const vi more = bits > m[v];
+            m[v] = (bits & more) | (m[v] & ~more);
         }
     }
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-        *(vf_u *)(sum + v * LANES) = s[v];
+        *(vf_u *)(most + v * LANES) = (vf)m[v];
 }
 
 static void load_rows(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, enum vp_type type,
-                      int64_t n, float *sum)
+                      int64_t n, float less, float *most)
 {
     if (type != VP_F32) {
-        memset(sum, 0, (size_t)n * sizeof *sum);
-        for (int64_t r = 0; r < rows; r++, to += pitch) {
-            if (!row[r]) {
+        memset(most, 0, (size_t)n * sizeof *most);
+        for (int64_t r = 0; r < rows; r++, to += pitch)
+            if (row[r])
+                load(to, (const char *)row[r] + at * (int64_t)vp_type_size(type), type, n, less);
+            else
                 memset(to, 0, (size_t)n * sizeof *to);
-                continue;
-            }
-            load(to, (const char *)row[r] + at * (int64_t)vp_type_size(type), type, n);
-            for (int64_t i = 0; i < n; i++)
-                sum[i] += to[i];
-        }
         return;
     }
     int64_t i = 0;
     for (; i + SIDE * LANES <= n; i += SIDE * LANES)
-        load_side(to + i, pitch, row, rows, at + i, SIDE, sum + i);
+        load_side(to + i, pitch, row, rows, at + i, SIDE, less, most + i);
     for (; i < n; i += LANES)
-        load_side(to + i, pitch, row, rows, at + i, 1, sum + i);
+        load_side(to + i, pitch, row, rows, at + i, 1, less, most + i);
 }
 
-static void store_rows(float *to, int64_t stride, const float *from, int64_t pitch, int64_t rows, const float *more,
-                       int64_t n)
+static void store_rows(float *to, int64_t stride, const float *from, int64_t pitch, int64_t rows, float more, int64_t n)
 {
     for (int64_t r = 0; r < rows; r++, to += stride, from += pitch) {
         const int64_t head = vp_min64(-(int64_t)((uintptr_t)to / sizeof *to) & (LANES - 1), n);
         int64_t i = 0;
         for (; i < head; i++)
-            to[i] = from[i] + more[i];
+            to[i] = from[i] + more;
         for (; i + LANES <= n; i += LANES)
-            put_past(to + i, *(const vf_u *)(from + i) + *(const vf_u *)(more + i));
+            put_past(to + i, *(const vf_u *)(from + i) + more);
         for (; i < n; i++)
-            to[i] = from[i] + more[i];
+            to[i] = from[i] + more;
     }
 }
 
-static void add(float *sum, const float *x, int64_t n)
+static void add(float *x, float more, int64_t n)
 {
-    INDEPENDENT
     for (int64_t i = 0; i < n; i++)
-        sum[i] += x[i];
+        x[i] += more;
 }
 
 static void scale(float *x, float s, int64_t n)
@@ -140,31 +154,11 @@ static void scale(float *x, float s, int64_t n)
         x[i] *= s;
 }
 
-static void blend(float *to, const float *a, const float *c, float u, const float *b, const float *d, float v, int64_t n)
+static void blend(float *to, const float *a, float u, const float *b, float v, int64_t n)
 {
     INDEPENDENT
     for (int64_t i = 0; i < n; i++)
-        to[i] = (a[i] + c[i]) * u + (b[i] + d[i]) * v;
-}
-
-static void line(float *to, const double *x, const double *taps, int64_t n_taps, int64_t n)
-{
-    enum { WIDE = 2 * LANES };
-
-    for (int64_t i = 0; i < n; i += WIDE) {
-        double sum[WIDE] = {0};
-        const int64_t m = n - i < WIDE ? n - i : WIDE;
-        if (m == WIDE)
-            for (int64_t k = 0; k < n_taps; k++)
-                for (int64_t l = 0; l < WIDE; l++)
-                    sum[l] += x[i + k + l] * taps[k];
-        else
-            for (int64_t k = 0; k < n_taps; k++)
-                for (int64_t l = 0; l < m; l++)
-                    sum[l] += x[i + k + l] * taps[k];
-        for (int64_t l = 0; l < m; l++)
-            to[i + l] = (float)sum[l];
-    }
+        to[i] = a[i] * u + b[i] * v;
 }
 
 /* Four rows of output and two vectors of columns in registers. */
@@ -257,5 +251,5 @@ static void rows_f64(const struct vp_convolve_rows *r)
 }
 
 const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {
-    load, store, load_rows, store_rows, add, scale, blend, line, rows, rows_f64,
+    load, most, store, load_rows, store_rows, add, scale, blend, rows, rows_f64,
 };

@@ -19,23 +19,22 @@ struct vp_convolve_rows {
 };
 
 struct vp_convolve_isa {
-    /* n samples as floats (f64: as doubles); what is not finite becomes 0, and the result is true. */
-    bool (*load)(void *to, const void *from, enum vp_type type, int64_t n);
+    /* n samples less a constant as floats (f64: as doubles); what is not finite becomes 0, and the result is true. */
+    bool (*load)(void *to, const void *from, enum vp_type type, int64_t n, double less);
+    /* The largest magnitude of n floats (wide: doubles). */
+    double (*most)(const void *x, bool wide, int64_t n);
     /* Back: of f32 past the caches; of integers rounded and clamped. */
     void (*store)(void *to, enum vp_type type, const float *from, int64_t n);
-    /* n columns (a multiple of 16) of all rows, which lie `pitch` floats apart; a row is zeros where row[i] is NULL.
-     * The sums of columns go to `sum`. What is not finite is left, and makes a sum that is not. */
+    /* n columns (a multiple of 16) of all rows less a constant, which lie `pitch` floats apart; a row is zeros where row[i]
+     * is NULL. The largest magnitudes of columns go to `most` (of integers 0). What is not finite is left, and makes one
+     * that is not. */
     void (*load_rows)(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, enum vp_type type,
-                      int64_t n, float *sum);
+                      int64_t n, float less, float *most);
     /* f32 past the caches: rows of n, `stride` and `pitch` floats apart, each plus `more`. */
-    void (*store_rows)(float *to, int64_t stride, const float *from, int64_t pitch, int64_t rows, const float *more,
-                       int64_t n);
-    void (*add)(float *sum, const float *x, int64_t n);                       /* sum += x */
+    void (*store_rows)(float *to, int64_t stride, const float *from, int64_t pitch, int64_t rows, float more, int64_t n);
+    void (*add)(float *x, float more, int64_t n);                             /* x += more */
     void (*scale)(float *x, float s, int64_t n);                              /* x *= s */
-    /* to[i] = (a[i] + c[i]) u + (b[i] + d[i]) v */
-    void (*blend)(float *to, const float *a, const float *c, float u, const float *b, const float *d, float v, int64_t n);
-    /* to[i] = sum of x[i + k] taps[k], in double */
-    void (*line)(float *to, const double *x, const double *taps, int64_t n_taps, int64_t n);
+    void (*blend)(float *to, const float *a, float u, const float *b, float v, int64_t n); /* to = a u + b v */
     void (*rows)(const struct vp_convolve_rows *r);     /* of floats */
     void (*rows_f64)(const struct vp_convolve_rows *r); /* of doubles */
 };

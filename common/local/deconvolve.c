@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where less than that of a kernel falls on data nothing is known. */
+/* Where less than that of a kernel falls on data nothing is known: what was begun with stays. (Zeros would be missed by the
+ * voxels next to them.) */
 static const double LEAST = 1e-3;
 
 /* Volumes on the frame. */

@@ -170,7 +170,7 @@ static void NAME(update)(struct NAME(work) *w, double mean)
         const int64_t row = r % p->frame[1], plane = r / p->frame[1];
         for (int64_t x = 0; x < w->nx; x++) {
             const int64_t i = r * w->nx + x;
-            REAL v = norm[i] > (REAL)LEAST && u[i] > 0 ? y[i] * (u[i] / norm[i]) : 0;
+            REAL v = norm[i] <= (REAL)LEAST ? y[i] : u[i] > 0 ? y[i] * (u[i] / norm[i]) : 0;
             if (tv > 0) {
                 const REAL damp = 1 - tv * NAME(curvature)(w, y, (const int64_t[]){x, row, plane}, least);
                 v /= damp > (REAL)0.1 ? damp : (REAL)0.1;
@@ -339,18 +339,23 @@ static int NAME(solve)(struct NAME(work) *w, const struct vp_part *in, const str
     const struct vp_deconvolve_params *p = w->p;
     const int64_t nx = vp_box_size(&out->box, 0), ny = vp_box_size(&out->box, 1), rows = ny * (z1 - z0);
     const int64_t *const at = out->box.lo;
+    bool known = false;
 
     VOXELS(w)
-        w->v[DATA][i] = NAN;
-    #pragma omp parallel for num_threads(w->threads) schedule(static)
+        w->v[DATA][i] = w->v[X][i] = NAN;
+    #pragma omp parallel for num_threads(w->threads) schedule(static) reduction(|| : known)
     for (int64_t r = 0; r < rows; r++) {
         REAL *const to = NAME(row_of)(w, DATA, r % ny, r / ny);
         const void *const from = vp_part_at(in, vp_type_size(p->in), at[0], at[1] + r % ny, z0 + r / ny);
         vp_convert(to, TYPE, from, p->in, nx, 1, 0);
-        for (int64_t x = 0; x < nx; x++)
+        for (int64_t x = 0; x < nx; x++) {
             to[x] = isfinite(to[x]) ? to[x] : NAN;
+            known = known || !isnan(to[x]);
+        }
     }
-    if (p->g.method == VP_LEAST_SQUARES ? NAME(wiener)(w, z0, err) : NAME(richardson_lucy)(w, z0, err))
+    if (!known)
+        ; /* nothing to go by: NaN */
+    else if (p->g.method == VP_LEAST_SQUARES ? NAME(wiener)(w, z0, err) : NAME(richardson_lucy)(w, z0, err))
         return -1;
     #pragma omp parallel for num_threads(w->threads) schedule(static)
     for (int64_t r = 0; r < rows; r++)

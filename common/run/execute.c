@@ -356,7 +356,7 @@ int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err)
         vp_stats_count(e->stats, "boxes", (uint64_t)boxes);
         vp_stats_count(e->stats, "bytes_spilled", vp_store_spilled(e->store));
         e->visit = VP_FINISH;
-        rc = vp_execute(e, full, err);
+        rc = (e->solved && e->solved(e->ctx, e, err)) || vp_execute(e, full, err) ? -1 : 0;
     }
     vp_store_close(e->store);
     e->store = NULL;

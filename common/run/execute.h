@@ -31,6 +31,8 @@ struct vp_execute {
     /* The visit of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
     enum vp_visit visit;
     struct vp_store *store;
+    /* Called between them, with `ctx`; may open the writer. NULL: nothing to do. -1: it failed. */
+    int (*solved)(void *ctx, struct vp_execute *e, struct vp_err *err);
     /* Pages through a function (pages.h), in the stored type, instead of a chain: */
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */

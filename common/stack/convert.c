@@ -120,6 +120,29 @@ static int64_t cross(uint64_t *dst, const uint64_t *src, int64_t n, uint64_t cla
     return bad;
 }
 
+double vp_scale_value(const double scale[2], double stored)
+{
+    return (stored - scale[1]) / scale[0] + 0.0; /* never -0 */
+}
+
+double vp_scale_stored(const double scale[2], double value)
+{
+    return value * scale[0] + scale[1];
+}
+
+double vp_scale_steps(const double scale[2], double difference)
+{
+    return difference * fabs(scale[0]);
+}
+
+double vp_scale_floor(const double scale[2], double value)
+{
+    const double at = floor(vp_scale_stored(scale, value));
+    if (!(fabs(at) < 0x1p52)) /* also NaN */
+        return at;
+    return vp_scale_value(scale, at) > value ? at - 1 : vp_scale_value(scale, at + 1) <= value ? at + 1 : at;
+}
+
 /* Through doubles; undo: what was v * gain + offset becomes v. */
 static int64_t blocks(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n, double gain,
                       double offset, bool undo)
@@ -133,7 +156,7 @@ static int64_t blocks(void *dst, enum vp_type dst_type, const void *src, enum vp
         load(block, src_type, (const char *)src + (size_t)i * in, m);
         if (undo)
             for (int k = 0; k < m; k++)
-                block[k] = (block[k] - offset) / gain;
+                block[k] = vp_scale_value((const double[]){gain, offset}, block[k]);
         else if (!same)
             for (int k = 0; k < m; k++)
                 block[k] = block[k] * gain + offset;

@@ -19,8 +19,9 @@ static bool line_value(const char *line, const char *key, char *buf, size_t size
     const size_t n = strlen(key);
     while (strncmp(line, key, n) || line[n] != '=') {
         line = strchr(line, '\n');
-        if (!line++)
+        if (!line)
             return false;
+        line++;
     }
     line += n + 1;
     snprintf(buf, size, "%.*s", (int)vp_min64((int64_t)strcspn(line, "\r\n"), (int64_t)size - 1), line);

@@ -2,7 +2,9 @@
 #include "stack/paths.h"
 #include "base/err.h"
 #include "base/places.h"
+#include "base/size.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -40,12 +42,10 @@ static int natural(const void *pa, const void *pb)
 
 static int add(struct vp_paths *p, const char *path, struct vp_err *err)
 {
-    if ((p->n & (p->n - 1)) == 0) {
-        char **more = realloc(p->path, (size_t)(p->n ? 2 * p->n : 1) * sizeof *more);
-        if (!more)
-            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
-        p->path = more;
-    }
+    char **const more = vp_grow(p->path, p->n, &p->room, sizeof *more, "the names of the inputs", path, err);
+    if (!more)
+        return -1;
+    p->path = more;
     p->path[p->n] = strdup(path);
     if (!p->path[p->n])
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
@@ -124,33 +124,29 @@ static int add_path(struct vp_paths *p, const char *path, const char *output, st
     return add(p, path, err);
 }
 
+struct list {
+    struct vp_paths *paths;
+    const char *output;
+};
+
+static int take_line(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err)
+{
+    const struct list *const l = ctx;
+    (void)name, (void)number;
+    return *line ? add_path(l->paths, line, l->output, err) : 0;
+}
+
 static int add_list(struct vp_paths *p, const char *name, const char *output, struct vp_err *err)
 {
-    FILE *f = vp_fopen(name, "re");
-    if (!f)
-        return vp_fail_errno(err, "%s", name);
     const int64_t first = p->n;
-    char *line = NULL;
-    size_t room = 0;
-    int rc = 0;
-    for (ssize_t n; !rc && (n = getline(&line, &room, f)) >= 0;) {
-        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            line[--n] = '\0';
-        if (n)
-            rc = add_path(p, line, output, err);
-    }
-    if (!rc && ferror(f))
-        rc = vp_fail_errno(err, "%s", name);
-    if (!rc && p->n == first)
-        rc = vp_fail(err, VP_ERUN, "%s: a list without names", name);
-    free(line);
-    fclose(f);
-    return rc;
+    if (vp_text_lines(name, take_line, &(struct list){p, output}, err))
+        return -1;
+    return p->n > first ? 0 : vp_fail(err, VP_ERUN, "%s: a list without names", name);
 }
 
 int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const char *output, struct vp_err *err)
 {
-    *out = (struct vp_paths){0, NULL};
+    *out = (struct vp_paths){0};
     int rc = n ? 0 : add(out, "-", err), standard = 0;
     for (int i = 0; i < n && !rc; i++)
         rc = paths[i][0] == '@' ? add_list(out, paths[i] + 1, output, err)
@@ -174,5 +170,5 @@ void vp_paths_free(struct vp_paths *p)
     for (int64_t i = 0; i < p->n; i++)
         free(p->path[i]);
     free(p->path);
-    *p = (struct vp_paths){0, NULL};
+    *p = (struct vp_paths){0};
 }

@@ -7,7 +7,7 @@
 struct vp_err;
 
 /* "@list", directories and files as the files that they stand for, in order. */
-struct vp_paths { int64_t n; char **path; };
+struct vp_paths { int64_t n, room; char **path; };
 
 /* `output` (a file, "-" or NULL for standard output) is refused as one of several inputs, and in a directory that is
  * read: it would become its own input. -1: VP_EUSAGE for that, VP_ERUN for what cannot be read. */

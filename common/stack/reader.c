@@ -5,6 +5,7 @@
 #include "base/places.h"
 #include "base/size.h"
 #include "stack/axes.h"
+#include "stack/form.h"
 #include "stack/paths.h"
 #include "stack/source.h"
 #include <assert.h>
@@ -80,35 +81,6 @@ static int scale_of(const struct vp_stack *s, const char *name, double scale[2],
     return vp_fail(err, VP_ERUN, "%s: the scale in the metadata: expected a gain that is not 0 and an offset", name);
 }
 
-/* Are values to be made of the samples? */
-static int undo_scale(struct vp_reader *r, struct vp_source *s, struct vp_err *err)
-{
-    const bool first = !r->stored.nx;
-    double of_first[2];
-    if (first && vp_stack_copy(&r->stored, &s->stack))
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", s->name);
-    if (r->options.samples == VP_AS_STORED && first)
-        return 0;
-    if (scale_of(&s->stack, s->name, s->scale, err) || scale_of(&r->stored, name_of(r, 0), of_first, err))
-        return -1;
-    s->scaled = r->options.samples == VP_AS_VALUES ? vp_meta_get(&s->stack.meta, "scale") != NULL
-                                           : r->options.samples == VP_UPRIGHT && first && s->scale[0] < 0;
-    if (first)
-        r->undone = s->scaled;
-    s->scaled = s->scaled || r->undone;
-    if (s->scaled || (s->scale[0] == of_first[0] && s->scale[1] == of_first[1]))
-        return 0;
-    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in the first input", s->name,
-            s->scale[0], s->scale[1], of_first[0], of_first[1]);
-    return vp_hint(err, "undo it in each of them first: img-convert --unscale");
-}
-
-/* Of what comes out of it. */
-static enum vp_type type_of(const struct vp_source *s)
-{
-    return s->scaled ? vp_type_of_values(s->stack.type) : s->stack.type;
-}
-
 /* The source of input i, by itself. */
 static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
@@ -126,6 +98,74 @@ static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, s
     }
     return r->options.raw ? vp_source_raw(out, &in, r->options.raw, r->options.hold, err)
                           : vp_source_tiff(out, &in, err);
+}
+
+/* Are the files after the first that can be opened at any time as the first is? If not, values are what they have in
+ * common. */
+static int all_alike(struct vp_reader *r, const struct vp_source *first, bool *alike, struct vp_err *err)
+{
+    *alike = true;
+    for (int64_t i = 1; i < r->in->paths.n && *alike; i++) {
+        struct vp_source *s;
+        double scale[2];
+        if (!lasts(r->in->paths.path[i]))
+            continue;
+        if (open_stored(r, i, &s, err))
+            return -1;
+        const int rc = scale_of(&s->stack, s->name, scale, err);
+        *alike = s->stack.type == first->stack.type && !memcmp(scale, first->scale, sizeof scale);
+        vp_source_close(s);
+        if (rc)
+            return -1;
+    }
+    return 0;
+}
+
+/* Must values be made of the first input? Integers are turned round if that is enough. */
+static int steps_of(struct vp_reader *r, struct vp_source *s, struct vp_err *err)
+{
+    const enum vp_type type = s->stack.type;
+    bool alike = true;
+    if (!vp_meta_get(&s->stack.meta, "scale"))
+        return 0;
+    if (all_alike(r, s, &alike, err))
+        return -1;
+    s->turned = alike && !vp_type_is_float(type) && vp_type_size(type) < 8 && s->scale[0] < 0;
+    s->scaled = !alike || vp_type_is_float(type) || (s->scale[0] < 0 && !s->turned);
+    r->turned = s->turned;
+    return 0;
+}
+
+/* Are values to be made of the samples? */
+static int undo_scale(struct vp_reader *r, struct vp_source *s, struct vp_err *err)
+{
+    const bool first = !r->stored.nx;
+    double of_first[2];
+    if (first && vp_stack_copy(&r->stored, &s->stack))
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", s->name);
+    if (r->options.samples == VP_AS_STORED && first)
+        return 0;
+    if (scale_of(&s->stack, s->name, s->scale, err) || scale_of(&r->stored, name_of(r, 0), of_first, err))
+        return -1;
+    s->turned = r->turned;
+    s->scaled = r->options.samples == VP_AS_VALUES ? vp_meta_get(&s->stack.meta, "scale") != NULL
+                                           : r->options.samples == VP_UPRIGHT && first && s->scale[0] < 0;
+    if (first && r->options.samples == VP_AS_STEPS && steps_of(r, s, err))
+        return -1;
+    if (first)
+        r->undone = s->scaled;
+    s->scaled = s->scaled || r->undone;
+    if (s->scaled || (s->scale[0] == of_first[0] && s->scale[1] == of_first[1]))
+        return 0;
+    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in the first input", s->name,
+            s->scale[0], s->scale[1], of_first[0], of_first[1]);
+    return vp_hint(err, "undo it in each of them first: img-convert --unscale");
+}
+
+/* Of what comes out of it. */
+static enum vp_type type_of(const struct vp_source *s)
+{
+    return s->scaled ? vp_type_of_values(s->stack.type) : s->stack.type;
 }
 
 static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
@@ -331,8 +371,11 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     if (vp_stack_copy(&r->stack, &r->now->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     r->stack.type = type_of(r->now);
-    if (r->now->scaled)
-        vp_meta_set(&r->stack.meta, "scale", NULL);
+    double upright[2] = {-r->now->scale[0], /* about the middle of the type */
+                         vp_type_max(r->stack.type) + vp_type_min(r->stack.type) - r->now->scale[1]};
+    if ((r->now->scaled && vp_meta_set(&r->stack.meta, "scale", NULL))
+        || (r->turned && vp_meta_setf(&r->stack.meta, "scale", "%.17g %.17g", upright[0], upright[1])))
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     r->channels = r->now->channels;
     r->lost = r->now->lost;
     r->seekable = r->now->seekable;
@@ -475,6 +518,16 @@ static size_t stride_of(const struct vp_reader *r, const struct vp_wanted *w)
     return w->stride ? w->stride : (size_t)columns_of(r, w) * vp_type_size(w->f32 ? VP_F32 : r->stack.type);
 }
 
+/* Rows of a page as they are stored, but turned round where that is asked for. */
+static int stored_rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+{
+    if (vp_source_rows(s, page, y0, y1, buf, err))
+        return -1;
+    if (s->turned)
+        vp_form_invert(buf, s->stack.type, (size_t)((y1 - y0) * s->stack.nx));
+    return 0;
+}
+
 /* Rows of a page that has one row or one column, spread over the stack's (vp_reader_spread). */
 static int spread_rows(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page,
                        int64_t y0, int64_t y1, char *to, int64_t *bad, struct vp_err *err)
@@ -491,7 +544,7 @@ static int spread_rows(const struct vp_reader *r, struct vp_source *s, const str
         }
         const int64_t from = s->stack.ny == 1 ? 0 : y;
         const char *const at = row + (size_t)x0 * vp_type_size(stored);
-        rc = vp_source_rows(s, page, from, from + 1, row, err);
+        rc = stored_rows(s, page, from, from + 1, row, err);
         if (!rc && s->scaled)
             vp_unscale(to, type, at, stored, own, s->scale);
         else if (!rc)
@@ -529,7 +582,7 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct 
     for (int64_t y = y0; !rc && y < y1; y += step) {
         const int64_t n = vp_min64(step, y1 - y), together = rows ? n : 1, samples = together * columns;
         char *to = buf ? (char *)buf + (size_t)(y - y0) * out : NULL;
-        rc = vp_source_rows(s, page, y, y + n, direct ? to : scratch, err);
+        rc = stored_rows(s, page, y, y + n, direct ? to : scratch, err);
         for (int64_t k = 0; !rc && buf && k < n; k += together, to += out) {
             const char *from = direct ? to : scratch + (size_t)k * row + (size_t)w->x0 * vp_type_size(stored);
             if (s->scaled)

@@ -10,6 +10,9 @@ enum vp_samples {
     VP_AS_STORED, /* as they are: the scale goes along in the metadata, and must be the same in all inputs */
     VP_UPRIGHT,   /* the same, but values where the gain is negative, so that more stored is always more */
     VP_AS_VALUES, /* values: each input's scale is undone, and none is left in the metadata */
+    VP_AS_STEPS,  /* integers as they are stored, where all inputs have one type and scale, so that they are counted and
+                   * added up exactly; those of a negative gain are turned round, and so is the scale, so that more
+                   * stored is always more. Floats, and 64 bits with a negative gain, as values */
 };
 
 struct vp_reader_options {
@@ -40,6 +43,7 @@ struct vp_reader {
     struct vp_reader_options options;
     bool failed;
     bool undone;             /* the first input's scale, and so those of all */
+    bool turned;             /* its samples, likewise */
     int64_t channels;        /* see struct vp_source */
     uint64_t need, decoding[2]; /* the same, of all inputs that are open at a time */
     uint64_t spooled;           /* bytes that --spool has copied into memory */

@@ -53,6 +53,7 @@ struct vp_source {
     uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
     bool scaled;             /* the reader makes values of it: vp_type_of_values, vp_unscale with */
     double scale[2];
+    bool turned;             /* the reader inverts its samples (vp_form_invert) */
 };
 
 /* Each takes the input, also on failure: TIFF; samples that lie as `spec` says; */

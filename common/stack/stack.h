@@ -31,6 +31,15 @@ enum vp_type vp_type_of_values(enum vp_type stored);
 int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type,
                    int64_t n, double gain, double offset);
 
+/* A scale is {gain, offset}, the gain not 0: stored = value * gain + offset. These alone bring what an option says of
+ * values to samples, and what was found in samples to values: the value of a sample, exactly 0 where the offset is stored;
+ * the sample of a value, not rounded; how far apart samples are whose values differ by `difference`, whatever the gain's
+ * sign; and, of a gain above 0, the largest whole number whose value is not above `value`. */
+double vp_scale_value(const double scale[2], double stored);
+double vp_scale_stored(const double scale[2], double value);
+double vp_scale_steps(const double scale[2], double difference);
+double vp_scale_floor(const double scale[2], double value);
+
 /* The values behind samples that were stored with a scale: dst[i] = (src[i] - scale[1]) / scale[0], which is exactly 0
  * where 0 was stored exactly. Else as vp_convert. */
 int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,

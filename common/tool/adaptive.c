@@ -3,6 +3,7 @@
 #include "tool/adaptive.h"
 
 #include "base/err.h"
+#include "stack/stack.h"
 #include "tool/image.h"
 
 #include <math.h>
@@ -55,18 +56,14 @@ int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err)
     return 0;
 }
 
-bool vp_adaptive_of_values(const struct vp_adaptive_params *p)
-{
-    return p->offset != 0 || p->edge == VP_EDGE_ZERO || p->method == VP_LOCAL_BRADLEY
-           || (p->method == VP_LOCAL_SAUVOLA && p->r > 0);
-}
-
 int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, const struct vp_images *im,
                       double nearer, bool below, uint8_t mark, struct vp_err *err)
 {
     const enum vp_adaptive m = (enum vp_adaptive)p->method;
     const double k = p->k.n ? p->k.v[0] : m == VP_LOCAL_BRADLEY ? .15 : .2;
-    double r = p->r;
+    const bool of_values = m == VP_LOCAL_BRADLEY || (m == VP_LOCAL_SAUVOLA && p->r > 0);
+    const double zero = of_values ? vp_scale_stored(im->scale, 0) : 0; /* the mean is taken from there on */
+    double r = vp_scale_steps(im->scale, p->r);
 
     if (m == VP_LOCAL_SAUVOLA && r == 0) {
         if (im->type == VP_F32)
@@ -75,13 +72,18 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
                                 "--local sauvola: f32 needs --r, the largest standard deviation there can be");
         r = im->all_i8 ? 127.5 : (vp_type_max(im->type) - vp_type_min(im->type)) / 2;
     }
-    *l = (struct vp_limit){.base = -p->offset - nearer, .mean = 1, .below = below, .mark = mark};
+    *l = (struct vp_limit){.base = -vp_scale_steps(im->scale, p->offset) - vp_scale_steps(im->scale, nearer), .mean = 1,
+                           .below = below, .mark = mark};
     if (m == VP_LOCAL_NIBLACK)
         l->std = -k;
-    if (m == VP_LOCAL_SAUVOLA || m == VP_LOCAL_BRADLEY)
+    if (m == VP_LOCAL_SAUVOLA || m == VP_LOCAL_BRADLEY) {
         l->mean = 1 - k;
-    if (m == VP_LOCAL_SAUVOLA)
+        l->base += k * zero;
+    }
+    if (m == VP_LOCAL_SAUVOLA) {
         l->both = k / r;
+        l->std = -l->both * zero;
+    }
     return 0;
 }
 

@@ -31,9 +31,6 @@ extern const struct vp_opt vp_adaptive_options[];
 /* What does not depend on the input. -1: VP_EUSAGE. */
 int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err);
 
-/* Whether the samples must be values: the mask would be another one for other units. */
-bool vp_adaptive_of_values(const struct vp_adaptive_params *p);
-
 /* The limit for the images' type: a sample that lies `nearer` to it than it says counts as above it. `mark`: what
  * voxels above become (`below`: those that are not). -1: VP_EUSAGE (an r is needed). */
 int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, const struct vp_images *im,

@@ -60,8 +60,8 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
     if (stacks == 1 || n <= 1) {
         /* a page and its result are in memory at least */
         const uint64_t hold = stacks == 1 ? run->common.memory / 2 : 0;
-        if (vp_open_input(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, p->values ? VP_AS_VALUES : VP_UPRIGHT,
-                          &im->reader[0], err))
+        if (vp_open_input(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX,
+                          p->values ? VP_AS_VALUES : p->steps ? VP_AS_STEPS : VP_UPRIGHT, &im->reader[0], err))
             return -1;
         im->n = 1;
         const struct vp_stack *stack = vp_reader_stack(im->reader[0]);
@@ -76,8 +76,8 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
     }
     if (p->voxels && vp_images_spread(im, run, err))
         return -1;
-    double scale[2];
-    im->gain = vp_meta_numbers(&vp_reader_stack(im->reader[0])->meta, "scale", 2, scale) ? scale[0] : 1;
+    if (!vp_meta_numbers(&vp_reader_stack(im->reader[0])->meta, "scale", 2, im->scale))
+        memcpy(im->scale, (const double[]){1, 0}, sizeof im->scale);
     im->seekable = true;
     for (int k = 0; k < im->n; k++)
         im->seekable = im->seekable && vp_reader_seekable(im->reader[k]);

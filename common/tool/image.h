@@ -21,7 +21,8 @@ struct vp_image_params {
     bool flat;             /* --2d: every page is an image of its own */
     bool physical;         /* --physical: lengths are in the unit of the voxel size, not in voxels */
     bool values;           /* no option: a recorded scale is undone; otherwise it is carried where its gain is positive,
-                            * and the program sees to what it says of the result and to `gain` below */
+                            * and the program sees to what it says of the result and to `scale` below */
+    bool steps;            /* no option: that of floats is undone, that of integers carried (VP_AS_STEPS) */
     bool any_types;        /* no option: several stacks whose samples no type holds alike are taken as f64 */
     bool voxels;           /* no option: the operation looks at single voxels, whatever the pages are */
 };
@@ -38,11 +39,15 @@ struct vp_images {
     bool has_voxel;
     double voxel[3];   /* spacing along x y z; 1 if not known */
     enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
-    double gain;       /* of the scale that is carried: of samples, for what options say of values; else 1 */
+    double scale[2];   /* that is carried, for what options say of values (vp_scale_steps and so on); {1, 0}: none */
     bool seekable;     /* can be read twice */
     bool lines;        /* see vp_images_lines */
     int64_t corner[3]; /* where the result's first voxel is in the input; below 0: before that */
     const char *twin;  /* the file of the second result, where the operation has a twin */
+    /* Of a chain that is visited twice: called when all is solved and before the output is opened, so that what was
+     * found is in its history. -1: it failed. NULL: there is nothing to say. */
+    int (*solved)(void *ctx, struct vp_run *run, struct vp_err *err);
+    void *ctx;
     /* pages = inner * nz * outer; VP_UNKNOWN where the end of a pipe tells */
     int64_t inner, nz, outer;
     bool single[VP_MAX_INPUTS]; /* stacks that are one page for all pages of the others */

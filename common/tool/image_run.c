@@ -103,6 +103,27 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
 
 enum { TRIES = 8 };
 
+/* An output that waits for what the first visit finds. */
+struct late {
+    const struct vp_images *im;
+    struct vp_run *run;
+    const struct vp_chain *chain;
+    const struct vp_result *result;
+    struct vp_writer **writer;
+};
+
+static int open_late(void *ctx, struct vp_execute *e, struct vp_err *err)
+{
+    struct late *l = ctx;
+    if (l->writer[0]) /* it is the second try */
+        return 0;
+    if (l->im->solved(l->im->ctx, l->run, err) || open_result(l->im, l->run, l->chain, l->result, l->writer, err))
+        return -1;
+    e->writer = l->writer[0];
+    e->twin_writer = l->writer[1];
+    return 0;
+}
+
 /* Run the plan; where a device has less memory than it said, with smaller plans. */
 static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, struct vp_image_job *j,
                    struct vp_execute *e, struct vp_err *err)
@@ -143,9 +164,10 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
 {
     const enum vp_type stored = type_in_file(im, chain);
     /* while a device starts, memory for a file in memory gets ready; others get nothing before all is well */
-    const bool early = vp_output_any_order(run) && !run->common.plan;
+    const bool waits = im->solved, early = vp_output_any_order(run) && !run->common.plan && !waits;
     struct vp_image_job job;
     struct vp_writer *writer[2] = {NULL};
+    struct late output = {im, run, chain, result, writer};
     int rc = -1;
 
     if (early && open_result(im, run, chain, result, writer, err))
@@ -157,14 +179,15 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
         rc = 0;
         goto out;
     }
-    if (!early && open_result(im, run, chain, result, writer, err))
+    if (!early && !waits && open_result(im, run, chain, result, writer, err))
         goto out;
-    if (job.plan.bands > 1 && !job.plan.flow && !vp_writer_random(writer[0])) {
+    if (job.plan.bands > 1 && !job.plan.flow && !(waits ? vp_output_any_order(run) : vp_writer_random(writer[0]))) {
         job.problem.rows = false;
         if (vp_images_plan_again(im, run, &job, err))
             goto out;
     }
-    struct vp_execute e = {.writer = writer[0], .twin_writer = writer[1], .stored_out = stored};
+    struct vp_execute e = {.writer = writer[0], .twin_writer = writer[1], .stored_out = stored,
+                           .solved = waits ? open_late : NULL, .ctx = &output};
     rc = execute(im, run, chain, &job, &e, err);
 out:
     for (int k = im->n - 1; k > 0; k--) {

@@ -2,9 +2,9 @@
 #include "tool/kernels.h"
 
 #include "base/err.h"
-#include "base/places.h"
 #include "base/size.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "stack/foreign.h"
 #include "tool/open.h"
 
@@ -27,7 +27,8 @@ const struct vp_opt vp_kernel_options[] = {
     VP_FILE(struct vp_kernel_params, positions, "positions", 0, .metavar = "FILE",
             .help = "a kernel for each of the places that FILE lists",
             .more = "A line for each page, in their order: x y, in pixels from 0, or page x y; what follows # does not "
-                    "count. The places have to be those of a rectangular grid, in any order, with any distances."),
+                    "count. The places have to be those of a rectangular grid, in any order, with any distances. FILE may "
+                    "be - (standard input) where image and kernels are named."),
     VP_CHOICE(struct vp_kernel_params, weights, "weights", 0, "output|source", .metavar = "WHOSE", .def = "output",
               .help = "weights of a grid's kernels: those of the output pixel, or of the source",
               .more = "output is the weighted sum of what each kernel makes of the image: out(p) = sum of W(p) (K * in). "
@@ -38,15 +39,19 @@ const struct vp_opt vp_kernel_options[] = {
 
 /* ---- places ---- */
 
-struct places { double *x, *y; int64_t n; };
+struct places {
+    double *x, *y;              /* of each page; NAN: no line has named it */
+    int64_t n, kernels;         /* places that lines have named, of so many pages */
+};
 
-/* The numbers of a line: x and y of which page. */
-static int read_line(const char *path, int64_t number, char *line, struct places *p, int64_t room, struct vp_err *err)
+/* Takes the numbers of a line: x and y of which page. */
+static int take_line(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err)
 {
+    struct places *const p = ctx;
     double v[4];
     int n = 0;
 
-    line[strcspn(line, "#\r\n")] = '\0';
+    line[strcspn(line, "#")] = '\0';
     for (char *at = line, *end; n < 4; at = end + strspn(end, " \t,")) {
         v[n] = strtod(at, &end);
         if (end == at) {
@@ -60,38 +65,16 @@ static int read_line(const char *path, int64_t number, char *line, struct places
         return 0;
     const double page = n == 3 ? v[0] : (double)p->n, x = v[n == 3], y = v[(n == 3) + 1];
     if (n == 1 || n == 4 || !isfinite(x) || !isfinite(y))
-        return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y, or page x y", path, (long long)number);
-    if (p->n >= room)
-        return vp_fail(err, VP_ERUN, "%s: more places than the %lld kernels", path, (long long)room);
-    if (!(page >= 0 && page < (double)room) || page != floor(page) || !isnan(p->x[(int64_t)page]))
-        return vp_fail(err, VP_ERUN, "%s: line %lld: expected a page of 0 to %lld that no other line names, got %g", path,
-                       (long long)number, (long long)room - 1, page);
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y, or page x y", name, (long long)number);
+    if (p->n >= p->kernels)
+        return vp_fail(err, VP_ERUN, "%s: more places than the %lld kernels", name, (long long)p->kernels);
+    if (!(page >= 0 && page < (double)p->kernels) || page != floor(page) || !isnan(p->x[(int64_t)page]))
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected a page of 0 to %lld that no other line names, got %g", name,
+                       (long long)number, (long long)p->kernels - 1, page);
     p->x[(int64_t)page] = x;
     p->y[(int64_t)page] = y;
     p->n++;
     return 0;
-}
-
-static int read_places(const char *path, struct places *p, int64_t kernels, struct vp_err *err)
-{
-    FILE *f = vp_fopen(path, "r");
-    char *line = NULL;
-    size_t size = 0;
-    int rc = 0;
-
-    if (!f)
-        return vp_fail_errno(err, "%s", path);
-    for (int64_t i = 0; i < kernels; i++)
-        p->x[i] = NAN;
-    for (int64_t number = 1; !rc && getline(&line, &size, f) >= 0; number++)
-        rc = read_line(path, number, line, p, kernels, err);
-    if (!rc && ferror(f))
-        rc = vp_fail_errno(err, "%s", path);
-    free(line);
-    fclose(f);
-    if (!rc && p->n < kernels)
-        rc = vp_fail(err, VP_ERUN, "%s: %lld places, but %lld kernels", path, (long long)p->n, (long long)kernels);
-    return rc;
 }
 
 static int by_value(const void *a, const void *b)
@@ -124,22 +107,40 @@ static int64_t index_of(const double *v, int64_t n, double x)
 }
 
 /* Pages into the order of the grid that their places make: node[page]. */
-static int make_grid(double *const at[2], int64_t n[2], const char *path, const struct places *p, int64_t *node,
+static int make_grid(double *const at[2], int64_t n[2], const char *name, const struct places *p, int64_t *node,
                      struct vp_err *err)
 {
     for (int a = 0; a < 2; a++)
         n[a] = different(at[a], a ? p->y : p->x, p->n);
-    if (n[0] * n[1] != p->n)
+    if (n[0] > p->n / n[1] || n[0] * n[1] != p->n)
         return vp_fail(err, VP_ERUN, "%s: %lld places of %lld different x and %lld different y: expected a rectangular grid",
-                       path, (long long)p->n, (long long)n[0], (long long)n[1]);
+                       name, (long long)p->n, (long long)n[0], (long long)n[1]);
     for (int64_t i = 0; i < p->n; i++) {
         node[i] = index_of(at[1], n[1], p->y[i]) * n[0] + index_of(at[0], n[0], p->x[i]);
         for (int64_t other = 0; other < i; other++)
             if (node[other] == node[i])
-                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", path, (long long)other,
+                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", name, (long long)other,
                                (long long)i);
     }
     return 0;
+}
+
+int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const char *path, int64_t kernels,
+                     struct vp_err *err)
+{
+    struct places p = {.x = vp_alloc_raw((size_t)kernels, sizeof(double), "places", err),
+                       .y = vp_alloc_raw((size_t)kernels, sizeof(double), "places", err), .kernels = kernels};
+    int rc = p.x && p.y ? 0 : -1;
+    for (int64_t i = 0; !rc && i < kernels; i++)
+        p.x[i] = NAN;
+    rc = rc ? rc : vp_text_lines(path, take_line, &p, err);
+    if (!rc && p.n < kernels)
+        rc = vp_fail(err, VP_ERUN, "%s: %lld places, but %lld kernels", vp_text_name(path), (long long)p.n,
+                     (long long)kernels);
+    rc = rc ? rc : make_grid(at, n, vp_text_name(path), &p, node, err);
+    free(p.x);
+    free(p.y);
+    return rc;
 }
 
 /* ---- the file ---- */
@@ -156,9 +157,9 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
     if (p->grid.n) {
         const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
         if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
-            return vp_fail(err, VP_ERUN, "%s: %lld page%s: --grid %lldx%lld expects a kernel on each of %lld", name,
+            return vp_fail(err, VP_ERUN, "%s: %lld page%s: --grid %lldx%lld expects a kernel on each of %.15g", name,
                            (long long)s->pages, s->pages == 1 ? "" : "s", (long long)nx, (long long)ny,
-                           (long long)nx * (long long)ny);
+                           (double)nx * (double)ny);
     } else if (!p->positions && s->pages > 1 && im->flat) {
         return vp_fail_hint(err, VP_ERUN, "--grid says that they are a grid of kernels",
                             "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
@@ -215,18 +216,15 @@ static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, c
     void *const samples = vp_alloc_raw(n, (size_t)page * size, "the kernels", err);
     void *const own = vp_alloc_raw((size_t)page, vp_type_size(s->type), "a kernel", err);
     int64_t *node = vp_alloc_raw(n, sizeof *node, "the kernels", err);
-    struct places places = {vp_alloc_raw(n, sizeof(double), "places", err),
-                            vp_alloc_raw(n, sizeof(double), "places", err), 0};
     for (int a = 0; a < 2 && p->positions; a++)
         g->node[a] = at[a] = vp_alloc_raw(n, sizeof(double), "places", err);
     g->kernels = exact ? NULL : samples;
     g->exact = exact ? samples : NULL;
-    if (!samples || !own || !node || !places.x || !places.y || (p->positions && (!at[0] || !at[1])))
+    if (!samples || !own || !node || (p->positions && (!at[0] || !at[1])))
         goto out;
     for (int64_t i = 0; i < pages; i++)
         node[i] = i;
-    if (p->positions && (read_places(p->positions, &places, pages, err)
-                         || make_grid(at, g->nodes, p->positions, &places, node, err)))
+    if (p->positions && vp_kernel_places(at, g->nodes, node, p->positions, pages, err))
         goto out;
     got = 1;
     for (int64_t i = 0; i < pages && got == 1; i++) {
@@ -241,8 +239,6 @@ static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, c
 out:
     free(own);
     free(node);
-    free(places.x);
-    free(places.y);
     return got == 1 ? 0 : -1;
 }
 
@@ -255,6 +251,10 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
     if (!p->kernel)
         return vp_fail_hint(err, VP_EUSAGE, "give a stack that holds it: -k kernel.tif",
                             "--kernel is missing: which one?");
+    if (p->positions && vp_list_apart(run, "--positions", p->positions, err))
+        return -1;
+    if (p->positions && !strcmp(p->positions, "-") && !strcmp(p->kernel, "-"))
+        return vp_fail(err, VP_EUSAGE, "only one of --kernel and --positions can be standard input");
     if (vp_open_mask(run, p->kernel, &reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(reader);

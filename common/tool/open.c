@@ -9,6 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool holds_standard(const char *const *paths, int n)
+{
+    bool standard = n == 0;
+    for (int i = 0; i < n; i++)
+        standard = standard || !strcmp(paths[i], "-");
+    return standard;
+}
+
 /* The hint with which several volumes are refused. */
 static const char *apart(const struct vp_run *run)
 {
@@ -26,21 +34,11 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
     o.spool = run->common.spool;
     o.output = run->common.output;
     o.views = run->tool->flags & VP_TOOL_VIEWS;
-    bool standard = n == 0;
-    for (int i = 0; i < n; i++)
-        standard = standard || !strcmp(paths[i], "-");
-    if (standard && isatty(STDIN_FILENO))
+    if (holds_standard(paths, n) && isatty(STDIN_FILENO))
         return vp_fail_hint(err, VP_EUSAGE, "name a file, or send one through a pipe",
                             "standard input is a terminal: expected a stack");
     if (vp_reader_open(reader, paths, n, &o, err))
         return -1;
-    const char *path;
-    for (int64_t i = 0; (path = vp_reader_path(*reader, i)); i++)
-        if (vp_stats_apart(run, path, err)) {
-            vp_reader_close(*reader, NULL);
-            *reader = NULL;
-            return -1;
-        }
     if ((*reader)->lost)
         vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, "
                 "or use --spool", vp_reader_name(*reader), (*reader)->lost);
@@ -94,6 +92,19 @@ int vp_open_joined(struct vp_run *run, const char *const *paths, int n, struct v
 {
     const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = VP_AS_VALUES};
     return open_stacks(run, paths, n, &o, reader, err);
+}
+
+bool vp_standard_input(const struct vp_run *run)
+{
+    return holds_standard(run->parsed.operands, run->parsed.n_operands);
+}
+
+int vp_list_apart(const struct vp_run *run, const char *option, const char *list, struct vp_err *err)
+{
+    if (strcmp(list, "-") || !vp_standard_input(run))
+        return 0;
+    return vp_fail_hint(err, VP_EUSAGE, "name the file of one of the two", "%s -: standard input is the image already",
+                        option);
 }
 
 static struct vp_writer_options output_options(const struct vp_run *run)

@@ -27,6 +27,11 @@ int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader
 /* Paths that an option names, as one stack of values whatever they are, for their pages are averaged. */
 int vp_open_joined(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err);
 
+/* Says if an operand is standard input, as it is where there is none. */
+bool vp_standard_input(const struct vp_run *run);
+/* Refuses (VP_EUSAGE) a list that is standard input ("-"), given by `option`, where the operands are as well. */
+int vp_list_apart(const struct vp_run *run, const char *option, const char *list, struct vp_err *err);
+
 /* -o or standard output. `out`'s metadata is written with this run's history line added. */
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err);

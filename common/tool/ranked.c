@@ -75,10 +75,7 @@ int vp_ranked_no_file(const char *name, struct vp_err *err)
 
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
 {
-    bool standard = run->parsed.n_operands == 0;
-    for (int i = 0; i < run->parsed.n_operands; i++)
-        standard = standard || !strcmp(run->parsed.operands[i], "-");
-    return r && standard ? vp_ranked_no_file("standard input", err) : 0;
+    return r && vp_standard_input(run) ? vp_ranked_no_file("standard input", err) : 0;
 }
 
 /* ---- the beginning ---- */
@@ -368,6 +365,7 @@ struct done_word {
     uint64_t sent;
     int64_t bad;
     struct vp_normalize_report repaired;
+    struct vp_truncation truncation;
 };
 
 static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_word *all)
@@ -383,6 +381,10 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
         most.sent += w->sent;
         /* views that were read once count once; those that several ranks read were seen by each, in part */
         most.bad = r->mesh.gather ? most.bad + w->bad : vp_max64(most.bad, w->bad);
+        if (r->mesh.gather)
+            vp_truncation_add(&most.truncation, &w->truncation);
+        else if (vp_truncation_part(&w->truncation) > vp_truncation_part(&most.truncation))
+            most.truncation = w->truncation;
         if (r->mesh.gather) {
             most.repaired.floored += w->repaired.floored;
             most.repaired.zingers += w->repaired.zingers;
@@ -408,6 +410,7 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
     else if (most.bad)
         vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader),
                 r->mesh.gather ? "" : "at least ", (long long)most.bad);
+    vp_session_truncated(s, run, &most.truncation);
 }
 
 static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
@@ -429,7 +432,8 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
                                           [STORE] = r->adding.store, [RUN] = vp_now() - start},
                               .sent = r->sharing.sent,
                               .bad = r->mesh.gather ? r->sharing.bad : result.bad,
-                              .repaired = r->mesh.gather ? r->repaired : result.repaired};
+                              .repaired = r->mesh.gather ? r->repaired : result.repaired,
+                              .truncation = r->mesh.gather ? r->sharing.truncation : result.truncation};
     if (!rc && !(all = vp_ranked_gather(r, 0, &mine, sizeof mine, "what ranks did", err)))
         rc = -1;
     vp_sharing_free(&r->sharing, !rc);

@@ -160,6 +160,12 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
 
     if (vp_filter_open(&job->filter, p, &s->geom, s->views, &s->scan, job->threads, err))
         return -1;
+    if (vp_filter_tables(job->filter)->by_slope) {
+        if (on == VP_FILTER_ON_GPU)
+            return vp_fail_hint(err, VP_EUSAGE, "use --filter-on auto, or a number for --pad",
+                                "--filter-on gpu: with --pad auto views are filtered on the CPU");
+        job->filter_on = VP_FILTER_ON_CPU;
+    }
     const bool turns = vp_filter_tables(job->filter)->turns;
     job->in_nv = turns ? job->nv : 0;
     job->nu = vp_filter_widen(job->filter, &s->geom);
@@ -271,6 +277,13 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     return vp_reconstruct_plan(&s->plan, job, NULL, err);
 }
 
+void vp_session_truncated(const struct vp_session *s, struct vp_run *run, const struct vp_truncation *seen)
+{
+    char text[192];
+    if (vp_filter_truncated(seen, text, sizeof text))
+        vp_warn(run, "%s: %s", vp_reader_name(s->reader), text);
+}
+
 static int open_volume(const struct vp_session *s, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
 {
     struct vp_stack out = {0};
@@ -303,6 +316,8 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
                           job->in_nu * (job->in_nv ? job->in_nv : job->nv) * (job->last - job->first), result.bad);
     else if (!rc && result.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)result.bad);
+    if (!rc)
+        vp_session_truncated(s, run, &result.truncation);
 out:
     if (vp_close(run, s->reader, writer, rc != 0, err))
         rc = -1;

@@ -7,6 +7,7 @@
 #include "local/extremum.h"
 #include "local/moments.h"
 #include "local/rank.h"
+#include "stack/stack.h"
 #include "tool/image_run.h"
 
 #include <math.h>
@@ -96,9 +97,10 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
     return 0;
 }
 
-bool vp_stat_of_values(const struct vp_stat_params *p)
+void vp_stat_scale(const struct vp_stat_params *p, struct vp_image_params *image)
 {
-    return !strcmp(p->stat, NAME[ENTROPY]) || (!strcmp(p->stat, NAME[VAR]) && p->iterations > 1);
+    image->values = !strcmp(p->stat, NAME[VAR]) && p->iterations > 1;
+    image->steps = !strcmp(p->stat, NAME[ENTROPY]);
 }
 
 bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type)
@@ -111,14 +113,16 @@ static int make_entropy(struct vp_op *op, const struct vp_stat_params *p, const 
 {
     static const double bytes[2] = {0, UINT8_MAX}, unknown[2] = {0, 0};
     const bool scan = vp_stat_needs_range(p, im->type);
-    const double *r = p->range.n ? p->range.v : !scan ? bytes : range ? range : unknown;
-    char shape[96];
+    const double given[2] = {vp_scale_stored(im->scale, p->range.v[0]), vp_scale_stored(im->scale, p->range.v[1])};
+    const double *r = p->range.n ? given : !scan ? bytes : range ? range : unknown;
+    char shape[96], over[64] = "the range of the stack";
 
     if (vp_entropy_local(op, f, p->bins, r[0], r[1], im->size, im->type, err))
         return -1;
-    if (scan && !range)
-        snprintf(op->text, sizeof op->text, "entropy, %s, %lld bins over the range of the stack",
-                 vp_footprint_text(f, shape, sizeof shape), (long long)p->bins);
+    if (!scan || range)
+        snprintf(over, sizeof over, "%.9g to %.9g", vp_scale_value(im->scale, r[0]), vp_scale_value(im->scale, r[1]));
+    snprintf(op->text, sizeof op->text, "entropy, %s, %lld bins over %s", vp_footprint_text(f, shape, sizeof shape),
+             (long long)p->bins, over);
     return 0;
 }
 

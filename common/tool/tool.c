@@ -15,12 +15,14 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <omp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,8 +90,9 @@ static const struct vp_opt common_options[] = {
     VP_OUTFILE(struct vp_common, stats, "stats", 0, .metavar = "FILE", .group = COMMON,
         .help = "write times and byte counts to FILE as JSON",
         .more = "One object: seconds in all and for each stage, peak memory in bytes, and counters of the "
-                "program. Written when the run succeeds; - is standard output. An input or the result is refused. If "
-                "FILE cannot be written after all, the exit status is 1, but the result is complete."),
+                "program. Written when the run succeeds; - is standard output. A FILE that exists is replaced if it is empty "
+                "or holds such statistics; any other is refused. If FILE cannot be written after all, the exit status is "
+                "1, but the result is complete."),
     VP_CHOICE(struct vp_common, progress, "progress", 0, "auto|always|never", .metavar = "WHEN",
         .def = "auto", .group = COMMON, .help = "show progress on standard error: auto, always, never",
         .more = "auto shows it on a terminal after a second, unless the output goes to standard output: of a pipeline "
@@ -441,14 +444,28 @@ static FILE *open_report(const char *path)
     return f;
 }
 
-/* Whether path may be written: found out before a long run, not after it. */
-static int check_stats(const char *path, struct vp_err *err)
+static int is_statistics(void *ctx, const struct vp_opt *row, size_t offset)
 {
+    (void)ctx, (void)offset;
+    return !strcmp(row->name, "statistics");
+}
+
+/* Finds out if the file may be written before a long run, not after it. What others wrote stays, for the name may be that
+ * of an input: of img-info --stats *.tif it is. */
+static int check_stats(const struct vp_run *run, struct vp_err *err)
+{
+    const char *const path = run->common.stats;
     struct stat st;
     if (!to_stdout(path) && !stat(path, &st) && S_ISDIR(st.st_mode))
         errno = EISDIR;
-    else if (to_stdout(path) || !access(path, W_OK))
-        return 0;
+    else if (to_stdout(path) || !access(path, W_OK)) {
+        if (descriptor_of(path) >= 0 || vp_stats_replaceable(path))
+            return 0;
+        vp_fail(err, VP_EUSAGE, "--stats: %s exists, and holds no statistics of a run: it would be lost", path);
+        return vp_opt_each(run->tool->options, 0, is_statistics, NULL)
+                 ? vp_hint(err, "--statistics shows those of the samples; --stats FILE writes times and byte counts")
+                 : vp_hint(err, "give the name of a new file");
+    }
     char *folder = errno == ENOENT ? vp_folder(path) : NULL;
     const int rc = folder && !access(folder, W_OK) ? 0 : vp_fail_errno(err, "%s", path);
     free(folder);
@@ -460,7 +477,10 @@ static int write_stats(const struct vp_run *run, struct vp_err *err)
     const char *path = run->common.stats;
     if (!path)
         return 0;
-    FILE *f = open_report(path);
+    const bool taken = descriptor_of(path) < 0 && !vp_stats_replaceable(path); /* by a file that came in the meantime */
+    FILE *f = taken ? NULL : open_report(path);
+    if (taken)
+        errno = EEXIST;
     bool ok = f && !vp_stats_write(run->stats, run->tool->name, f);
     if (f && fclose(f))
         ok = false;
@@ -489,7 +509,7 @@ struct apart {
     struct vp_err *err;
 };
 
-static int stats_apart(void *ctx, const struct vp_opt *row, const char *path)
+static int name_apart(void *ctx, const struct vp_opt *row, const char *path)
 {
     const struct apart *a = ctx;
     const bool list = *path == '@' && (!row || row->type != VP_T_OUTFILE);
@@ -498,8 +518,7 @@ static int stats_apart(void *ctx, const struct vp_opt *row, const char *path)
     return vp_stats_apart(a->run, path, a->err) || (list && vp_stats_apart(a->run, path + 1, a->err)) ? -1 : 0;
 }
 
-/* --stats over the output or an input would destroy it. Inputs that a list or a folder holds are seen when they are
- * opened. */
+/* --stats over the output or an input would destroy it. What a list or a folder holds is kept by check_stats(). */
 static int check_stats_target(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
@@ -508,14 +527,34 @@ static int check_stats_target(const struct vp_run *run, struct vp_err *err)
     if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
         return -1;
     return vp_stats_apart(run, STDIN_NAME, err)
-           || vp_parsed_files(&run->parsed, stats_apart, &(struct apart){run, err}) ? -1 : 0;
+           || vp_parsed_files(&run->parsed, name_apart, &(struct apart){run, err}) ? -1 : 0;
+}
+
+/* Refuses a stack that is too small: threads get as much as well, and what reads TIFFs has tables on it. */
+static int check_stack(struct vp_err *err)
+{
+    enum { LEAST = 1 << 20 };
+    struct rlimit most;
+    if (getrlimit(RLIMIT_STACK, &most) || most.rlim_cur >= LEAST)
+        return 0;
+    return vp_fail_hint(err, VP_ERESOURCE, "ulimit -s 8192 allows more", "the stack may take %s: expected at least %s",
+                        vp_bytes_text(most.rlim_cur).text, vp_bytes_text(LEAST).text);
+}
+
+/* Makes glibc load libgcc_s, as the first backtrace() does. Else it does so when the first thread ends by pthread_exit(), as
+ * those of OpenMP do, and aborts if there is no memory for it then. */
+static int load_unwinder(struct vp_err *err)
+{
+    void *caller[1];
+    return backtrace(caller, 1) ? 0
+                                : vp_fail(err, VP_ERESOURCE, "libgcc_s.so.1, which threads need to end, cannot be loaded");
 }
 
 /* The work between a parse that went well and the end. */
 static int work(struct vp_run *run, void *params, struct vp_err *err)
 {
-    if (check_common(run, err) || resolve_common(run, err)
-        || (run->common.stats && (check_stats_target(run, err) || check_stats(run->common.stats, err))))
+    if (check_stack(err) || check_common(run, err) || resolve_common(run, err)
+        || (run->common.stats && (check_stats_target(run, err) || check_stats(run, err))))
         return -1;
     run->stats = vp_stats_new();
     run->progress = vp_progress_new(run->tool->name, want_progress(run), !run->common.progress);
@@ -525,6 +564,8 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_has_common(run->tool, "device") && !(run->tool->flags & VP_TOOL_CUDA))
         vp_stats_text(run->stats, "device", "cpu");
     vp_stats_number(run->stats, "threads", (double)run->common.threads);
+    if (run->common.threads > 1 && load_unwinder(err))
+        return -1;
     vp_signals_install();
     const double start = vp_now();
     const int status = run->common.each_file ? vp_each_file(run, params, err) : run->tool->run(run, params, err);

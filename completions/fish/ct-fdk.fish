@@ -10,7 +10,7 @@ complete -c ct-fdk -l no-log -d 'stop at the transmission, without floor and log
 complete -c ct-fdk -l window -x -a 'ram-lak shepp-logan cosine hamming hann' -d 'window over the ramp, sharpest and noisiest first'
 complete -c ct-fdk -l cutoff -x -d 'cut-off, as a fraction of the detector\'s Nyquist frequency'
 complete -c ct-fdk -l weights -x -a 'auto none parker wang' -d 'weights for rays that are measured twice'
-complete -c ct-fdk -l pad -x -d 'extend truncated rows on both sides, by this fraction of the detector\'s width'
+complete -c ct-fdk -l pad -x -a 'auto' -d 'extend truncated rows on both sides, by this fraction of the detector\'s width'
 complete -c ct-fdk -l no-cosine -d 'leave out the cosine weight: the projections are weighted already'
 complete -c ct-fdk -l filter-on -x -a 'auto cpu gpu' -d 'where views are filtered'
 complete -c ct-fdk -l geometry -s g -r -F -d 'scan geometry (default: the one in the input\'s metadata)'

@@ -4,7 +4,7 @@ complete -c ct-filter -l layout -x -a 'views sinograms' -d 'what a page is: one 
 complete -c ct-filter -l window -x -a 'ram-lak shepp-logan cosine hamming hann' -d 'window over the ramp, sharpest and noisiest first'
 complete -c ct-filter -l cutoff -x -d 'cut-off, as a fraction of the detector\'s Nyquist frequency'
 complete -c ct-filter -l weights -x -a 'auto none parker wang' -d 'weights for rays that are measured twice'
-complete -c ct-filter -l pad -x -d 'extend truncated rows on both sides, by this fraction of the detector\'s width'
+complete -c ct-filter -l pad -x -a 'auto' -d 'extend truncated rows on both sides, by this fraction of the detector\'s width'
 complete -c ct-filter -l no-cosine -d 'leave out the cosine weight: the projections are weighted already'
 complete -c ct-filter -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c ct-filter -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'

@@ -31,6 +31,7 @@ static void check_list(const char *path, bool volume, enum vp_type type, bool js
         return;
     }
     MUST(b.n > 0);
+    fuzz_accepted();
     for (int64_t i = 0; i < 2 * b.n; i++)
         MUST(b.event[i].box >= 0 && b.event[i].box < b.n && (!i || b.event[i - 1].at <= b.event[i].at));
     for (int64_t i = 0; i < b.n; i++) {

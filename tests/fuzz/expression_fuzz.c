@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         const enum vp_type out = vp_math_type(m);
         MUST(out < VP_N_TYPES && m->n <= VP_MATH_LONGEST && m->places <= VP_MATH_PLACES);
         vp_math_free(m);
+        fuzz_accepted();
     }
     free(text);
     return 0;

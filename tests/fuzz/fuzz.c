@@ -27,6 +27,18 @@ int fuzz_input(const void *data, size_t n, bool pipe_, char path[32])
     return fd;
 }
 
+static int64_t taken;
+
+void fuzz_accepted(void)
+{
+    taken++;
+}
+
+int64_t fuzz_taken(void)
+{
+    return taken;
+}
+
 int fuzz_refused(const struct vp_err *err)
 {
     MUST(err->code == VP_ERUN || err->code == VP_EUSAGE || err->code == VP_ERESOURCE);
@@ -118,6 +130,8 @@ struct fuzz_stack fuzz_read(const void *data, size_t n, bool pipe_, const char *
         }
     }
     close(fd);
+    if (f.rc == 0)
+        fuzz_accepted();
     return f;
 }
 

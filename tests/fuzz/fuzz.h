@@ -32,6 +32,10 @@ struct fuzz_stack fuzz_read(const void *data, size_t n, bool pipe_, const char *
 /* A refusal has a code and says why in one line. Returns -1. */
 int fuzz_refused(const struct vp_err *err);
 
+/* Count an input that was taken, not refused. fuzz_taken(): how many were. */
+void fuzz_accepted(void);
+int64_t fuzz_taken(void);
+
 /* The bytes as a text of its own, ended by 0; free it. */
 char *fuzz_text(const uint8_t *data, size_t n);
 

@@ -68,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         fuzz_refused(&err);
     } else {
         MUST(g.views > 0 && g.nu > 0 && g.nv > 0);
+        fuzz_accepted();
         if (g.views <= MANY) {
             check_views(&g);
             check_text(&g, false);

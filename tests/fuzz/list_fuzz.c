@@ -23,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         for (int64_t i = 0; i < p.n; i++)
             MUST(p.path[i] && !strchr(p.path[i], '\n'));
         vp_paths_free(&p);
+        fuzz_accepted();
     }
     close(fd);
     return 0;

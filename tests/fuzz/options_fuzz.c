@@ -67,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         char *const history = vp_opt_history(&parsed, "fuzz");
         MUST(history && !strchr(history, '\n'));
         free(history);
+        fuzz_accepted();
     }
     vp_parsed_free(&parsed);
     free(text);

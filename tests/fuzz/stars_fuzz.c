@@ -39,6 +39,7 @@ static void check_stars(struct vp_stars *s, bool volume, bool given, bool negati
         return;
     }
     MUST(s->used > 0 && s->used <= s->n);
+    fuzz_accepted();
     for (int64_t i = 0; i < size[0] * size[1] * size[2]; i++) {
         MUST(isfinite(kernel[i]) && (negative || kernel[i] >= 0));
         sum += (double)kernel[i];

@@ -102,6 +102,52 @@ static void test_exact(void)
     CHECK(vp_exact_deviation(&s, &q, 4) == 128);
 }
 
+/* Sums n gain x, and a little more or less, for a number x and one half-way to the next: their quotients are known. */
+static void test_quotient(void)
+{
+    for (int i = 0; i < 4000; i++) {
+        const uint64_t n = i % 3 ? draw(1u << 20) + 1 : (uint64_t)draw(1u << 30) << 33 | 1;
+        const int deep = i % 5 == 4; /* the results are the smallest numbers there are */
+        const double x = deep ? ldexp(draw(1000) + 1, -1074) : ldexp(unit() + 1, (int)draw(200) - 100);
+        const double next = nextafter(x, INFINITY);
+        const double gain = (i % 2 ? -1 : 1) * ldexp(unit() + 1, deep ? 200 : (int)draw(40) - 20);
+        const double ulp = next - x, more = fabs(gain) * ulp * 0x1p-40;
+        uint64_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        struct vp_exact s = {{0}};
+        vp_exact_less(&s, n, 0);
+        CHECK(vp_exact_quotient(&s, n, gain) == 0);
+        for (int k = 0; k < 2; k++) { /* n x gain, in parts that are exact */
+            const double m = k ? (double)(n >> 32) * 4294967296.0 : (double)(n & UINT32_MAX);
+            const double p = m * x, low = fma(m, x, -p);
+            for (int j = 0; j < 2 && !deep; j++) {
+                const double y = j ? low : p, q = y * gain;
+                vp_exact_add(&s, q);
+                vp_exact_add(&s, fma(y, gain, -q));
+            }
+            if (deep) {
+                vp_exact_less(&s, (uint64_t)m, -x * gain);
+                vp_exact_less(&s, (uint64_t)m, -fma(x, gain, -x * gain));
+            }
+        }
+        CHECK(vp_exact_quotient(&s, n, gain) == x);
+        const double v = vp_exact_quotient(&s, n, -gain);
+        CHECK(v == -x);
+        struct vp_exact tie = s;
+        vp_exact_less(&tie, n, -gain * 0.5 * ulp); /* exact: ulp is a power of two */
+        CHECK(vp_exact_quotient(&tie, n, gain) == (bits & 1 ? next : x));
+        struct vp_exact above = tie, beneath = tie;
+        vp_exact_less(&above, 1, -copysign(more, gain));
+        vp_exact_less(&beneath, 1, copysign(more, gain));
+        CHECK(vp_exact_quotient(&above, n, gain) == next);
+        CHECK(vp_exact_quotient(&beneath, n, gain) == x);
+    }
+    struct vp_exact s = {{0}}; /* the sum is beyond f64, the mean is not */
+    vp_exact_less(&s, 3, -0x1.8p1023);
+    CHECK(isinf(vp_exact_value(&s)));
+    CHECK(vp_exact_quotient(&s, 3, 1) == 0x1.8p1023);
+}
+
 /* ---- boxes ---- */
 
 enum kind { UNIFORM, NORMAL, OFFSET, WIDE, CANCEL, BORDERS, ODD, KINDS };
@@ -328,6 +374,7 @@ int main(void)
     snprintf(result, sizeof result, "%s.tsv", list);
     state = 5;
     test_exact();
+    test_quotient();
     for (int volume = 0; volume < 2; volume++)
         for (int type = 0; type < VP_N_TYPES; type++)
             for (int kind = 0; kind < (vp_type_is_float((enum vp_type)type) ? KINDS : 2); kind++)

@@ -110,7 +110,7 @@ static void naive(const struct system *s, const int64_t image[3], const float *d
             t[i] = isnan(d[i]) ? 0 : fmax(d[i], 0) / (t[i] + g->background);
         times(s, t, u, true);
         for (int64_t i = 0; i < n; i++)
-            x[i] = norm[i] > 1e-3 ? x[i] * u[i] / norm[i] : 0;
+            x[i] = norm[i] > 1e-3 ? x[i] * u[i] / norm[i] : x[i];
     }
     for (int64_t i = 0; i < m; i++)
         out[i] = x[place(s, image, i)];
@@ -298,6 +298,48 @@ static void test_edges(void)
     }
 }
 
+/* A constant stays one, up to the edges and however long; where nothing is known, nothing is made up. */
+static void test_constant(void)
+{
+    enum { N = 50 * 40 * 6 };
+    static float k[4 * 21 * 17 * 3], in[N], out[N];
+    static double k64[4 * 21 * 17 * 3], in64[N], out64[N];
+
+    for (int i = 0; i < 12; i++) {
+        const int kind = i % 4; /* images, volumes, grids with weights of the output and of the source */
+        const bool wide = i == 4 && &vp_fftw;
+        const int64_t image[3] = {50, 40, kind == 1 ? 6 : 1}, voxels = image[0] * image[1] * image[2];
+        struct vp_deconvolve_given g = {.kernel = {.n = {21, 17, kind == 1 ? 3 : 1}, .nodes = {kind > 1 ? 2 : 1, kind > 1 ? 2 : 1},
+                                                   .kernels = k, .exact = k64, .fft = wide ? &vp_fftw : NULL,
+                                                   .weights = kind == 3 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT},
+                                        .iterations = kind > 1 ? 20 : 60, .accelerate = i / 4 == 1, .tv = i / 4 == 2 ? 0.002 : 0};
+        double off = 0;
+        for (int n = 0; n < 4 * 21 * 17 * 3; n++) {
+            const double x = n % 21 - 10, y = n / 21 % 17 - 8, z = n / 21 / 17 % 3 - 1;
+            k64[n] = k[n] = (float)exp(-(x * x / 12 + y * y / 9 + (kind == 1 ? z * z : 0)));
+        }
+        for (int n = 0; n < N; n++)
+            in64[n] = in[n] = 7.3f;
+        apply(&g, image, wide ? (void *)in64 : in, wide ? VP_F64 : VP_F32, wide ? (void *)out64 : out, 2);
+        for (int64_t n = 0; n < voxels; n++)
+            off = fmax(off, fabs((wide ? out64[n] : out[n]) - in64[n]));
+        CHECK(off <= 1e-6 * 7.3);
+        if (!(off <= 1e-6 * 7.3))
+            printf("case %d: %g\n", i, off / 7.3);
+        for (int n = 0; n < N; n++)
+            in64[n] = in[n] = n % 2 ? NAN : INFINITY;
+        g.iterations = 3;
+        for (int method = 0; method < 2; method++) {
+            int known = 0;
+            g.method = method ? VP_LEAST_SQUARES : VP_RICHARDSON_LUCY;
+            apply(&g, image, wide ? (void *)in64 : in, wide ? VP_F64 : VP_F32, wide ? (void *)out64 : out, 2);
+            for (int64_t n = 0; n < voxels; n++)
+                known += !isnan(wide ? out64[n] : out[n]);
+            CHECK_INT(known, 0);
+        }
+    }
+}
+
 static void test_errors(void)
 {
     const int64_t image[3] = {20, 20, 1};
@@ -318,6 +360,7 @@ int main(void)
     test_definition();
     test_points();
     test_edges();
+    test_constant();
     test_errors();
     return test_done();
 }

@@ -278,6 +278,58 @@ static void test_bits(void)
     close_scan(&s);
 }
 
+/* Rows that break off: the shadow of an ellipse goes on as it is; what ends near zero, or is noise, or too short does
+ * not. A row that goes on is filtered as the longer one would be. */
+static void test_truncated(void)
+{
+    enum { NU = 160, WIDE = 3 * NU };
+    static float row[NU], wide[WIDE], out[NU], want[WIDE];
+    const double radius = 130, center = 71.5;
+    struct vp_row_end end[2];
+
+    for (int i = 0; i < WIDE; i++)
+        wide[i] = (float)(3 * sqrt(fmax(0, radius * radius - (i - NU - center) * (i - NU - center))));
+    memcpy(row, wide + NU, sizeof row);
+    CHECK_NEAR(vp_row_ends(row, NU, center, NU, end), 3 * radius, 0.01 * radius);
+    for (int side = 0; side < 2; side++) {
+        const double axis = side ? NU - 1 - center : center;
+        CHECK_NEAR(end[side].value, row[side ? NU - 1 : 0], 1e-3);
+        CHECK_NEAR(end[side].axis, axis, 1e-4);
+        CHECK_NEAR(end[side].fall * (radius * radius - axis * axis), 1, 1e-4);
+    }
+    /* a cylinder too wide to end within the detector's width does so all the same */
+    for (int i = 0; i < NU; i++)
+        out[i] = 1;
+    vp_row_ends(out, NU, center, NU, end);
+    CHECK_NEAR(end[0].fall * NU * (2 * center + NU), 1, 1e-5);
+    for (int i = 0; i < NU; i++)
+        out[i] = row[i] * (float)(1.05 - fabs(i - 79.5) / 79.5);
+    vp_row_ends(out, NU, center, NU, end);
+    CHECK(end[0].value == 0 && end[1].value == 0);
+    for (int i = 0; i < NU; i++)
+        out[i] = (float)random01() - 0.3f;
+    vp_row_ends(out, NU, center, NU, end);
+    CHECK(end[0].value == 0 && end[1].value == 0);
+    vp_row_ends(row, 31, center, NU, end);
+    CHECK(end[0].value == 0 && end[1].value == 0);
+
+    struct scan s, t;
+    open_scan(&s, VP_PARALLEL, NU, 1, center - 0.5 * (NU - 1), 4, 180, false, false);
+    open_scan(&t, VP_PARALLEL, WIDE, 1, 0, 4, 180, false, false);
+    struct vp_filter *f = open_filter(&s, &(struct vp_filter_params){.cutoff = 1, .pad = -1}, 1);
+    struct vp_filter *g = open_filter(&t, &plain, 1);
+    vp_filter_rows(f, 1, 1, 0, 1, row, out);
+    vp_filter_rows(g, 1, 1, 0, 1, wide, want);
+    double worst = 0;
+    for (int i = 0; i < NU; i++)
+        worst = fmax(worst, fabs(out[i] * s.g.du - want[NU + i] * t.g.du));
+    CHECK_NEAR(worst / (want[NU + 71] * t.g.du), 0, 1e-3);
+    vp_filter_close(f);
+    vp_filter_close(g);
+    close_scan(&s);
+    close_scan(&t);
+}
+
 static void test_not_finite(void)
 {
     struct scan s;
@@ -305,7 +357,7 @@ static void test_short_weights(void)
     enum { PAIRS = 400, N = 2 * PAIRS + 2, NU = 101 };
     static const double arcs[] = {186, 240, 200, 300, 345, 350};
     for (int c = 0; c < 24; c++) {
-        const double arc = arcs[c / 4] * PI / 180, offset = c & 2 ? c < 16 ? 10 : 2 : 0;
+        const double arc = arcs[c / 4] * PI / 180, offset = c & 2 ? c < 12 ? 10 : 2 : 0;
         const bool clockwise = c & 1;
         struct scan s = {.g = {.beam = VP_CONE, .sod = 300, .sdd = 500, .nu = NU, .nv = 1, .du = 1, .dv = 1,
                                .offset_u = offset, .clockwise = clockwise, .views = N}};
@@ -364,6 +416,56 @@ static void test_wang_weights(void)
         CHECK_NEAR(worst, 0, 1e-6);
         CHECK_NEAR(weight_at(f, 7, side > 0 ? 0 : 200, 0), 1, 0);      /* the side that sees further */
         CHECK(weight_at(f, 7, side > 0 ? 200 : 0, 0) < 0.01);
+        vp_filter_close(f);
+        close_scan(&s);
+    }
+}
+
+/* An offset detector with gaps: a ray whose opposite would be in a gap counts for more, others share as by Wang, the
+ * weights of all views at one distance from the axis, on both sides, add up to a full turn, and along a row they are
+ * smooth. */
+static void test_gap_weights(void)
+{
+    enum { NU = 240 };
+    static const struct { double gap, every; bool clockwise; enum vp_beam beam; int side; } cases[] = {
+        {30, 360, false, VP_CONE, -1}, {30, 360, true, VP_CONE, 1}, {60, 360, false, VP_CONE, 1},
+        {21, 30, false, VP_CONE, -1}, {30, 360, false, VP_PARALLEL, 1},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct scan s = {.g = {.beam = cases[c].beam, .sod = 300, .sdd = 450, .nu = NU, .nv = 1, .du = 1, .dv = 1,
+                               .offset_u = cases[c].side * 70, .clockwise = cases[c].clockwise}};
+        struct vp_err err = VP_ERR_INIT;
+        s.g.angle = malloc(720 * sizeof *s.g.angle);
+        for (int i = 0; i < 720; i++)
+            if (fmod(i / 2.0, cases[c].every) >= cases[c].gap)
+                s.g.angle[s.g.views++] = i / 2.0;
+        CHECK_INT(vp_geom_views(&s.g, &s.views, &s.scan, &err), 0);
+        CHECK(s.scan.offset);
+        struct vp_filter *f = open_filter(&s, &plain, 1);
+        CHECK_INT(vp_filter_tables(f)->redundancy, VP_RED_WANG);
+        CHECK(strstr(vp_filter_tables(f)->text, "wang weights by ray") != NULL);
+        /* columns that lie at distances +-(i + 1/2) from the axis, towards the side that sees further */
+        const int middle = NU / 2 + cases[c].side * 70, turn = -cases[c].side;
+        double steepest = 0, alone = 0, wang = 1;
+        for (int i = 0; i < 180; i++) {
+            const int far = turn > 0 ? middle + i : middle - 1 - i, near = turn > 0 ? middle - 1 - i : middle + i;
+            double sum = 0;
+            for (int64_t k = 0; k < s.g.views; k++) {
+                const double w = weight_at(f, k, far, 0), n = near < 0 || near >= NU ? 0 : weight_at(f, k, near, 0);
+                sum += s.views[k].weight * (w + n);
+                alone = fmax(alone, i == 5 && w < 2 ? n : 0);
+                wang = fmin(wang, i == 5 && w < 2 ? fabs(w + n - 1) : 1);
+                /* of the full weight of this view, which is that of the outermost column */
+                const double step = weight_at(f, k, far + turn, 0) - w;
+                steepest = fmax(steepest, fabs(step) / weight_at(f, k, turn > 0 ? NU - 1 : 0, 0));
+            }
+            CHECK_NEAR(sum / (2 * PI), 1, cases[c].every < 360 ? 0.04 : 0.004);
+        }
+        if (getenv("VERBOSE"))
+            printf("gap %g: steepest %.4f, alone %.3f, wang %.1g\n", cases[c].gap, steepest, alone, wang);
+        CHECK(steepest < (cases[c].every < 360 ? 0.12 : 0.035));
+        CHECK(cases[c].gap > 30 || alone > 0.6);
+        CHECK(wang < 0.01);
         vp_filter_close(f);
         close_scan(&s);
     }
@@ -740,9 +842,11 @@ int main(void)
     test_direct();
     test_linear();
     test_bits();
+    test_truncated();
     test_not_finite();
     test_short_weights();
     test_wang_weights();
+    test_gap_weights();
     test_refusals();
     test_disc();
     test_poses();

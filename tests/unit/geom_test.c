@@ -360,6 +360,16 @@ static void test_scans(void)
     check_scan(PAR "angles=0:0.994475:181\noffset-u=-24\n", VP_SCAN_PARALLEL, 180, 180, false);
     check_scan(PAR "angles=0:1:121\n", VP_SCAN_PARALLEL, 120, 121, false);
     check_scan(PAR "views=360\noffset-u=100\n", VP_SCAN_FULL, 360, 360, true);
+    /* An offset detector's gaps are all open, up to a third of a turn each, */
+    check_scan(FAN "angles=0:1:331\noffset-u=160\n", VP_SCAN_SHORT, 330, 331, true);
+    check_scan(FAN "angles=0:1:251\noffset-u=160\n", VP_SCAN_SHORT, 250, 251, true);
+    check_scan(FAN "angles=0:1:231\noffset-u=160\n", VP_SCAN_SHORT, 230, 231, false);
+    check_scan(FAN "angles=0:1:10 40:1:10 80:1:240\noffset-u=160\n", VP_SCAN_SHORT, 319, 260, true);
+    check_scan(PAR "angles=0:1:331\noffset-u=100\n", VP_SCAN_SHORT, 330, 331, true);
+    /* a parallel beam's is closed up to 50 degrees, and not there where the views opposite fill it. */
+    check_scan(PAR "angles=0:1:136\n", VP_SCAN_PARALLEL, 180, 180, false);
+    check_scan(PAR "angles=0:1:128\n", VP_SCAN_PARALLEL, 127, 128, false);
+    check_scan(PAR "angles=0:1:301\n", VP_SCAN_PARALLEL, 180, 180, false);
     check_scan(PAR "views=180\narc=180\noffset-u=100\n", VP_SCAN_PARALLEL, 180, 180, false);
 }
 

@@ -105,7 +105,7 @@ static double marker_of(const struct vp_morphrecon_params *p, double given, doub
     case VP_MARKER_GIVEN: m = isnan(given) ? least : sign * given; break;
     case VP_MARKER_SHIFT:
         m = sign * mask - p->h;
-        m = p->type == VP_F32 ? (double)((float)(sign * mask) - (float)p->h) : m < least ? least : m;
+        m = p->type == VP_F32 ? (double)((float)(sign * mask) - (float)p->h) : p->type == VP_F64 ? m : fmax(m, floor_);
         break;
     case VP_MARKER_LESS:
         m = p->type == VP_F32   ? (double)nextafterf((float)(sign * mask), -INFINITY)

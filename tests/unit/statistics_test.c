@@ -58,6 +58,8 @@ static void *make(enum vp_type type, int64_t n)
     return v;
 }
 
+static const double NONE[2] = {1, 0}; /* no scale */
+
 static void test_moments(enum vp_type type)
 {
     const int64_t n = 40037;
@@ -98,9 +100,9 @@ static void test_moments(enum vp_type type)
     CHECK_NEAR(m.mean, (double)mean, 1e-15 * (fabs((double)mean) + std));
     CHECK_NEAR(vp_moments_std(&m), std, 1e-13 * std);
     if (!vp_type_is_float(type) && vp_type_size(type) < 8)
-        CHECK(vp_moments_sum(&m) == (double)sum);
+        CHECK(vp_moments_sum(&m, NONE) == (double)sum);
     else
-        CHECK_NEAR(vp_moments_sum(&m), (double)sum, 1e-15 * std * (double)count);
+        CHECK_NEAR(vp_moments_sum(&m, NONE), (double)sum, 1e-15 * std * (double)count);
     if (type == VP_F32) {
         struct vp_squares t = {0};
         CHECK(isnan(vp_squares_mean(&t)));
@@ -127,6 +129,48 @@ static void test_offset(void)
     CHECK(m.mean == 1e12);
     CHECK_NEAR(vp_moments_std(&m), 1, 1e-12);
     free(v);
+}
+
+/* Deviations of a few units in the last place, also after samples of another size, and none at all. */
+static void test_spreads(void)
+{
+    enum { N = 100000, MOST = 3 };
+    static const struct { double offset, step, first; } some[] = {
+        {1e9, 0x1p-23, 1e9}, {1.1, 0x1p-52, 1.1}, {-3e15, 0.5, -3e15}, {1e9, 0x1p-23, 0}, {0.1, 0, 0.1},
+        {1e300, 0, 1e300}};
+    double *v = malloc(N * sizeof *v);
+
+    for (int k = 0; k < (int)(sizeof some / sizeof *some); k++) {
+        struct vp_moments m = {0};
+        __float128 sum = 0, dev = 0;
+        for (int i = 0; i < N; i++) {
+            v[i] = some[k].offset + some[k].step * (double)((i / 5000 + i * 7) % (MOST + 1));
+            v[i] = i ? v[i] : some[k].first;
+            sum += v[i];
+        }
+        for (int i = 0; i < N; i++)
+            dev += (v[i] - sum / N) * (v[i] - sum / N);
+        const double std = sqrt((double)(dev / N));
+        for (int i = 0; i < N; i += 20480)
+            vp_moments_add(&m, v + i, VP_F64, N - i < 20480 ? N - i : 20480);
+        if (some[k].step == 0)
+            CHECK(vp_moments_std(&m) == 0);
+        else
+            CHECK_NEAR(vp_moments_std(&m), std, 1e-12 * std);
+    }
+    free(v);
+}
+
+/* Sums of scaled samples: exact, then the scale is undone. */
+static void test_scaled_sum(void)
+{
+    const uint16_t v[4] = {30000, 30001, 30000, 30001};
+    struct vp_moments m = {0};
+
+    vp_moments_add(&m, v, VP_U16, 4);
+    CHECK(vp_moments_sum(&m, (const double[]){4, 30000}) == 0.5);
+    CHECK(vp_moments_sum(&m, (const double[]){-4, 30000}) == -0.5);
+    CHECK(vp_moments_sum(&m, (const double[]){1, 0.1}) == 120002 - 0.4);
 }
 
 static void test_empty(void)
@@ -203,7 +247,7 @@ static void test_histogram(void)
     double *v = malloc(N * sizeof *v);
     int64_t want[BINS] = {0}, below = 0, above = 0;
 
-    CHECK(vp_histogram_init(&h, -0.7, 1.3, BINS, &err) == 0);
+    CHECK(vp_histogram_init(&h, (const double[]){-0.7, 1.3}, NONE, BINS, &err) == 0);
     for (int i = 0; i < N; i++) {
         /* half of them exactly on edges */
         v[i] = i % 2 ? h.edge[random64() % (BINS + 1)] : 3 * uniform() - 1.2;
@@ -225,7 +269,7 @@ static void test_histogram(void)
     CHECK_INT(h.above, above);
     CHECK_INT(h.nan, N / 1000);
     vp_histogram_free(&h);
-    CHECK(vp_histogram_init(&h, 1, 1, 4, &err) < 0 && err.code == VP_EUSAGE);
+    CHECK(vp_histogram_init(&h, (const double[]){1, 1}, NONE, 4, &err) < 0 && err.code == VP_EUSAGE);
     free(v);
 }
 
@@ -397,6 +441,8 @@ int main(void)
         test_quantiles((enum vp_type)t, 2);
     }
     test_offset();
+    test_spreads();
+    test_scaled_sum();
     test_empty();
     test_extent();
     test_threads();

@@ -200,7 +200,7 @@ static void masks(void)
         const enum vp_type type = TYPES[trial % 4];
         const int64_t n[3] = {random_in(2, 40), random_in(2, 20), random_in(1, 4)}, count = n[0] * n[1] * n[2];
         const bool below = trial % 3 == 0;
-        struct vp_found found;
+        struct vp_found found = {0};
         struct vp_threshold_params want = {.method = VP_OTSU, .below = below, .mark = 255, .bins = 500, .lo = 1,
                                            .hi = 12, .found = &found};
         void *image = malloc((size_t)(2 * count) * 4);
@@ -215,7 +215,6 @@ static void masks(void)
         const int bins = type == VP_U8 ? 256 : type == VP_F32 ? 500 : 65536;
         const double width = type == VP_F32 ? 11. / 500 : 1;
         const double first = type == VP_F32 ? 1 + width / 2 : type == VP_I16 ? -32768 : 0;
-        double lowest = INFINITY, highest = -INFINITY;
         for (int k = 0; k < 2; k++) {
             uint64_t *h = calloc((size_t)bins, sizeof *h);
             for (int64_t i = k * count; i < (k + 1) * count; i++) {
@@ -225,8 +224,7 @@ static void masks(void)
                     h[(int)at]++;
             }
             const double t = vp_threshold_find(VP_OTSU, &(struct vp_levels){h, bins, first, width});
-            lowest = fmin(lowest, t);
-            highest = fmax(highest, t);
+            CHECK(found.limit[k] == t);
             for (int64_t i = k * count; i < (k + 1) * count; i++) {
                 const double v = sample(image, type, i);
                 bad += got[i] != (isnan(v) ? 0 : (v > t) != below ? 255 : 0);
@@ -234,7 +232,7 @@ static void masks(void)
             free(h);
         }
         CHECK_INT(bad, 0);
-        CHECK(found.lowest == lowest && found.highest == highest);
+        vp_found_free(&found);
         free(got);
         free(image);
         op.free(op.params);
