@@ -233,7 +233,7 @@ channel() {
     [ "$(cat a.tif | img-info --value quantity)" = counts ]
     run --separate-stderr sh -c 'cat a.tif | img-cat -m 1M > b.tif'
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"standard input: its description lies far behind the samples and is left out"* ]]
+    [[ "$stderr" == *"standard input: its description lies where a pipe cannot give it and is left out"* ]]
     run img-info --value quantity b.tif
     [[ "$output" != counts ]]
     img-cmp a.tif b.tif
@@ -572,9 +572,10 @@ ome() { echo "<?xml version=\"1.0\"?><OME><Image><Pixels DimensionOrder=\"$1\" S
 }
 
 @test "axes that are not understood: nothing is filtered along them, until they are said" {
-    described "$(ome XYZCT 3 2 2)" a.tif
-    fails 1 "how many of each is not known: sizes 3 2 2, 8 pages" img-gauss --sigma 1 a.tif
-    described "$(ome XYZCT 24 1 1)" b.tif                       # the others are in other files
+    described "$(ome XYZCT 3 2 1)" a.tif
+    fails 1 "how many of each is not known: sizes 3 2, 8 pages" img-gauss --sigma 1 a.tif
+    tiff_data() { echo "<TiffData IFD=\"0\" FirstZ=\"$2\" PlaneCount=\"8\"><UUID FileName=\"$1\">urn</UUID></TiffData>"; }
+    described "$(ome XYZCT 24 1 1 | sed "s|/></Image>|>$(tiff_data b.tif 0)$(tiff_data c.tif 8)</Pixels></Image>|")" b.tif
     described '{"shape": [2, 4, 3, 4]}' c.tif
     described 'ImageJ=1.53t\nimages=8\nslices=5\n' d.tif
     described '{"shape": [8, 3, 4], "axes": "QYX"}' q.tif
@@ -614,4 +615,369 @@ ome() { echo "<?xml version=\"1.0\"?><OME><Image><Pixels DimensionOrder=\"$1\" S
     img-convert --type u16 --scale 1000,0 v.tif --compress deflate -o d.tif
     run ! sh -c 'tiffinfo d.tif | grep -i predictor'
     ok img-cmp v.tif <(img-cat d.tif | img-convert --unscale) --atol 0.001
+}
+
+# made FILE KEY=VALUE...: a TIFF of `pages` (3) images of 4 x 3 (or w x h) samples of `bits` (8), each directory in front
+# of what belongs to it; `one`: with a directory for the first only. text: tag 270 of the first; photo, format, comp,
+# order (II or MM): as in tags; photo= alone leaves the tag out. palette: the name of one. uic2: the distance and the time between
+# planes. rows: of a strip; none: a list of strips that have no bytes, gone: nor a place; bare: how long strips are is left
+# out. Sample i of page p is p * 37 + 5 * i + 1
+# (64 times that, if bits are more than 8).
+made() {
+    local file=$1
+    shift
+    perl -e '%o = (pages => 3, w => 4, h => 3, bits => 8, photo => 1, format => 1, comp => 1, order => "II", text => "", palette => "",
+                 one => 0, uic2 => "", rows => 0, bare => 0, none => "", gone => "", map { split /=/, $_, 2 } @ARGV);
+        $v = $o{order} eq "II" ? "<" : ">"; $rows = $o{rows} || $o{h}; $o{text} =~ s/\\n/\n/g;
+        sub image { my $p = shift; my $m = $o{bits} > 8 ? 64 : 1;
+                    pack($o{bits} > 8 ? "S$v*" : "C*", map { ($p * 37 + 5 * $_ + 1) * $m % 2 ** $o{bits} } 0 .. $o{w} * $o{h} - 1) }
+        %c = (fire => sub { (257 * $_[1], $_[0] ? 257 * (255 - $_[1]) : 0)[$_[0] > 1 ? 0 : $_[0]] },
+              grey => sub { 257 * $_[1] }, inverse => sub { 257 * (255 - $_[1]) });
+        $out = "$o{order}" . pack("S${v}L$v", 42, 8);
+        for $p (0 .. ($o{one} ? 0 : $o{pages} - 1)) {
+            my ($data, @size, @at) = image($p);
+            my $strip = $rows * $o{w} * $o{bits} / 8, $n = 0;
+            my @strips = unpack("(a$strip)*", $data);
+            $strips[$_] = "" for split /,/, "$o{none},$o{gone}" =~ s/^,|,$//gr;
+            $data = join "", @strips;
+            @tag = ([256,4,pack("L$v",$o{w})], [257,4,pack("L$v",$o{h})], [258,3,pack("S$v",$o{bits})], [259,3,pack("S$v",$o{comp})]);
+            push @tag, [262,3,pack("S$v",$o{photo})] if $o{photo} ne "";
+            push @tag, [270,2,"$o{text}\0"] if $o{text} ne "" && !$p;
+            push @tag, [273,4,"\0" x (4 * @strips)], [277,3,pack("S$v",1)], [278,4,pack("L$v",$rows)],
+                [279,4,pack("L$v*", map { $o{bare} ? 0 : length } @strips)];
+            push @tag, [320,3,pack("S$v*", map { my $c = $_; map { $c{$o{palette}}->($c, $_) } 0 .. 255 } 0 .. 2)] if $o{palette};
+            push @tag, [339,3,pack("S$v",$o{format})];
+            push @tag, [33629,5,join("", map { pack("L$v*", $o{uic2} =~ /(\d+),/, 1, 2450000, 1000 + $_ * ($o{uic2} =~ /,(\d+)/)[0], 0, 0) } 1 .. $o{pages}),
+                $o{pages}] if $o{uic2};
+            $at = length($out) + 2 + 12 * @tag + 4; # of values, then of samples
+            $place = $at; length($_->[2]) > 4 and $place += length($_->[2]) + (-length($_->[2]) & 1) for @tag;
+            $end = $place + length($data);
+            for (@strips) { push @at, (grep { $_ == $n } split /,/, $o{gone}) ? 0 : $place; $place += length; $n++ }
+            $_->[0] == 273 and $_->[2] = pack("L$v*", @at) for @tag;
+            $dir = pack("S$v", scalar @tag); $far = "";
+            for (@tag) {
+                my ($t, $y, $b, $k) = @$_;
+                $dir .= pack("S${v}S${v}L$v", $t, $y, $k || length($b) / (0, 1, 1, 2, 4, 8)[$y]);
+                if (length($b) > 4) { $dir .= pack("L$v", $at + length $far); $far .= $b . (length($b) & 1 ? "\0" : "") } else { $dir .= pack("a4", $b) }
+            }
+            $out .= $dir . pack("L$v", $o{one} || $p == $o{pages} - 1 ? 0 : $end) . $far . $data;
+        }
+        $out .= image($_) for $o{one} ? 1 .. $o{pages} - 1 : ();
+        print $out' -- "$@" > "$file"
+}
+
+# wanted BITS [PAGE]...: what `numbers` gives of pages that were made as above, all three if none is said
+wanted() {
+    perl -e '$b = shift; @ARGV = 0 .. 2 if !@ARGV; $m = $b > 8 ? 64 : 1;
+             print join(" ", map { my $p = $_; map { ($p * 37 + 5 * $_ + 1) * $m % 2 ** $b } 0 .. 11 } @ARGV), "\n"' "$@"
+}
+
+# everywhere FILE LETTER WANT: the samples of a file, through pipes, compressed, and read by a program that computes
+everywhere() {
+    local want=$3
+    [ "$(numbers "$1" "$2")" = "$want" ]
+    [ "$(numbers - "$2" < <(cat "$1"))" = "$want" ]
+    ok img-cat --compress deflate "$1" -o packed.tif
+    [ "$(numbers packed.tif "$2")" = "$want" ]
+    cat "$1" | img-cat | img-cat -o through.tif
+    [ "$(numbers through.tif "$2")" = "$want" ]
+}
+
+@test "a palette is a display table: its index is the sample, and it goes along where samples do" {
+    made grey.tif palette=grey photo=3
+    made inverse.tif palette=inverse photo=3
+    made fire.tif palette=fire photo=3 order=MM
+    for f in grey inverse fire; do
+        everywhere $f.tif C "$(wanted 8)"
+        [ "$(img-info --value pages,type $f.tif | xargs)" = "3 u8" ]
+        ok img-math 'a + 1' $f.tif -o m.tif
+        [ "$(numbers m.tif 'f<')" = "$(wanted 8 | perl -pe 's/(\d+)/$1+1/ge')" ]
+        run -1 img-info --value palette m.tif
+        for copy in packed.tif through.tif; do # of `everywhere`
+            [ "$(img-info --value palette $copy 2>/dev/null)" = "$(img-info --value palette $f.tif 2>/dev/null)" ]
+        done
+    done
+    run -1 img-info --value palette grey.tif
+    [[ "$(img-info --value palette inverse.tif)" = "ffffff fefefe fdfdfd"*" 000000" ]]
+    [[ "$(img-info --value palette fire.tif)" = "00ff00 01fe01 02fd02"* ]]
+    img-info fire.tif | grep -x 'palette      256 colours'
+    # the tag of a file that we write
+    fires() { perl -e 'undef $/; print scalar(() = <> =~ /\x40\x01\x03\x00\x00\x03\x00\x00/g)' "$1"; }
+    img-convert --pages 2 fire.tif -o two.tif
+    [ "$(fires two.tif) $(fires through.tif)" = "1 3" ]
+    fails 2 "--set palette: it comes with the images" img-cat --set palette=000000 fire.tif
+    # not where samples become others, are wider, or have no header
+    for how in "--window 0,100 --type u8" "--scale 2,0 --type u8" "--type u16" "--set palette="; do
+        # shellcheck disable=SC2086
+        img-convert -q $how fire.tif -o o.tif
+        [ "$(fires o.tif)" = 0 ]
+        run -1 img-info --value palette o.tif
+    done
+    for how in "img-gauss --sigma 1" "img-morph --op dilate" "img-threshold --otsu"; do
+        $how fire.tif -o o.tif
+        [ "$(fires o.tif)" = 0 ]
+    done
+}
+
+@test "img-convert --palette expand: the colours" {
+    made fire.tif palette=fire photo=3
+    img-convert --palette expand fire.tif -o c.tif
+    [ "$(img-info --value axes,sizes,channels c.tif | xargs)" = "x y channel z 3 3 red green blue" ]
+    [ "$(img-convert --channel 0 c.tif | numbers - C)" = "$(wanted 8)" ]
+    [ "$(img-convert --channel 1 c.tif | numbers - C)" = "$(wanted 8 | perl -pe 's/(\d+)/255-$1/ge')" ]
+    [ "$(img-convert --channel 2 c.tif | numbers - C)" = "$(wanted 8)" ]
+    fails 1 "page 0: colour TIFF cannot be read from a pipe" sh -c 'cat fire.tif | img-convert --palette expand'
+    cat fire.tif | img-convert --spool --palette expand | img-cmp - c.tif
+    [ "$(img-convert --channel luminance --palette expand fire.tif | img-info --value pages)" = 3 ]
+}
+
+@test "zero is white: samples are turned round, but for ImageJ, where that is a display table; CCITT without the tag is white" {
+    made white.tif photo=0
+    everywhere white.tif C "$(wanted 8 | perl -pe 's/(\d+)/255-$1/ge')"
+    made imagej.tif photo=0 'text=ImageJ=1.53t\nimages=3\nslices=3\n'
+    everywhere imagej.tif C "$(wanted 8)"
+    img-cat --compress deflate imagej.tif -o packed.tif
+    [ "$(numbers packed.tif C)" = "$(wanted 8)" ]
+    # one row of white in Huffman's code: 00110101 is none, 1011 is 4 of them
+    perl -e 'print pack("A2 v V v", "II", 42, 8, 7), map({ pack("v v V V", @$_) } [256, 4, 1, 4], [257, 4, 1, 1], [258, 3, 1, 1],
+                 [259, 3, 1, $ARGV[0]], [273, 4, 1, 98], [277, 3, 1, 1], [279, 4, 1, 1]), pack("V C", 0, 0b10110000)' 2 > fax.tif
+    [ "$(numbers fax.tif C)" = "1 1 1 1" ]
+    [ "$(numbers - C < fax.tif)" = "1 1 1 1" ]
+}
+
+@test "ImageJ's order of axes is obeyed" {
+    made zct.tif pages=12 'text=ImageJ=1.48v\nimages=12\nchannels=2\nslices=3\nframes=2\norder=zct\n'
+    for f in zct.tif "-"; do
+        [ "$(img-info --value axes,sizes $f < <(cat zct.tif) | xargs)" = "x y z channel time 3 2 2" ]
+    done
+    everywhere zct.tif C "$(wanted 8 0 1 2 3 4 5 6 7 8 9 10 11)"
+    [ "$(img-info --value axes,sizes packed.tif | xargs)" = "x y z channel time 3 2 2" ]
+    # a mean along z is of the slices of one channel
+    img-local --stat mean --radius 0,0,1 --type f32 zct.tif | img-cat --region 0:1,0:1 -o m.tif
+    [ "$(numbers m.tif 'f<')" = "19.5 38 56.5 130.5 149 167.5 113.5 $(perl -e 'print unpack("f", pack("f", 268 / 3))') 22.5 96.5 115 133.5" ]
+    for order in xyCZT ctz; do
+        made o.tif pages=12 "text=ImageJ=1.48v\nimages=12\nchannels=2\nslices=3\nframes=2\norder=$order\n"
+        img-info --value axes o.tif
+    done | xargs | grep -x 'x y channel z time x y channel time z'
+    made bad.tif pages=12 'text=ImageJ=1.48v\nimages=12\nchannels=2\nslices=3\nframes=2\norder=zzt\n'
+    [ "$(img-info --value axes bad.tif)" = "x y page" ]
+}
+
+@test "ImageJ's calibration by a straight line is a scale; by another function it is none that values can be had of" {
+    made cal.tif bits=16 'text=ImageJ=1.53t\nimages=3\nslices=3\ncf=0\nc0=-32768\nc1=1\nvunit=gray value\n'
+    want=$(wanted 16 | perl -pe 's/(\d+)/$1-32768/ge')
+    everywhere cal.tif 'S<' "$(wanted 16)"
+    for f in cal.tif packed.tif through.tif; do
+        [ "$(img-info --value scale $f)" = "1 32768" ]
+        img-math a $f -o m.tif
+        [ "$(numbers m.tif 'f<')" = "$want" ]
+    done
+    cat cal.tif | img-math a -o m.tif
+    [ "$(numbers m.tif 'f<')" = "$want" ]
+    [ "$(img-info --value mean cal.tif)" = -28576 ]
+    made hu.tif bits=16 'text=ImageJ=1.53t\nimages=3\ncf=0\nc0=-1024.5\nc1=0.25\nvunit=HU\n'
+    [ "$(img-info --value scale,value-unit hu.tif | xargs)" = "4 4098 HU" ]
+    [ "$(img-math a hu.tif | numbers - 'f<')" = "$(wanted 16 | perl -pe 's/(\d+)/$1*0.25-1024.5/ge')" ]
+    # a pixel of ImageJ's is a signed sample + 32768
+    made signed.tif bits=16 format=2 'text=ImageJ=1.53t\nimages=3\ncf=0\nc0=-32768\nc1=1\n'
+    run -1 img-info --value scale signed.tif
+    [ "$(img-math --type f32 a signed.tif | numbers - 'f<')" = "$(wanted 16)" ]
+    # colours and f32 have none
+    made not.tif 'text=ImageJ=1.53t\nimages=3\n'
+    run -1 img-info --value scale not.tif
+    for said in 'cf=7\nc0=1\nc1=2\nc2=3\nc3=4' 'cf=21' 'cf=0\nc0=1\nc1=2\nzeroclip=true' 'cf=0\nc0=1\nc1=0'; do
+        made odd.tif bits=16 "text=ImageJ=1.53t\nimages=3\n$said\nvunit=OD\n"
+        ok img-info odd.tif
+        ok img-cat odd.tif odd.tif -o copy.tif
+        for program in "img-math a" "img-gauss --sigma 1" "img-info -s" "img-convert --unscale" "img-convert --type u8 --window 0,9"; do
+            # shellcheck disable=SC2086
+            fails 1 "the scale in the metadata: expected a gain that is not 0 and an offset, got 'ImageJ's calibration cf=" $program copy.tif
+        done
+        [[ "$stderr" == *"hint: img-convert --set scale= takes the samples for values; ImageJ makes values of them as 32-bit images"* ]]
+        img-convert --set scale= copy.tif -o plain.tif
+        ok img-math a plain.tif -o m.tif
+    done
+}
+
+@test "a stack with one directory is read whole: ImageJ's, MetaMorph's, NIH Image's" {
+    for order in II MM; do
+        made one.tif one=1 order=$order bits=16 'text=ImageJ=1.53t\nimages=3\nslices=3\n'
+        everywhere one.tif 'S<' "$(wanted 16)"
+        made stk.tif one=1 order=$order bits=16 uic2=2,0 rows=2
+        everywhere stk.tif 'S<' "$(wanted 16)"
+        [ "$(img-info --value axes,pages stk.tif | xargs)" = "x y z 3" ]
+        [ "$(img-math --type f32 a stk.tif | numbers - 'f<')" = "$(wanted 16)" ]
+    done
+    made time.tif one=1 uic2=0,40
+    [ "$(img-info --value axes time.tif)" = "x y time" ]
+    made page.tif one=1 uic2=0,0
+    [ "$(img-info --value axes page.tif)" = "x y page" ]
+    [ "$(cat page.tif | img-info --value axes)" = "x y page" ]
+    # NIH Image: two bytes in a header
+    perl -e 'print pack("A2 v V v", "II", 42, 8, 7), map({ pack("v v V V", @$_) } [256, 4, 1, 4], [257, 4, 1, 1], [258, 3, 1, 8],
+                 [262, 3, 1, 1], [273, 4, 1, 610], [279, 4, 1, 4], [43314, 3, 256, 98]), pack("V", 0), "\0" x 260, pack("v", 3),
+                 "\0" x 250, "abcdefghijkl"' > nih.tif
+    everywhere nih.tif C "$(echo {97..108})"
+}
+
+@test "a file that speaks of more images than it has is refused, in one line" {
+    made few.tif 'text=ImageJ=1.53t\nimages=5\nslices=5\n'
+    described "$(ome XYZCT 24 1 1)" ome.tif
+    described '{"shape": [9, 3, 4], "axes": "ZYX"}' shaped.tif
+    made stk.tif uic2=1,1 comp=1
+    perl -pi -e 's/\x5d\x83\x05\0\x03\0/\x5d\x83\x05\0\x04\0/g' stk.tif # 4 planes, 3 directories
+    # one directory, and what comes behind it cannot be as it is
+    made one.tif pages=1 'text=ImageJ=1.53t\nimages=3\n'
+    if command -v tiffcp >/dev/null; then tiffcp -c lzw one.tif packed.tif; fi
+    for case in few.tif:5:3:description ome.tif:24:8:description shaped.tif:9:8:description "stk.tif:4:3:tag of MetaMorph" \
+        packed.tif:3:1:description; do
+        IFS=: read -r f said has by <<<"$case"
+        [ -e "$f" ] || continue
+        fails 1 "$f: expected $said images, as its $by says, its directories hold $has" img-cat "$f"
+        [[ "$stderr" == *"hint: if those are all, take the tag out of the file: tiffset -u "* ]]
+    done
+    described '{"shape": [18, 6, 8], "axes": "ZYX"}' cropped.tif # of other images than these
+    ok img-cat cropped.tif -o o.tif
+    rm o.tif
+    fails 1 "expected 5 images, as its description says, its directories hold 3" sh -c 'cat few.tif | img-cat -o o.tif'
+    [ ! -e o.tif ]
+    made cut.tif one=1 uic2=2,0
+    truncate -s -3 cut.tif
+    fails 1 "page 2: truncated: expected 12 bytes, got 9" img-info cut.tif
+    fails 1 "page 2: truncated: expected 12 bytes, got 9" sh -c 'cat cut.tif | img-info'
+}
+
+@test "strips and tiles without bytes are zeros, compressed or not" {
+    for empty in none gone; do
+        made s.tif rows=1 $empty=1
+        want=$(wanted 8 | perl -ne '@v = split; print join(" ", map { $_ % 12 > 3 && $_ % 12 < 8 ? 0 : $v[$_] } 0 .. $#v)')
+        [ "$(numbers s.tif C)" = "$want" ]
+        [ "$(img-math 2*a s.tif | numbers - 'f<')" = "$(perl -pe 's/(\d+)/2*$1/ge' <<<"$want")" ]
+        img-cat --compress deflate s.tif -o packed.tif
+        [ "$(numbers packed.tif C)" = "$want" ]
+        [ "$(img-cat --region :,1:3 s.tif | numbers - C)" = "$(perl -ne '@v = split; print join(" ", @v[4 .. 11, 16 .. 23, 28 .. 35])' <<<"$want")" ]
+        fails 1 "sparse TIFF cannot be read from a pipe" sh -c 'cat s.tif | img-cat'
+        cat s.tif | img-cat --spool | img-cmp - packed.tif
+    done
+    # where no strip says how long it is, that is left out
+    made s.tif rows=1 bare=1
+    [ "$(numbers s.tif C)" = "$(wanted 8)" ]
+    # compressed, and all of it
+    for comp in 5 8; do
+        made z.tif pages=1 comp=$comp none=0
+        [ "$(numbers z.tif C)" = "$(echo 0{,,,,,,,,,,,})" ]
+        made z.tif pages=1 comp=$comp rows=1 gone=0,1,2
+        [ "$(numbers z.tif C)" = "$(echo 0{,,,,,,,,,,,})" ]
+    done
+}
+
+@test "units of length: ImageJ's of each axis, and OME's" {
+    size() { described "<OME><Image><Pixels DimensionOrder=\"XYZCT\" SizeZ=\"8\" SizeC=\"1\" SizeT=\"1\" PhysicalSizeX=\"2\" PhysicalSizeXUnit=\"$1\" PhysicalSizeY=\"2\" PhysicalSizeYUnit=\"$1\"/></Image></OME>" u.tif
+             img-info --value voxel u.tif; }
+    while read -r unit mm; do
+        [ "$(size "$unit")" = "$mm $mm" ] || { echo "$unit: $(size "$unit"), expected $mm"; false; }
+    done <<-'END'
+		Ym 2e+27
+		Zm 2e+24
+		Em 2e+21
+		Pm 2e+18
+		Tm 2e+15
+		Gm 2e+12
+		Mm 2e+09
+		km 2000000
+		hm 200000
+		dam 20000
+		m 2000
+		dm 200
+		cm 20
+		mm 2
+		um 0.002
+		µm 0.002
+		&#181;m 0.002
+		&#xB5;m 0.002
+		nm 2e-06
+		pm 2e-09
+		fm 2e-12
+		am 2e-15
+		zm 2e-18
+		ym 2e-21
+		Å 2e-07
+		&#197; 2e-07
+		thou 0.0508
+		li 4.23333333
+		in 50.8
+		ft 609.6
+		yd 1828.8
+		mi 3218688
+		ua 2.99195741e+14
+		ly 1.89214609e+19
+		pc 6.17135516e+19
+		pt 0.705555556
+	END
+    run -1 size "reference frame"
+    # ImageJ: 2 pixels a unit in x, 4 in y
+    calibrated() {
+        made u.tif pages=1 "text=ImageJ=1.53t\nspacing=3\n$1"
+        perl -e 'undef $/; $_ = <>; $d = unpack("v", substr($_, 8, 2)); $end = length;
+            $dir = substr($_, 10, 12 * $d); $dir =~ s/(.{12})/my $e = $1; unpack("v", $e) > 282 && !$done++ ? pack("v v V V" x 2, 282, 5, 1, $end, 283, 5, 1, $end + 8) . $e : $e/gse;
+            print substr($_, 0, 4), pack("V", $end + 16), substr($_, 8), pack("V4", 2, 1, 4, 1), pack("v", $d + 2), $dir, pack("V", 0)' u.tif > v.tif
+        img-info --value voxel v.tif
+    }
+    [ "$(calibrated 'unit=mm\n')" = "0.5 0.25 3" ]
+    [ "$(calibrated 'unit=A\n')" = "5e-08 2.5e-08 3e-07" ]
+    [ "$(calibrated 'unit=Angstrom\n')" = "5e-08 2.5e-08 3e-07" ]
+    [ "$(calibrated 'unit=meter\n')" = "500 250 3000" ]
+    [ "$(calibrated 'unit=micrometers\n')" = "0.0005 0.00025 0.003" ]
+    [ "$(calibrated 'unit=mm\nyunit=cm\nzunit=inch\n')" = "0.5 2.5 76.2" ]
+    [ "$(calibrated 'unit=mm\nzunit=frogs\n')" = "0.5 0.25" ]
+    run -1 calibrated 'unit=mm\nyunit=frogs\n'
+}
+
+# unlike FILE: pages of 4 x 2 (page 0 of the stack), 2 x 1 in three colours (1 to 3), 3 x 2 (4), complex numbers (5), 3 x 2 (6)
+unlike() {
+    perl -e '@dir = ([4, 2, [8], 1, 1, "abcdefgh"], [2, 1, [8, 8, 8], 2, 1, "rgbRGB"], [3, 2, [8], 1, 1, "ABCDEF"], [3, 2, [64], 1, 6, "x" x 48],
+                     [3, 2, [8], 1, 1, "GHIJKL"]);
+             $out = pack("A2 v V", "II", 42, 8);
+             for (@dir) {
+                 my ($w, $h, $bits, $photo, $format, $data) = @$_;
+                 $at = length($out) + 2 + 9 * 12 + 4;
+                 $far = @$bits > 2 ? pack("v*", @$bits, 0) : "";
+                 $next = ++$n < @dir ? $at + length($far) + length($data) : 0;
+                 $out .= pack("v", 9) . join("", map { pack("v v V V", @$_) } [256, 4, 1, $w], [257, 4, 1, $h],
+                     [258, 3, scalar @$bits, $far ? $at : $bits->[0]], [262, 3, 1, $photo], [273, 4, 1, $at + length $far],
+                     [277, 3, 1, scalar @$bits], [278, 4, 1, $h], [279, 4, 1, length $data], [339, 3, 1, $format])
+                     . pack("V", $next) . $far . $data;
+             }
+             print $out' > "$1"
+}
+
+@test "--pages picks pages that are alike out of a file whose pages are not" {
+    unlike u.tif
+    raw() { img-convert --raw-out "$@"; }
+    fails 1 "u.tif: page 1: expected 4x2 u8, 1 channels as page 0, got 2x1 u8, 3 channels" img-info u.tif
+    [[ "$stderr" == *"hint: pick pages that are alike, as in: img-cat --pages 0 FILE"* ]]
+    [ "$(raw --pages 0 u.tif)" = abcdefgh ]
+    [ "$(raw --pages 4 u.tif)" = ABCDEF ]
+    [ "$(raw --pages -1,4,-1 u.tif)" = GHIJKLABCDEFGHIJKL ]
+    [ "$(raw --pages 1:4 u.tif)" = rRgGbB ]
+    [ "$(raw --pages 3,2 u.tif)" = bBgG ]
+    [ "$(raw --pages 4::2 --region 0:1,: u.tif)" = ADGJ ]
+    [ "$(img-cat --reverse --pages 4,6 u.tif | raw)" = GHIJKLABCDEF ]
+    # the axes are those of what is picked
+    [ "$(img-cat --pages 1:4 u.tif | img-info --value axes,channels | xargs)" = "x y channel red green blue" ]
+    [ "$(img-info --pages 6 --value mean u.tif)" = 73.5 ]
+    img-cat --pages 4,6 --compress deflate u.tif -o packed.tif
+    [ "$(raw packed.tif)" = ABCDEFGHIJKL ]
+    [ "$(img-cat --pages 4,6 u.tif | img-math 'a + 1' --type u8 | raw)" = BCDEFGHIJKLM ]
+    cat u.tif | img-cat --spool --pages 4,6 | img-cmp - packed.tif
+    # what is picked must be alike, be there, and can be read
+    fails 1 "u.tif: page 2: expected 4x2 u8 as page 0, got 3x2 u8" img-cat --pages 0,4 u.tif
+    fails 1 "u.tif: page 2: expected 2x1 u8, 3 channels as page 1, got 3x2 u8, 1 channels" img-cat --pages 3:5 u.tif
+    fails 1 "u.tif: page 3: samples of format 6 (complex numbers)" img-cat --pages 5 u.tif
+    fails 2 "--pages '9': u.tif has 7 pages, 0 to 6" img-cat --pages 9 u.tif
+    fails 1 "page 1: expected 4x2 u8, 1 channels as page 0, got 2x1" sh -c 'cat u.tif | img-cat --pages 4 -o o.tif'
+    [[ "$stderr" == *"hint: give the file name instead, or use --spool, and pick pages that are alike with --pages"* ]]
+    truncate -s -1 u.tif
+    [ "$(raw --pages 4 u.tif)" = ABCDEF ]
+    fails 1 "u.tif: page 4: truncated: expected 6 bytes, got 5" img-cat --pages 6 u.tif
 }

@@ -233,7 +233,7 @@ undone() {
             print pack("V", 0), "\0" x (199 - 8 - 2 - 96 - 4), "A", $d' > bad.tif
         fails 1 "bad.tif: the scale in the metadata: expected a gain that is not 0 and an offset" img-info -s bad.tif
         ok img-cat bad.tif -o c.tif
-        fails 1 "--unscale: no scale is recorded" img-convert --unscale bad.tif
+        fails 1 "the scale in the metadata: expected a gain that is not 0 and an offset, got '$scale'" img-convert --unscale bad.tif
     done
 }
 

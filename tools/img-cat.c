@@ -6,6 +6,8 @@
 #include "tool/open.h"
 #include "tool/tool.h"
 
+#include <stdlib.h>
+
 struct params {
     struct vp_select_params select;
     struct vp_label_params label;
@@ -31,7 +33,7 @@ static const struct vp_example examples[] = {
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
-    const struct params *p = params;
+    struct params *p = params;
     struct vp_reader *reader = NULL;
     struct vp_writer *writer = NULL;
     struct vp_select select = {0};
@@ -39,7 +41,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (vp_open_input(run_, 0, VP_AS_STORED, &reader, err))
+    if (vp_open_pages(run_, 0, VP_AS_STORED, false, &p->select, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
@@ -69,6 +71,7 @@ out:
         rc = -1;
     vp_stack_free(&out);
     vp_select_free(&select);
+    free(p->select.picked);
     return rc;
 }
 
@@ -86,7 +89,8 @@ static const struct vp_tool tool = {
         "where they still make a grid: one channel, the slices of one time, every second slice of both. What cannot be "
         "said any more (the origin of reversed slices, the geometry of detector rows that are not evenly spaced, axes "
         "of a mixture of channels and slices) is left out with a warning.\n\n"
-        "Files are read where pages are wanted, in any order. From a pipe pages come in "
+        "Of a file whose pages are not alike (a pyramid, a whole slide image) --pages picks some that are. Files are "
+        "read where pages are wanted, in any order. From a pipe pages come in "
         "increasing order, and it is read and checked to its end.",
     .options = options,
     .params_size = sizeof(struct params),

@@ -9,6 +9,7 @@
 #include "tool/tool.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct params {
@@ -16,6 +17,7 @@ struct params {
     struct vp_reals scale, window;
     bool whole, unscale;
     const char *channel;
+    int palette;              /* 1: looked up */
     struct vp_select_params select;
     struct vp_label_params label;
 };
@@ -45,6 +47,12 @@ static const struct vp_opt options[] = {
               .help = "only this channel of a colour image, from 0 on, or its luminance",
               .more = "Of a stack with an axis `channel`, as colour images have it: red is 0, green 1, blue 2. The "
                       "luminance is 0.299 red + 0.587 green + 0.114 blue."),
+    VP_CHOICE(struct params, palette, "palette", 0, "index|expand", .def = "index",
+              .help = "of images with a palette: the index, or the colours that it stands for",
+              .more = "A palette is the colours in which samples are shown. The index is the sample, and the "
+                      "palette goes along where samples stay u8 and the same. expand makes pages of red, green and "
+                      "blue of each, as of a colour image: u8, or u16 where the palette has more than 8 bits. From a "
+                      "pipe that needs --spool."),
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_OPTIONS(struct params, label, vp_label_options),
     VP_OPT_END,
@@ -173,13 +181,10 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if ((p->window.n || p->whole) && !p->type)
         return vp_fail_hint(err, VP_EUSAGE, "add --type, as --type u16", "--%s: to the range of which type?",
                             p->whole ? "auto" : "window");
-    const bool had = vp_meta_numbers(&out->meta, "scale", 2, old) && isfinite(old[0]) && isfinite(old[1]) && old[0] != 0;
-    if (!had) {
-        old[0] = 1;
-        old[1] = 0;
-    }
-    if (p->unscale && !had)
+    if (p->unscale && !vp_meta_get(&out->meta, "scale"))
         return vp_fail(err, VP_ERUN, "%s: --unscale: no scale is recorded in the metadata", name);
+    if ((scaled || p->window.n || p->whole) && vp_scale_of(&out->meta, name, old, err))
+        return -1;
     if (p->whole && !vp_reader_seekable(reader))
         return vp_fail_hint(err, VP_EUSAGE, "give --window LO,HI, or --spool",
                             "%s: --auto reads the samples twice, which a pipe cannot give", name);
@@ -209,6 +214,8 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
         j->undo = true;
     }
     int rc = 0;
+    if (j->gain != 1 || j->offset != 0 || j->undo || j->channel.luminance) /* other samples have other colours */
+        vp_meta_set(&out->meta, "palette", NULL);
     if (p->unscale)
         rc = vp_meta_set(&out->meta, "scale", NULL);
     else if (j->gain != 1 || j->offset != 0)
@@ -219,7 +226,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
-    const struct params *p = params;
+    struct params *p = params;
     struct vp_reader *reader = NULL;
     struct vp_writer *writer = NULL;
     struct vp_select select = {0};
@@ -228,7 +235,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (check(p, err) || vp_open_input(run_, 0, VP_AS_STORED, &reader, err))
+    if (check(p, err) || vp_open_pages(run_, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
@@ -269,6 +276,7 @@ out:
     vp_channel_free(&j.channel);
     vp_stack_free(&out);
     vp_select_free(&select);
+    free(p->select.picked);
     return rc;
 }
 

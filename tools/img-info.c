@@ -32,7 +32,7 @@ static int report(const struct vp_run *run, const struct vp_info *i, char **text
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
-    const struct vp_info_params *p = params;
+    struct vp_info_params *p = params;
     struct vp_info i = {0};
     struct vp_reader *reader = NULL, *mask_reader = NULL;
     struct vp_select select = {0};
@@ -41,8 +41,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     size_t size = 0;
     int rc = -1;
 
-    if (vp_info_ask(&i, p, err)
-        || vp_open_input(run_, 0, VP_AS_STEPS, &reader, err))
+    if (vp_info_ask(&i, p, err))
+        goto out;
+    /* a header has no values */
+    const enum vp_samples samples = vp_info_needs_samples(&i) ? VP_AS_STEPS : VP_AS_STORED;
+    if (vp_open_pages(run_, 0, samples, false, &p->select, &reader, err))
         goto out;
     i.stack = vp_reader_stack(reader);
     i.stored = &reader->stored;
@@ -80,6 +83,7 @@ out:
     free(text);
     vp_beside_close(&mask);
     vp_select_free(&select);
+    free(p->select.picked);
     vp_info_free(&i);
     return rc;
 }

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +144,7 @@ static int find_gaps(struct rays *r, const struct vp_view *views, int64_t n, con
     }
     for (int64_t k = 0; k < n; k++)
         at[k] = (struct place){fmod(views[k].angle, 2 * M_PI), views[k].weight, k};
-    qsort(at, (size_t)n, sizeof *at, by_angle);
+    vp_sort(at, (size_t)n, sizeof *at, by_angle);
     for (int64_t k = 0; k < n && r->gaps < scan->gaps; k++) {
         const int64_t next = (k + 1) % n;
         const double width = at[next].angle - at[k].angle + (next ? 0 : 2 * M_PI);

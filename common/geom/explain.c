@@ -142,20 +142,17 @@ static void explain_weights(FILE *f, const struct vp_scan *scan)
         line(f, "weights", "Wang: the detector's sides overlap by %.6g columns about the axis", 2 * scan->overlap);
     else if (scan->kind == VP_SCAN_SHORT)
         line(f, "weights", "Parker: rays measured twice share one weight");
-    else if (scan->helix.pitch == 0 && !lacks_directions(scan))
+    else if (!lacks_directions(scan))
         line(f, "weights", "none needed: all rays are measured equally often");
-    else if (scan->helix.pitch == 0 && scan->gaps)
+    else if (scan->gaps)
         line(f, "weights", "scaled by 180 / %.6g: directions that are measured stand for the others",
              180 - scan->missing * VP_DEGREES);
-    else if (scan->helix.pitch == 0)
+    else
         line(f, "weights", "by the angles between views: those at its ends stand for the gap of %.6g degrees",
              scan->largest_gap * VP_DEGREES);
     if (scan->offset && scan->gaps)
         line(f, "", "ray by ray: one that is measured from the other side counts for one in a gap, the views at the "
                     "gap's ends stand for the rest");
-    if (scan->helix.pitch != 0)
-        line(f, scan->offset ? "" : "weights", "helix: a slice counts the views of %.4g turns about its height, every "
-             "direction once", 1 + scan->helix.slope);
 }
 
 static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan *scan,
@@ -179,7 +176,11 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
     else
         line(f, "scan", "parallel beam, %.6g degrees of the half circle",
              lacks_directions(scan) ? 180 - scan->largest_gap * VP_DEGREES : facts->arc);
-    explain_weights(f, scan);
+    if (scan->helix.pitch == 0 || scan->offset)
+        explain_weights(f, scan);
+    if (scan->helix.pitch != 0)
+        line(f, scan->offset ? "" : "weights", "helix: a slice counts the views of %.4g turns about its height, every "
+             "direction once", 1 + scan->helix.slope);
     if (fabs(facts->raised) > 1)
         line(f, "laminography", "the source is %.6g degrees %s the plane z = 0", fabs(facts->raised),
              facts->raised > 0 ? "above" : "below");

@@ -329,10 +329,18 @@ static int print_json(const struct vp_info *i, FILE *out, struct vp_err *err)
     return 0;
 }
 
-static void print_line(const struct vp_meta *meta, int k, FILE *out)
+static void print_line(const struct vp_meta *meta, int k, bool verbose, FILE *out)
 {
+    const char *value = meta->value[k];
     fprintf(out, "%-12s ", meta->key[k]);
-    vp_put_plain(out, meta->value[k]);
+    if (!strcmp(meta->key[k], "palette") && !verbose) {
+        int n = 1;
+        while ((value = strchr(value, ' ')))
+            n += *++value != ' ';
+        fprintf(out, "%d colours", n);
+    } else {
+        vp_put_plain(out, value);
+    }
     fputc('\n', out);
 }
 
@@ -355,7 +363,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
         const bool geom = !strncmp(s->meta.key[k], "geom.", 5);
         geometry += geom;
         if ((!geom || verbose) && strcmp(s->meta.key[k], "history"))
-            print_line(&s->meta, k, out);
+            print_line(&s->meta, k, verbose, out);
     }
     if (geometry && !verbose)
         fprintf(out, "%-12s %d line%s (shown with -v; explained by ct-geom --show)\n", "geometry", geometry,
@@ -380,7 +388,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
                 (long long)i->h.above);
     for (int k = 0; k < s->meta.n; k++) /* it grows with every program: what is asked for comes before it */
         if (!strcmp(s->meta.key[k], "history"))
-            print_line(&s->meta, k, out);
+            print_line(&s->meta, k, verbose, out);
 }
 
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err)

@@ -127,6 +127,10 @@ static int set_one(struct vp_meta *m, const char *key, const char *value, struct
         vp_fail(err, VP_EUSAGE, "--set %s: it is written by the programs", key);
         return *key == 'g' ? vp_hint(err, "a geometry is given with -g FILE") : -1;
     }
+    if (*value && !strcmp(key, "palette")) {
+        vp_fail(err, VP_EUSAGE, "--set palette: it comes with the images");
+        return vp_hint(err, "--set palette= takes it away");
+    }
     if (!*value)
         return vp_meta_set(m, key, NULL) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
     for (int k = 0; k < KINDS; k++)

@@ -166,12 +166,14 @@ static int check_same(const struct vp_reader *first, const struct vp_reader *oth
 /* Slabs are copied as they are stored, and one scale is said of all. */
 static int check_scale(const struct vp_reader *first, const struct vp_reader *other, struct vp_err *err)
 {
+    const struct vp_meta *const m = &vp_reader_stack(first)->meta, *const n = &vp_reader_stack(other)->meta;
+    const char *const said = vp_meta_get(m, "scale"), *const here = vp_meta_get(n, "scale");
     double a[2], b[2];
 
-    if (!vp_meta_numbers(&vp_reader_stack(first)->meta, "scale", 2, a))
-        a[0] = 1, a[1] = 0;
-    if (!vp_meta_numbers(&vp_reader_stack(other)->meta, "scale", 2, b))
-        b[0] = 1, b[1] = 0;
+    if (said && here && !strcmp(said, here))
+        return 0;
+    if (vp_scale_of(m, vp_reader_name(first), a, err) || vp_scale_of(n, vp_reader_name(other), b, err))
+        return -1;
     if (a[0] == b[0] && a[1] == b[1])
         return 0;
     vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in %s", vp_reader_name(other),

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "geom/geom.h"
 #include "image/label.h"
 #include "stack/axes.h"
@@ -128,6 +129,48 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
             return 0;
         at++;
     }
+}
+
+/* Find the image that page `at` is of. */
+static int64_t image_of(const int64_t *first, int64_t images, int64_t at)
+{
+    int64_t lo = 0, hi = images; /* first[lo] <= at < first[hi] */
+    while (hi - lo > 1) {
+        const int64_t mid = lo + (hi - lo) / 2;
+        if (first[mid] <= at)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t images, bool *keep,
+                   struct vp_err *err)
+{
+    struct vp_select_params *const p = params;
+    struct vp_select s = {.in_pages = first[images]};
+    int64_t *const gone = vp_alloc((size_t)images + 1, sizeof *gone, "list of pages", err); /* before an image */
+    FILE *f = NULL;
+    int rc = !gone || parse_pages(&s, p->pages, name, err) ? -1 : 0;
+
+    for (int k = 0; !rc && k < s.n_spans; k++)
+        for (int64_t i = 0; i < s.span[k].count; i++)
+            keep[image_of(first, images, s.span[k].first + i * s.span[k].step)] = true;
+    for (int64_t i = 0; !rc && i < images; i++)
+        gone[i + 1] = gone[i] + (keep[i] ? 0 : first[i + 1] - first[i]);
+    if (!rc && !(f = vp_text_open()))
+        rc = vp_fail(err, VP_ERESOURCE, "not enough memory for a list of pages");
+    for (int k = 0; !rc && k < s.n_spans; k++)
+        for (int64_t i = 0; i < s.span[k].count; i++) {
+            const int64_t at = s.span[k].first + i * s.span[k].step;
+            fprintf(f, "%s%lld", k || i ? "," : "", (long long)(at - gone[image_of(first, images, at)]));
+        }
+    free(p->picked);
+    p->picked = f ? vp_text_close(f, NULL) : NULL;
+    free(gone);
+    vp_select_free(&s);
+    return rc || p->picked ? rc : vp_fail(err, VP_ERESOURCE, "not enough memory for a list of pages");
 }
 
 static int parse_region(struct vp_select *s, const char *text, const char *name, struct vp_err *err)
@@ -289,7 +332,8 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
             s->in_pages = layout == VIEWS ? g.views : g.nv;
         vp_geom_free(&g);
     }
-    if (!parse_pages(s, p->pages ? p->pages : ":", name, err) && (!p->region || !parse_region(s, p->region, name, err))
+    const char *const pages = p->picked ? p->picked : p->pages;
+    if (!parse_pages(s, pages ? pages : ":", name, err) && (!p->region || !parse_region(s, p->region, name, err))
         && !count_pages(s, p, name, seekable, err))
         return 0;
     vp_select_free(s);

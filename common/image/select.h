@@ -10,6 +10,7 @@ struct vp_select_params {
     const char *pages;    /* --pages "0,5,10:20,::2,-1": slices as in Python */
     const char *region;   /* --region "x0:x1,y0:y1": half open, either side of a colon may be missing */
     bool reverse;         /* not in the table: turn the order of the pages round */
+    char *picked;         /* not in the table: counts instead of `pages` after vp_select_pick; to be free()d */
 };
 extern const struct vp_opt vp_select_options[];   /* --pages, --region */
 
@@ -24,6 +25,11 @@ struct vp_select {
     int n_spans;
     struct vp_span *span;        /* malloc'd */
 };
+
+/* Pick the images of the pages that --pages wants: a vp_pick, whose context are the parameters. `picked` is then that
+ * list with the numbers that the pages have in the stack. */
+int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t images, bool *keep,
+                   struct vp_err *err);
 
 /* Check the parameters against the input. VP_EUSAGE if they do not fit it, or want pages out of
  * order of what is not seekable. If the number of pages is unknown but

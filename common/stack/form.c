@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Samples of foreign images as samples of pages: any width to the type that holds it, palettes to colours,
- * white-is-zero to black-is-zero, the eight orientations to one. TIFF 6.0, sections 4, 5, 8, 16, 18. */
+/* Samples of foreign images as samples of pages: any width to the type that holds it, palettes to their index or to
+ * colours, white-is-zero to black-is-zero, the eight orientations to one. TIFF 6.0, sections 4, 5, 8, 16, 18. */
 #include "stack/form.h"
 #include "stack/axes.h"
 #include <math.h>
@@ -24,7 +24,7 @@ static enum vp_type holder(uint32_t format, uint32_t bits)
 static void judge_colours(struct vp_form *f)
 {
     const size_t n = sizeof f->problem;
-    if (f->photometric == PHOTO_PALETTE) {
+    if (vp_form_mapped(f)) {
         if (f->samples != 1 || f->format != 1 || f->bits > 16)
             snprintf(f->problem, n, "a palette of %u samples of %u bits: expected one of at most 16", f->samples,
                      f->bits);
@@ -55,7 +55,12 @@ void vp_form_judge(struct vp_form *f)
     }
     f->turned = f->orientation >= 5;
     f->channels = f->samples;
-    f->invert = f->photometric == PHOTO_WHITE_IS_ZERO && f->format != 3;
+    if (f->photometric == PHOTO_NOT_SAID) { /* as libtiff guesses */
+        const uint32_t c = f->compression;
+        const bool fax = c == CODEC_RLE || c == CODEC_FAX3 || c == CODEC_FAX4 || c == CODEC_RLEW;
+        f->photometric = fax ? PHOTO_WHITE_IS_ZERO : PHOTO_BLACK_IS_ZERO;
+    }
+    f->invert = f->photometric == PHOTO_WHITE_IS_ZERO && f->format != 3 && !f->shown_white;
     if (f->mixed) {
         snprintf(f->problem, n, "samples of different widths or formats in one pixel");
         f->hint = "convert it first to samples of one type";
@@ -159,7 +164,7 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
                  int64_t n, void *out, ptrdiff_t stride)
 {
     const size_t size = vp_type_size(f->type);
-    const uint16_t *const colour = f->photometric == PHOTO_PALETTE ? map[channel] : NULL;
+    const uint16_t *const colour = vp_form_mapped(f) ? map[channel] : NULL;
     const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples;
     const int64_t first = colour || (f->planar == 2 && !f->rgba) ? 0 : channel;
     if (!colour && f->bits == 8 * size) {
@@ -210,14 +215,15 @@ static const char *channel_name(const struct vp_form *f, int64_t i)
         {PHOTO_WHITE_IS_ZERO, 1, {"grey"}},
         {PHOTO_BLACK_IS_ZERO, 1, {"grey"}},
         {PHOTO_RGB, 3, {"red", "green", "blue"}},
-        {PHOTO_PALETTE, 3, {"red", "green", "blue"}},
+        {PHOTO_PALETTE, 1, {"index"}},
         {PHOTO_YCBCR, 3, {"red", "green", "blue"}},
         {PHOTO_CMYK, 4, {"cyan", "magenta", "yellow", "black"}},
         {PHOTO_LAB, 3, {"L", "a", "b"}},
         {PHOTO_LOGLUV, 3, {"X", "Y", "Z"}},
     };
+    const uint32_t photometric = vp_form_mapped(f) ? PHOTO_RGB : f->photometric;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        if (known[k].photometric == f->photometric && i <= known[k].n)
+        if (known[k].photometric == photometric && i <= known[k].n)
             return i < known[k].n ? known[k].name[i] : f->extra == 1 || f->extra == 2 ? "alpha" : "extra";
     return "extra";
 }

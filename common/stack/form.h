@@ -8,9 +8,11 @@
 #include "stack/stack.h"
 
 enum { PHOTO_WHITE_IS_ZERO = 0, PHOTO_BLACK_IS_ZERO = 1, PHOTO_RGB = 2, PHOTO_PALETTE = 3, PHOTO_CMYK = 5,
-       PHOTO_YCBCR = 6, PHOTO_LAB = 8, PHOTO_LOGL = 32844, PHOTO_LOGLUV = 32845 };
+       PHOTO_YCBCR = 6, PHOTO_LAB = 8, PHOTO_LOGL = 32844, PHOTO_LOGLUV = 32845,
+       PHOTO_NOT_SAID = 1 << 16 /* no value of a tag of 16 bits */ };
 
-enum { CODEC_NONE = 1, CODEC_OLD_JPEG = 6, CODEC_JPEG = 7, CODEC_LOG = 34676, CODEC_LOG24 = 34677 };
+enum { CODEC_NONE = 1, CODEC_RLE = 2, CODEC_FAX3 = 3, CODEC_FAX4 = 4, CODEC_OLD_JPEG = 6, CODEC_JPEG = 7,
+       CODEC_RLEW = 32771, CODEC_LOG = 34676, CODEC_LOG24 = 34677 };
 
 struct vp_form {
     /* As the directory says. */
@@ -19,6 +21,9 @@ struct vp_form {
     uint32_t extra;             /* the first of ExtraSamples */
     bool mixed;                 /* samples of a pixel differ in width or format */
     bool coarse_map, wide_map;  /* the colours of a palette: all below 256; more than 8 bits in them */
+    /* How it is to be read. */
+    bool colours;               /* a palette is looked up; else its index is the sample */
+    bool shown_white;           /* zero is white on the screen only, as ImageJ has it: samples stay */
     /* What follows from it, by vp_form_judge. */
     enum vp_type type;          /* valid if problem is "" */
     int64_t channels;           /* pages that the directory becomes */
@@ -42,6 +47,9 @@ static inline void vp_form_colour(struct vp_form *f, uint64_t v)
     f->coarse_map = f->coarse_map && v < 256;
     f->wide_map = f->wide_map || ((v & 0xff) && (v & 0xff) != v >> 8);
 }
+
+/* True if samples are looked up in a palette. */
+static inline bool vp_form_mapped(const struct vp_form *f) { return f->colours && f->photometric == PHOTO_PALETTE; }
 
 /* Bytes of a row of n stored pixels, of all their samples or (planar) of one; 0 if too many. */
 size_t vp_form_row_bytes(const struct vp_form *f, int64_t n);

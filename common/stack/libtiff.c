@@ -137,6 +137,8 @@ struct vp_libtiff_reader {
     const char *name;
     const struct vp_stack *stack;
     int64_t channels, image; /* pages of an image; the one that is read */
+    bool colours, shown_white; /* of the form */
+    bool sparse; /* the current image has strips that are left out */
     uint64_t ifd; /* the current directory; 0: none */
     struct vp_form form; /* and what is in it */
     const uint16_t *map[3];
@@ -149,12 +151,13 @@ struct vp_libtiff_reader {
 };
 
 int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *name, const struct vp_stack *stack,
-                           int64_t channels, _Atomic uint64_t *bytes, struct vp_err *err)
+                           const struct vp_form *like, _Atomic uint64_t *bytes, struct vp_err *err)
 {
     struct vp_libtiff_reader *r = vp_alloc(1, sizeof *r, name, err);
     if (!r)
         return -1;
-    *r = (struct vp_libtiff_reader){.name = name, .stack = stack, .channels = channels,
+    *r = (struct vp_libtiff_reader){.name = name, .stack = stack, .channels = like->channels,
+                                    .colours = like->colours, .shown_white = like->shown_white,
                                     .io = {.fd = fd, .read = bytes}};
     r->tiff = open_tiff(&r->io, name, "rmh"); /* m: no mapping; h: no directory yet */
     if (!r->tiff) {
@@ -190,10 +193,10 @@ static void get_form(struct vp_libtiff_reader *r, struct vp_form *f)
 {
     TIFF *t = r->tiff;
     uint32_t w = 0, h = 0;
-    uint16_t bits = 0, samples = 0, compression = 0, format = 0, photometric = 1, planar = 0, orientation = 0,
+    uint16_t bits = 0, samples = 0, compression = 0, format = 0, photometric = 0, planar = 0, orientation = 0,
              n_extra = 0, *extra = NULL, *map[3] = {NULL, NULL, NULL};
     TIFFGetFieldDefaulted(t, TIFFTAG_COMPRESSION, &compression);
-    TIFFGetField(t, TIFFTAG_PHOTOMETRIC, &photometric);
+    const bool known = TIFFGetField(t, TIFFTAG_PHOTOMETRIC, &photometric);
     if (compression == CODEC_JPEG && photometric == PHOTO_YCBCR)
         TIFFSetField(t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     if (compression == CODEC_LOG || compression == CODEC_LOG24)
@@ -206,11 +209,12 @@ static void get_form(struct vp_libtiff_reader *r, struct vp_form *f)
     TIFFGetFieldDefaulted(t, TIFFTAG_PLANARCONFIG, &planar);
     TIFFGetFieldDefaulted(t, TIFFTAG_ORIENTATION, &orientation);
     TIFFGetFieldDefaulted(t, TIFFTAG_EXTRASAMPLES, &n_extra, &extra);
-    *f = (struct vp_form){.nx = w, .ny = h, .bits = bits, .samples = samples, .format = format,
-                          .photometric = photometric, .planar = planar, .orientation = orientation,
-                          .compression = compression, .extra = n_extra ? extra[0] : 0};
+    *f = (struct vp_form){.nx = w, .ny = h, .bits = bits, .samples = samples, .format = format, .planar = planar,
+                          .photometric = known ? photometric : PHOTO_NOT_SAID, .orientation = orientation,
+                          .compression = compression, .extra = n_extra ? extra[0] : 0,
+                          .colours = r->colours, .shown_white = r->shown_white};
     r->map[0] = r->map[1] = r->map[2] = NULL;
-    if (photometric == PHOTO_PALETTE && bits <= 16 && TIFFGetField(t, TIFFTAG_COLORMAP, &map[0], &map[1], &map[2])) {
+    if (vp_form_mapped(f) && bits <= 16 && TIFFGetField(t, TIFFTAG_COLORMAP, &map[0], &map[1], &map[2])) {
         f->coarse_map = true;
         for (int c = 0; c < 3; c++) {
             for (int64_t i = 0; i < (int64_t)1 << bits; i++)
@@ -234,7 +238,7 @@ static int set_directory(struct vp_libtiff_reader *r, uint64_t ifd, struct vp_er
     get_form(r, f);
     /* libtiff repairs what it thinks is wrong: what it will decode must be what was checked. */
     if (*f->problem || vp_form_nx(f) != s->nx || vp_form_ny(f) != s->ny || f->type != s->type ||
-        f->channels != r->channels || (f->photometric == PHOTO_PALETTE && !r->map[0]))
+        f->channels != r->channels || (vp_form_mapped(f) && !r->map[0]))
         return vp_page_fail(r->name, r->image, err, "its directory contradicts itself");
     if (!TIFFIsCODECConfigured((uint16_t)f->compression))
         return vp_page_fail(r->name, r->image, err, "compression %u is unknown to this libtiff", f->compression),
@@ -283,9 +287,12 @@ static int read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t
     const uint16_t plane = (uint16_t)(r->form.planar == 2 ? sample : 0);
     const tmsize_t n = (tmsize_t)bytes;
     memset(to, 0, bytes);
+    const uint32_t k = r->tiled ? TIFFComputeTile(t, x32, y32, 0, plane) : TIFFComputeStrip(t, y32, plane);
+    /* of a single strip libtiff may have made up a length */
+    if (r->sparse && (r->block_ny >= r->form.ny || !TIFFGetStrileOffset(t, k) || !TIFFGetStrileByteCount(t, k)))
+        return r->io.error ? failed(&r->io, r->name, r->image, err) : 0;
     const bool whole = r->form.rgba ? (r->tiled ? TIFFReadRGBATile(t, x32, y32, to) : TIFFReadRGBAStrip(t, y32, to))
-                       : r->tiled ? TIFFReadEncodedTile(t, TIFFComputeTile(t, x32, y32, 0, plane), to, n) == n
-                                  : TIFFReadEncodedStrip(t, TIFFComputeStrip(t, y32, plane), to, n) == n;
+                       : r->tiled ? TIFFReadEncodedTile(t, k, to, n) == n : TIFFReadEncodedStrip(t, k, to, n) == n;
     return whole && !r->io.error ? 0 : failed(&r->io, r->name, r->image, err);
 }
 
@@ -368,14 +375,15 @@ static int rows(struct vp_libtiff_reader *r, int64_t channel, int64_t y0, int64_
     return 0;
 }
 
-int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, int64_t page, int64_t y0, int64_t y1, void *buf,
-                           struct vp_err *err)
+int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, bool sparse, int64_t page, int64_t y0, int64_t y1,
+                           void *buf, struct vp_err *err)
 {
     if (!r->tiff)
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->name);
     init();
     r->io.error = 0;
     r->image = page / r->channels;
+    r->sparse = sparse;
     const int rc = set_directory(r, ifd, err) || rows(r, page % r->channels, y0, y1, buf, err) ? -1 : 0;
     if (rc)
         leave_if_broken(&r->tiff);
@@ -405,6 +413,7 @@ struct vp_libtiff_writer {
     TIFF *tiff;
     struct io io;
     const char *name, *text;
+    const uint16_t *palette;
     const struct vp_stack *stack;
     int compression;
     int64_t page;
@@ -437,9 +446,9 @@ size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress co
            + (compress == VP_COMPRESS_ZSTD ? 16 << 20 : 1 << 20);
 }
 
-int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *name,
-                           const struct vp_stack *stack, const char *text, enum vp_compress compress,
-                           bool big, struct vp_err *err)
+int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *name, const struct vp_stack *stack,
+                           const char *text, const uint16_t *palette, enum vp_compress compress, bool big,
+                           struct vp_err *err)
 {
     const int compression = vp_libtiff_compression(compress, name, err);
     if (compression < 0)
@@ -447,8 +456,8 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
     struct vp_libtiff_writer *w = vp_alloc(1, sizeof *w, name, err);
     if (!w)
         return -1;
-    *w = (struct vp_libtiff_writer){.io.fd = fd, .name = name, .text = text, .stack = stack,
-                                    .compression = compression, .rows = strip_of(stack)};
+    *w = (struct vp_libtiff_writer){.io.fd = fd, .name = name, .text = text, .palette = palette,
+                                    .stack = stack, .compression = compression, .rows = strip_of(stack)};
     w->scratch = vp_alloc_raw(w->rows, (size_t)stack->nx * vp_type_size(stack->type), "a strip", err);
     w->tiff = w->scratch ? open_tiff(&w->io, name, big ? "w8l" : "wl") : NULL;
     if (!w->tiff) {
@@ -470,7 +479,7 @@ static bool set_tags(struct vp_libtiff_writer *w)
         {TIFFTAG_BITSPERSAMPLE, 8 * (uint32_t)vp_type_size(s->type)},
         {TIFFTAG_SAMPLESPERPIXEL, 1},
         {TIFFTAG_SAMPLEFORMAT, vp_sample_format(s->type)},
-        {TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
+        {TIFFTAG_PHOTOMETRIC, w->palette ? PHOTOMETRIC_PALETTE : PHOTOMETRIC_MINISBLACK},
         {TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG},
         {TIFFTAG_ROWSPERSTRIP, w->rows},
         {TIFFTAG_COMPRESSION, (uint32_t)w->compression},
@@ -482,6 +491,8 @@ static bool set_tags(struct vp_libtiff_writer *w)
     if (ok && w->compression == COMPRESSION_ZSTD)
         ok = TIFFSetField(w->tiff, TIFFTAG_PREDICTOR,
                           vp_type_is_float(s->type) ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);
+    if (ok && w->palette)
+        ok = TIFFSetField(w->tiff, TIFFTAG_COLORMAP, w->palette, w->palette + VP_PALETTE, w->palette + 2 * VP_PALETTE);
     if (ok && vp_voxel_mm(&s->meta, mm))
         ok = TIFFSetField(w->tiff, TIFFTAG_XRESOLUTION, 10 / mm[0]) &&
              TIFFSetField(w->tiff, TIFFTAG_YRESOLUTION, 10 / mm[1]) &&

@@ -2,6 +2,7 @@
 #ifndef VP_LIBTIFF_H
 #define VP_LIBTIFF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "stack/writer.h"
 
@@ -10,11 +11,11 @@ struct vp_libtiff_writer;
 /* The number of a compression; -1 if this libtiff lacks it. */
 int vp_libtiff_compression(enum vp_compress compress, const char *name, struct vp_err *err);
 
-/* fd: an empty file open for reading and writing, not closed here. text: tag 270 of the first page. Name, stack and
- * text are looked at until it is closed. */
-int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *name,
-                           const struct vp_stack *stack,
-                           const char *text, enum vp_compress compress, bool big, struct vp_err *err);
+/* fd: an empty file open for reading and writing, not closed here. text: tag 270 of the first page; palette: tag 320 of
+ * u8, or NULL. Name, stack, text and palette are looked at until it is closed. */
+int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *name, const struct vp_stack *stack,
+                           const char *text, const uint16_t *palette, enum vp_compress compress, bool big,
+                           struct vp_err *err);
 /* Bytes that it takes, about. */
 size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress compress);
 int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err);
@@ -23,13 +24,15 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
 
 struct vp_libtiff_reader;
 
-/* Of images that become `channels` pages each. bytes: counts what is read, or NULL. Name and stack are looked at until
- * it is closed. */
+struct vp_form;
+/* Of images like one of the form `like`. bytes: counts what is read, or NULL. Name and stack are looked at until it is
+ * closed. */
 int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, const struct vp_stack *stack,
-                           int64_t channels, _Atomic uint64_t *bytes, struct vp_err *err);
-/* Rows [y0, y1) of a page into buf. It is in the image whose directory is at `ifd`, which the caller has checked. */
-int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, int64_t page, int64_t y0, int64_t y1, void *buf,
-                           struct vp_err *err);
+                           const struct vp_form *like, _Atomic uint64_t *bytes, struct vp_err *err);
+/* Rows [y0, y1) of a page into buf. It is in the image whose directory is at `ifd`, which the caller has checked;
+ * sparse: see struct vp_ifd. */
+int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, bool sparse, int64_t page, int64_t y0, int64_t y1,
+                           void *buf, struct vp_err *err);
 void vp_libtiff_reader_close(struct vp_libtiff_reader *r);
 
 struct vp_ifd;

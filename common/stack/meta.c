@@ -218,11 +218,11 @@ static char *own_lines(char *text, const char **mark)
     return *p && !strchr("\r\n", *p) ? NULL : p + strcspn(p, "\n");
 }
 
-int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r)
+int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_page_tags *t)
 {
     const char *mark;
     char *copy = strndup(text, len), *lines = copy ? own_lines(copy, &mark) : NULL;
-    const int rc = !copy ? -1 : lines ? parse_lines(m, lines, mark) : vp_meta_foreign(m, copy, r);
+    const int rc = !copy ? -1 : lines ? parse_lines(m, lines, mark) : vp_meta_foreign(m, copy, t);
     free(copy);
     return rc;
 }

@@ -82,9 +82,11 @@ static double physical(const struct tag *t, char axis)
     snprintf(name, sizeof name, "PhysicalSize%cUnit", axis);
     if (!attribute(t, name, unit, sizeof unit))
         strcpy(unit, "um");
-    if (!strncasecmp(unit, "&#181;", 6) || !strncasecmp(unit, "&#xb5;", 6) || !strncasecmp(unit, "&#956;", 6) ||
-        !strncasecmp(unit, "&#x3bc;", 7))
-        strcpy(unit, "um");
+    if (!strncmp(unit, "&#", 2)) { /* of micro or Angstrom */
+        const bool hex = (unit[2] | 0x20) == 'x';
+        const unsigned long c = strtoul(unit + 2 + hex, NULL, hex ? 16 : 10);
+        strcpy(unit, c == 0xb5 || c == 0x3bc ? "um" : c == 0xc5 || c == 0x212b ? "A" : "");
+    }
     return v > 0 ? v * vp_unit_mm(unit) : 0;
 }
 
@@ -92,8 +94,11 @@ struct ome {
     char order[8];       /* of the axes behind x and y: "ZCT" */
     double size[3];      /* in this order */
     int pixels;          /* elements seen: images */
+    bool sized;          /* size[] is known */
     bool clear;          /* the pages are the planes of one image, in its order */
+    bool apart;          /* planes are in several files */
     char file[128];      /* that planes are said to be in */
+    double voxel[3];     /* in mm; 0: not said */
 };
 
 static double *size_of(struct ome *o, char axis)
@@ -110,11 +115,13 @@ static void pixels(struct ome *o, const struct tag *t)
     o->clear = strlen(order) == 5 && !memcmp(order, "XY", 2) && strchr(order, 'Z') && strchr(order, 'C') &&
                strchr(order, 'T');
     strcpy(o->order, o->clear ? order + 2 : "ZCT");
+    o->sized = true;
     for (int i = 0; i < 3; i++) {
         char name[] = {'S', 'i', 'z', 'e', o->order[i], '\0'};
         o->size[i] = number(t, name, 0);
-        o->clear = o->clear && o->size[i] >= 1 && o->size[i] < 1e9 && o->size[i] == floor(o->size[i]);
+        o->sized = o->sized && o->size[i] >= 1 && o->size[i] < 1e9 && o->size[i] == floor(o->size[i]);
     }
+    o->clear = o->clear && o->sized;
 }
 
 /* <TiffData>: planes that begin at (FirstZ, FirstC, FirstT) lie in directories from IFD on. */
@@ -129,45 +136,63 @@ static void tiff_data(struct ome *o, const struct tag *t)
     o->clear = o->clear && at == number(t, "IFD", 0);
 }
 
-int vp_meta_ome(struct vp_meta *m, const char *text)
+/* False if the text is not OME-XML, or has no Pixels. */
+static bool read_text(const char *text, struct ome *o)
 {
-    const char *at = text + strspn(text, " \t\r\n\xef\xbb\xbf"), *names[3];
-    struct ome o = {.clear = false};
+    const char *at = text + strspn(text, " \t\r\n\xef\xbb\xbf");
     struct tag t;
     bool root = false;
-    double x = 0, y = 0, z = 0;
 
+    *o = (struct ome){.clear = false};
     if (*at != '<')
-        return 0;
+        return false;
     while (next_tag(&at, &t)) {
         if (!root && !is(&t, "OME"))
-            return 0;
+            return false;
         root = true;
-        if (is(&t, "Pixels") && o.pixels++ == 0) {
-            pixels(&o, &t);
-            x = physical(&t, 'X');
-            y = physical(&t, 'Y');
-            z = physical(&t, 'Z');
-        } else if (is(&t, "TiffData") && o.pixels == 1) {
-            tiff_data(&o, &t);
-        } else if (is(&t, "Channel") && o.pixels == 1 && o.clear) { /* colours are samples of a page, not pages */
+        if (is(&t, "Pixels") && o->pixels++ == 0) {
+            pixels(o, &t);
+            for (int i = 0; i < 3; i++)
+                o->voxel[i] = physical(&t, "XYZ"[i]);
+        } else if (is(&t, "TiffData") && o->pixels == 1) {
+            tiff_data(o, &t);
+        } else if (is(&t, "Channel") && o->pixels == 1 && o->sized) { /* colours are samples of a page, not pages */
             const double samples = number(&t, "SamplesPerPixel", 1);
-            double *const c = size_of(&o, 'C');
+            double *const c = size_of(o, 'C');
             if (samples > 1 && *c >= samples)
                 *c -= samples - 1;
         } else if (is(&t, "UUID")) {
-            char file[sizeof o.file];
+            char file[sizeof o->file];
             if (attribute(&t, "FileName", file, sizeof file)) {
-                o.clear = o.clear && (!*o.file || !strcmp(o.file, file));
-                strcpy(o.file, file);
+                o->apart = o->apart || (*o->file && strcmp(o->file, file));
+                o->clear = o->clear && !o->apart;
+                strcpy(o->file, file);
             }
         }
     }
-    if (!root || !o.pixels)
+    return root && o->pixels;
+}
+
+int vp_meta_ome(struct vp_meta *m, const char *text)
+{
+    const char *names[3];
+    struct ome o;
+    if (!read_text(text, &o))
         return 0;
     for (int i = 0; i < 3; i++)
         names[i] = o.order[i] == 'Z' ? "z" : o.order[i] == 'C' ? "channel" : "time";
     if (o.clear && o.pixels == 1 ? vp_meta_axes(m, names, o.size, 3, 0) : vp_axes_lose(m))
         return -1;
-    return x > 0 && y > 0 && vp_meta_voxel(m, x, y, z) ? -1 : 1;
+    return o.voxel[0] > 0 && o.voxel[1] > 0 && vp_meta_voxel(m, o.voxel[0], o.voxel[1], o.voxel[2]) ? -1 : 1;
+}
+
+int64_t vp_ome_images(const char *text, int64_t samples)
+{
+    struct ome o;
+    if (!read_text(text, &o) || !o.sized || o.apart || o.pixels > 1)
+        return 0;
+    double n = o.size[0] * o.size[1] * o.size[2];
+    if (fmod(*size_of(&o, 'C'), (double)samples) == 0) /* no Channel has said that they are samples of a page */
+        n /= (double)samples;
+    return n < 1e15 ? (int64_t)n : 0;
 }

@@ -70,21 +70,25 @@ static const char *name_of(const struct vp_reader *r, int64_t i)
     return strcmp(r->in->paths.path[i], "-") ? r->in->paths.path[i] : "standard input";
 }
 
-/* The scale that a header records; {1, 0} if none. */
-static int scale_of(const struct vp_stack *s, const char *name, double scale[2], struct vp_err *err)
+int vp_scale_of(const struct vp_meta *m, const char *name, double scale[2], struct vp_err *err)
 {
-    const char *text = vp_meta_get(&s->meta, "scale");
+    const char *text = vp_meta_get(m, "scale");
     scale[0] = 1;
     scale[1] = 0;
-    if (!text || (vp_meta_numbers(&s->meta, "scale", 2, scale) && isfinite(scale[0]) && isfinite(scale[1]) && scale[0]))
+    if (!text || (vp_meta_numbers(m, "scale", 2, scale) && isfinite(scale[0]) && isfinite(scale[1]) && scale[0]))
         return 0;
-    return vp_fail(err, VP_ERUN, "%s: the scale in the metadata: expected a gain that is not 0 and an offset", name);
+    vp_fail(err, VP_ERUN, "%s: the scale in the metadata: expected a gain that is not 0 and an offset, got '%s'", name,
+            text);
+    return vp_hint(err, "img-convert --set scale= takes the samples for values%s",
+                   strncmp(text, "ImageJ", 6) ? "" : "; ImageJ makes values of them as 32-bit images");
 }
 
 /* The source of input i, by itself. */
 static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
     const char *path = r->in->paths.path[i], *name = name_of(r, i);
+    const bool single = r->in->paths.n == 1;
+    const struct vp_tiff_options tiff = {r->options.colours, single ? r->options.pick : NULL, r->options.picks};
     struct vp_input in;
     const int fd = strcmp(path, "-") ? vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0) : take_standard_input();
     if (fd < 0)
@@ -97,7 +101,7 @@ static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, s
         r->spooled += vp_scratch_in_memory() ? in.size : 0;
     }
     return r->options.raw ? vp_source_raw(out, &in, r->options.raw, r->options.hold, err)
-                          : vp_source_tiff(out, &in, err);
+                          : vp_source_tiff(out, &in, &tiff, err);
 }
 
 /* Are the files after the first that can be opened at any time as the first is? If not, values are what they have in
@@ -112,7 +116,7 @@ static int all_alike(struct vp_reader *r, const struct vp_source *first, bool *a
             continue;
         if (open_stored(r, i, &s, err))
             return -1;
-        const int rc = scale_of(&s->stack, s->name, scale, err);
+        const int rc = vp_scale_of(&s->stack.meta, s->name, scale, err);
         *alike = s->stack.type == first->stack.type && !memcmp(scale, first->scale, sizeof scale);
         vp_source_close(s);
         if (rc)
@@ -139,13 +143,16 @@ static int steps_of(struct vp_reader *r, struct vp_source *s, struct vp_err *err
 /* Are values to be made of the samples? */
 static int undo_scale(struct vp_reader *r, struct vp_source *s, struct vp_err *err)
 {
-    const bool first = !r->stored.nx;
+    const bool first = !r->stored.nx, stored = r->options.samples == VP_AS_STORED;
+    const char *const said = vp_meta_get(&s->stack.meta, "scale");
+    const char *const of_all = vp_meta_get(&r->stored.meta, "scale");
     double of_first[2];
     if (first && vp_stack_copy(&r->stored, &s->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", s->name);
-    if (r->options.samples == VP_AS_STORED && first)
+    if (stored && (first || (said && of_all && !strcmp(said, of_all))))
         return 0;
-    if (scale_of(&s->stack, s->name, s->scale, err) || scale_of(&r->stored, name_of(r, 0), of_first, err))
+    if (vp_scale_of(&s->stack.meta, s->name, s->scale, err) ||
+        vp_scale_of(&r->stored.meta, name_of(r, 0), of_first, err))
         return -1;
     s->turned = r->turned;
     s->scaled = r->options.samples == VP_AS_VALUES ? vp_meta_get(&s->stack.meta, "scale") != NULL
@@ -197,7 +204,7 @@ static int shared_line(const struct vp_meta *m, int i, const struct vp_meta *oth
 /* What a later input says of its samples or of the scan, otherwise than the first one. */
 static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b)
 {
-    static const char *const keys[] = {"quantity", "value-unit", "voxel"};
+    static const char *const keys[] = {"quantity", "value-unit", "voxel", "palette"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *x = vp_meta_get(a, keys[i]), *y = vp_meta_get(b, keys[i]);
@@ -376,6 +383,8 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     if ((r->now->scaled && vp_meta_set(&r->stack.meta, "scale", NULL))
         || (r->turned && vp_meta_setf(&r->stack.meta, "scale", "%.17g %.17g", upright[0], upright[1])))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
+    if (r->options.samples != VP_AS_STORED) /* it is one of samples that go through as they are */
+        vp_meta_set(&r->stack.meta, "palette", NULL);
     r->channels = r->now->channels;
     r->lost = r->now->lost;
     r->seekable = r->now->seekable;

@@ -15,6 +15,10 @@ enum vp_samples {
                    * stored is always more. Floats, and 64 bits with a negative gain, as values */
 };
 
+/* Pick images of a file whose pages are not all of one size and type. Image i is pages first[i] to first[i + 1] - 1 of
+ * the file; keep[i] (false at first) is to be set where one of them is wanted. The stack is those images. 0 or -1. */
+typedef int vp_pick(void *ctx, const char *name, const int64_t *first, int64_t images, bool *keep, struct vp_err *err);
+
 struct vp_reader_options {
     const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
@@ -24,6 +28,10 @@ struct vp_reader_options {
     const char *volumes; /* the hint with which several inputs are refused one of which is a volume by itself (several
                             slices); NULL: all are joined */
     bool views;          /* pages of which nothing is said are views, not slices */
+    bool colours;       /* palettes are looked up: pages of red, green and blue. Else their index is the sample, and the
+                           colours are in the metadata where samples are VP_AS_STORED */
+    vp_pick *pick;      /* for a single file; NULL: pages that are not alike are refused */
+    void *picks;        /* its context */
 };
 
 struct vp_reader {
@@ -37,7 +45,7 @@ struct vp_reader {
     int64_t position;        /* the page that comes next */
     const char *disagrees;   /* what the metadata of an input opened so far tells otherwise than the first one's, whose
                                 word counts ("scan geometry", "quantity"); NULL if nothing */
-    const char *lost;        /* what the first input has too far behind the samples of a pipe to be kept ("description",
+    const char *lost;        /* what the first input has where a pipe cannot give it ("description",
                                 "resolution"); NULL if nothing */
     /* of reader.c alone */
     struct vp_reader_options options;
@@ -53,6 +61,10 @@ struct vp_reader {
     struct vp_source *now;   /* NULL: not open */
     int64_t at, page;
 };
+
+/* Read the scale that a header records, {1, 0} if none: gain and offset; -1 if it is none that can be undone. name: of
+ * the stack, for messages. */
+int vp_scale_of(const struct vp_meta *m, const char *name, double scale[2], struct vp_err *err);
 
 /* Open inputs as one stack, in argument order; `options.volumes` says which are not joined (VP_EUSAGE). Each path is a file, a directory (its .tif and .tiff
  * files in natural order), "@list" (one path a line) or "-" (standard input, at most once). n = 0

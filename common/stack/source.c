@@ -24,7 +24,8 @@ enum { EXPANSION = 1 << 16 };
 struct page {
     uint64_t ifd : 63;
     uint64_t apart : 1; /* its strips: look at the directory again */
-    uint64_t data : 63; /* or all of them in one piece here */
+    uint64_t data : 62; /* or all of them in one piece here */
+    uint64_t sparse : 1; /* some are left out */
     uint64_t invert : 1; /* zero is white */
 };
 
@@ -34,6 +35,10 @@ struct source {
     struct vp_tiff tiff;
     struct page *pages; /* of a file one an image, which is `channels` pages of the stack; of a pipe that of `page` */
     int64_t images; /* pages that lie one behind the other at pages[0] (ImageJ's, or samples alone), else 1 */
+    int64_t announced; /* images that the first page speaks of, or 0 */
+    uint16_t announcer; /* the tag that does */
+    struct vp_form form; /* of the first page */
+    bool unlike; /* the last image that could not be added is not like the first, or of no form that is read */
     int64_t page; /* whose directory is in ifd; -1: none */
     struct vp_ifd ifd;
     /* of files */
@@ -41,7 +46,7 @@ struct source {
     pthread_mutex_t lock; /* of ifd */
     /* of pipes */
     bool bare; /* no directory at all: `images` may be too many */
-    bool announced; /* page_total of page 0 was believed */
+    bool numbered; /* page_total of page 0 was believed */
     uint64_t end; /* past the last byte that any directory named */
 };
 
@@ -67,19 +72,32 @@ static uint64_t inside(const struct vp_ifd *d, uint64_t end)
     return n;
 }
 
-/* Of a page that needs libtiff: is what is to be decoded inside the file, and can it be so much? */
-static int check_coded(struct source *s, const struct vp_ifd *d, struct vp_err *err)
+/* Refuse fewer images than the first page speaks of. */
+static int check_announced(const struct source *s, int64_t images, struct vp_err *err)
+{
+    if (images >= s->announced)
+        return 0;
+    const char *const by = s->announcer == TAG_UIC2 ? "tag of MetaMorph"
+                           : s->announcer == TAG_NIH_IMAGE ? "tag of NIH Image" : "description";
+    vp_fail(err, VP_ERUN, "%s: expected %lld images, as its %s says, its directories hold %lld", s->in.name,
+            (long long)s->announced, by, (long long)images);
+    return vp_hint(err, "if those are all, take the tag out of the file: tiffset -u %u FILE", s->announcer);
+}
+
+/* Check of a page that needs libtiff that what is to be decoded is inside the file, and can hold what it claims. */
+static int check_coded(struct source *s, const struct vp_ifd *d, struct page *p, struct vp_err *err)
 {
     const char *kind = d->form.compression == CODEC_NONE ? "samples" : "compressed data";
     const uint64_t size = s->in.size;
     uint64_t have = 0;
     for (int64_t i = 0; i < d->n_strips; i++) {
-        if (d->offset[i] > size || d->count[i] > size - d->offset[i])
+        if (d->count[i] && (d->offset[i] > size || d->count[i] > size - d->offset[i]))
             return vp_tiff_fail(&s->tiff, err, "truncated: expected %s up to byte %llu, got %llu bytes", kind,
                                 (unsigned long long)(d->offset[i] + d->count[i]), (unsigned long long)size);
         have += d->count[i];
     }
-    have = have ? have : size;
+    have = have && !d->sparse ? have : size;
+    p->sparse = d->sparse;
     const double bytes = (double)vp_form_row_bytes(&d->form, d->form.nx) * (double)d->form.ny;
     if (bytes / EXPANSION > (double)have)
         return vp_tiff_fail(&s->tiff, err, "%llu bytes of %s cannot hold %.0f", (unsigned long long)have, kind, bytes);
@@ -99,6 +117,7 @@ static const char *unfit(const struct vp_ifd *d)
     return vp_ifd_plain(d)                   ? (d->minor && d->next ? "it is a thumbnail: such a" : NULL)
            : d->tiled                        ? "tiled"
            : form->compression != CODEC_NONE ? "compressed"
+           : d->sparse                       ? "sparse"
            : d->fill_order != 1              ? "bit-reversed"
            : form->channels > 1              ? "colour"
            : form->orientation != 1          ? "turned"
@@ -127,27 +146,31 @@ static int place(struct source *s, const struct vp_ifd *d, struct page *p, struc
 }
 
 /* The image of a directory, image tiff.page, as a page of the stack. */
-static int add_image(struct source *s, const struct vp_ifd *d, struct page *p, struct vp_err *err)
+static int add_image(struct source *s, struct vp_ifd *d, struct page *p, struct vp_err *err)
 {
     struct vp_source *source = &s->source;
-    const int64_t n = s->tiff.page;
-    if (n == 0 ? vp_ifd_stack(&s->tiff, d, &source->stack, err)
-               : vp_ifd_check_page(&s->tiff, d, &source->stack, source->channels, err))
+    const bool first = s->tiff.page == s->tiff.first;
+    s->unlike = first ? vp_ifd_stack(&s->tiff, d, &source->stack, err)
+                      : vp_ifd_check_page(&s->tiff, d, &source->stack, source->channels, err);
+    if (s->unlike)
         return -1;
     if (!s->in.anywhere && unfit(d)) {
         vp_tiff_fail(&s->tiff, err, "%s TIFF cannot be read from a pipe", unfit(d));
         return vp_hint(err, "give the file name instead, or use --spool");
     }
-    if (vp_ifd_plain(d) ? place(s, d, p, err) : check_coded(s, d, err))
+    if (vp_ifd_plain(d) ? place(s, d, p, err) : check_coded(s, d, p, err))
         return -1;
-    if (n > 0)
+    if (!first)
         return 0;
+    s->form = d->form;
     source->channels = d->form.channels;
     source->lost = d->lost;
     source->need = d->text_cost + s->tiff.need;
-    /* one directory, N pages behind each other: ImageJ's way around 4 GiB */
-    if (!d->next && d->text && vp_ifd_plain(d) && !p->apart)
-        s->images = vp_imagej_images(d->text);
+    s->announced = d->images;
+    s->announcer = d->announcer;
+    /* one directory, N pages behind each other: ImageJ's way around 4 GiB, and MetaMorph's way */
+    if (!d->next && d->images > 1 && vp_ifd_plain(d) && !p->apart)
+        s->images = d->images;
     return 0;
 }
 
@@ -178,11 +201,13 @@ static int next_directory(struct source *s, uint64_t at, struct vp_err *err)
 
 static int open_pipe(struct source *s, uint64_t first, struct vp_err *err)
 {
-    if (next_directory(s, first, err) < 0)
+    if (vp_tiff_keep_front(&s->tiff, first, err) || next_directory(s, first, err) < 0)
         return -1;
-    s->announced = s->ifd.next && s->ifd.page_number == 0 && s->ifd.page_total > 0;
-    s->source.stack.pages = s->announced ? s->ifd.page_total : s->ifd.next ? -1 : s->images;
-    return 0;
+    free(s->tiff.front);
+    s->tiff.front = NULL;
+    s->numbered = s->ifd.next && s->ifd.page_number == 0 && s->ifd.page_total > 0;
+    s->source.stack.pages = s->numbered ? s->ifd.page_total : s->ifd.next ? -1 : s->images;
+    return s->ifd.next ? 0 : check_announced(s, s->images, err);
 }
 
 static int grow(struct source *s, int64_t n, int64_t *room, struct vp_err *err)
@@ -201,15 +226,34 @@ static int grow(struct source *s, int64_t n, int64_t *room, struct vp_err *err)
     return 0;
 }
 
-/* All directories of a file, or all but thumbnails and masks. */
-static int walk(struct source *s, uint64_t first, bool all, struct vp_err *err)
+/* Make the stack of the images in s->pages, where `room` are allocated. */
+static int finish(struct source *s, int64_t images, int64_t room, struct vp_err *err)
 {
     struct vp_stack *const stack = &s->source.stack;
+    stack->pages = images * s->source.channels * s->images;
+    s->source.need += (uint64_t)room * sizeof *s->pages;
+    const uint64_t page = vp_page_bytes(stack), there = s->images > 1 ? s->in.size - s->pages[0].data : 0;
+    if (there / page < (uint64_t)s->images && s->images > 1)
+        return cut_page(s, (int64_t)(there / page), there % page, err);
+    if (s->form.channels > 1 && vp_form_axes(&stack->meta, &s->form, images))
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", s->in.name);
+    return 0;
+}
+
+/* How to go along the directories of a file. */
+enum walk {
+    IMAGES, /* all but thumbnails and masks, which are to be alike */
+    ALL,    /* all, if there are no others */
+    LISTED  /* those of IMAGES are only listed: how many pages each is, in its place `data` */
+};
+
+/* Go along all directories of a file. */
+static int walk(struct source *s, uint64_t first, enum walk how, struct vp_err *err)
+{
     const int64_t *const n = &s->tiff.page;
     int64_t room = 1, power = 1, lap = 0;
     uint64_t mark = 0; /* Brent's cycle finder: an offset seen at a power of two */
     struct vp_ifd d = {0};
-    struct vp_form form = {0};
     int rc = 0;
     s->tiff.page = 0;
     for (uint64_t at = first; at && !rc; at = d.next) {
@@ -224,26 +268,62 @@ static int walk(struct source *s, uint64_t first, bool all, struct vp_err *err)
         }
         vp_ifd_free(&d);
         rc = grow(s, *n, &room, err) || vp_tiff_ifd(&s->tiff, at, *n == 0, &d, err) ? -1 : 0;
-        if (rc || (d.minor && !all))
+        if (rc || (d.minor && how != ALL))
             continue;
-        s->pages[*n] = (struct page){.ifd = at};
-        rc = add_image(s, &d, &s->pages[*n], err);
-        form = *n == 0 ? d.form : form;
+        s->pages[*n] = (struct page){.ifd = at, .data = (uint64_t)d.form.channels};
+        rc = how == LISTED ? 0 : add_image(s, &d, &s->pages[*n], err);
         s->tiff.page += !rc;
     }
     vp_ifd_free(&d);
-    if (!rc && *n == 0 && !all)
-        return walk(s, first, true, err);
-    if (rc)
+    if (!rc && *n == 0 && how == IMAGES)
+        return walk(s, first, ALL, err);
+    if (rc || how == LISTED)
+        return rc;
+    return check_announced(s, *n * s->images, err) ? -1 : finish(s, *n, room, err);
+}
+
+/* Ask which of the n images that are listed are wanted. */
+static int choose(const struct source *s, const struct vp_tiff_options *o, int64_t n, bool *keep, struct vp_err *err)
+{
+    int64_t *const start = vp_alloc_raw((size_t)n + 1, sizeof *start, "a list of pages", err);
+    if (!start)
         return -1;
-    stack->pages = *n * s->source.channels * s->images;
-    s->source.need += (uint64_t)room * sizeof *s->pages;
-    const uint64_t page = vp_page_bytes(stack), there = s->images > 1 ? s->in.size - s->pages[0].data : 0;
-    if (there / page < (uint64_t)s->images && s->images > 1)
-        return cut_page(s, (int64_t)(there / page), there % page, err);
-    if (form.channels > 1 && vp_form_axes(&stack->meta, &form, *n))
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", s->in.name);
-    return 0;
+    start[0] = 0;
+    for (int64_t i = 0; i < n; i++)
+        start[i + 1] = start[i] + (int64_t)s->pages[i].data;
+    const int rc = o->pick(o->picks, s->in.name, start, n, keep, err);
+    free(start);
+    return rc;
+}
+
+/* Read those of images that are not all alike that are wanted, which must be. */
+static int walk_picked(struct source *s, uint64_t first, const struct vp_tiff_options *o, struct vp_err *err)
+{
+    struct vp_source *const source = &s->source;
+    vp_stack_free(&source->stack);
+    *source = (struct vp_source){.name = source->name, .seekable = true, .by_rows = true, .channels = 1};
+    *err = (struct vp_err)VP_ERR_INIT;
+    s->images = 1;
+    if (walk(s, first, LISTED, err))
+        return -1;
+    const int64_t n = s->tiff.page;
+    int64_t kept = 0;
+    bool *const keep = vp_alloc((size_t)n, sizeof *keep, "a list of images", err);
+    struct vp_ifd d = {0};
+    int rc = keep ? choose(s, o, n, keep, err) : -1;
+    for (int64_t i = 0; !rc && i < n; i++) {
+        if (!keep[i])
+            continue;
+        struct page p = {.ifd = s->pages[i].ifd};
+        s->tiff.page = i;
+        s->tiff.first = kept ? s->tiff.first : i;
+        rc = vp_tiff_ifd(&s->tiff, p.ifd, !kept, &d, err) || add_image(s, &d, &p, err) ? -1 : 0;
+        vp_ifd_free(&d);
+        s->pages[kept++] = p;
+    }
+    free(keep);
+    s->tiff.first = 0;
+    return rc || finish(s, kept, n, err) ? -1 : 0;
 }
 
 /* --- going on in a pipe ------------------------------------------------------------------------------ */
@@ -266,9 +346,11 @@ static int check_end(struct source *s, struct vp_err *err)
 {
     const struct vp_stack *k = &s->source.stack;
     const unsigned char *p;
-    if (s->announced && k->pages != s->page + 1)
+    if (s->numbered && k->pages != s->page + 1)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", s->in.name, (long long)k->pages,
                        (long long)s->page + 1);
+    if (check_announced(s, s->page + 1, err))
+        return -1;
     if (vp_input_at(&s->in, s->end, NULL, 0, err) < 0)
         return -1;
     const unsigned long long at = s->in.position;
@@ -313,7 +395,7 @@ int vp_source_begin(struct vp_source *source, int64_t page, struct vp_err *err)
         } else if ((rc = next_directory(s, s->ifd.next, err)) <= 0) {
             return rc < 0 ? -1 : check_end(s, err);
         }
-        if (s->announced && s->page >= source->stack.pages)
+        if (s->numbered && s->page >= source->stack.pages)
             return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", source->name,
                            (long long)source->stack.pages);
     }
@@ -407,9 +489,10 @@ int vp_source_rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y
     const struct vp_stack *k = &source->stack;
     if (!source->by_rows) { /* some page needs libtiff */
         if (!s->libtiff &&
-            vp_libtiff_reader_open(&s->libtiff, s->in.fd, s->in.name, k, source->channels, s->in.read, err))
+            vp_libtiff_reader_open(&s->libtiff, s->in.fd, s->in.name, k, &s->form, s->in.read, err))
             return -1;
-        return vp_libtiff_reader_rows(s->libtiff, s->pages[page / source->channels].ifd, page, y0, y1, buf, err);
+        const struct page *const image = &s->pages[page / source->channels];
+        return vp_libtiff_reader_rows(s->libtiff, image->ifd, image->sparse, page, y0, y1, buf, err);
     }
     const bool table = source->seekable && s->images == 1;
     const struct page *p = &s->pages[table ? page : 0];
@@ -440,6 +523,7 @@ void vp_source_close(struct vp_source *source)
         return;
     vp_libtiff_reader_close(s->libtiff);
     vp_input_close(&s->in);
+    free(s->tiff.front);
     vp_ifd_free(&s->ifd);
     pthread_mutex_destroy(&s->lock);
     vp_stack_free(&source->stack);
@@ -499,15 +583,18 @@ int vp_source_samples(struct vp_source **out, struct vp_input *in, const struct 
     return n < 0 ? -1 : 0;
 }
 
-int vp_source_tiff(struct vp_source **out, struct vp_input *in, struct vp_err *err)
+int vp_source_tiff(struct vp_source **out, struct vp_input *in, const struct vp_tiff_options *o, struct vp_err *err)
 {
     struct source *s = new_source(in, err);
     if (!s)
         return -1;
     uint64_t first;
     s->tiff.allowed = in->anywhere ? 16 * in->size + (1 << 20) : 0;
-    int rc = vp_tiff_header(&s->tiff, &first, err) || (in->anywhere ? walk(s, first, false, err)
+    s->tiff.colours = o->colours;
+    int rc = vp_tiff_header(&s->tiff, &first, err) || (in->anywhere ? walk(s, first, IMAGES, err)
                                                                     : open_pipe(s, first, err));
+    if (rc && s->unlike && in->anywhere && o->pick)
+        rc = walk_picked(s, first, o, err);
     if (!rc && vp_axes_settle(&s->source.stack))
         rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", in->name);
     if (rc) {

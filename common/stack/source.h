@@ -6,7 +6,7 @@
 #ifndef VP_SOURCE_H
 #define VP_SOURCE_H
 
-#include "stack/stack.h"
+#include "stack/reader.h"
 #include <stdatomic.h>
 
 /* Bytes of a file or of a block of memory, which can be had from anywhere; or those of a pipe, which come once, with a
@@ -48,7 +48,7 @@ struct vp_source {
     bool seekable;
     bool by_rows;            /* a few rows cost no more than their bytes */
     int64_t channels;        /* pages that come out of each image, one behind the other (1, but for colours) */
-    const char *lost;        /* what a pipe has too far behind the samples to be kept ("description"), or NULL */
+    const char *lost;        /* what a pipe has where it cannot give it ("description"), or NULL */
     uint64_t need;           /* memory that it takes while it is open: tables and metadata */
     uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
     bool scaled;             /* the reader makes values of it: vp_type_of_values, vp_unscale with */
@@ -56,8 +56,15 @@ struct vp_source {
     bool turned;             /* the reader inverts its samples (vp_form_invert) */
 };
 
+/* How a TIFF is read. */
+struct vp_tiff_options {
+    bool colours;            /* palettes are looked up; else their index is the sample */
+    vp_pick *pick;           /* of a file whose pages are not all alike; NULL: it is refused */
+    void *picks;             /* its context */
+};
+
 /* Each takes the input, also on failure: TIFF; samples that lie as `spec` says; */
-int vp_source_tiff(struct vp_source **s, struct vp_input *in, struct vp_err *err);
+int vp_source_tiff(struct vp_source **s, struct vp_input *in, const struct vp_tiff_options *o, struct vp_err *err);
 int vp_source_raw(struct vp_source **s, struct vp_input *in, const char *spec, size_t hold, struct vp_err *err);
 /* nothing but samples of pages, one behind the other, from byte `skip` on. Where it is not known how many a pipe has,
  * and a page takes at most `hold` bytes, it is looked whether there is a single one: that is an image, several are a

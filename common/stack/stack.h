@@ -55,6 +55,7 @@ int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_ty
  *   quantity "counts", "line integral", "filtered projection", "attenuation"
  *   value-unit "1/mm"
  *   scale    "gain offset": stored = value * gain + offset (img-convert)
+ *   palette  "000000 ff0000 ...": colours in which the samples of a u8 stack are shown; in a file it is tag 320
  *   geom.*   the scan geometry, one line for each line of a geometry file (see ct-geometry(5))
  *   history  a program with its options; repeated, oldest first
  *   description  what a foreign file said in its ImageDescription
@@ -79,11 +80,12 @@ char *vp_meta_format(const struct vp_meta *m, const char *mark);
 /* In the text of tag 270, which begins as ImageJ's does, our lines are comments. */
 #define VP_META_MARK "# "
 
-/* Tags 282, 283 and 296 of a page: samples per unit, 0 if absent. */
-struct vp_resolution { double x, y; uint32_t unit; };
-/* From the text of tag 270. A foreign text becomes `description` (and voxel, unit, axes and sizes where
- * it is ImageJ's, OME-XML or tifffile's). r: may be NULL. */
-int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r);
+/* Tags of a page that a foreign text in tag 270 is about: 282, 283 and 296 (samples per unit, 0 if absent), and what
+ * its samples are. */
+struct vp_page_tags { double x, y; uint32_t unit; enum vp_type type; int64_t nx, ny, samples; };
+/* From the text of tag 270. A foreign text becomes `description` (and voxel, unit, axes, sizes and scale where
+ * it is ImageJ's, OME-XML or tifffile's). t: may be NULL. */
+int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_page_tags *t);
 
 struct vp_stack {
     int64_t nx, ny;       /* > 0 */

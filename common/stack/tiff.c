@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/sort.h"
+#include "stack/axes.h"
 #include "stack/foreign.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
@@ -96,8 +97,12 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
 {
     if (t->ahead)
         return look_ahead(t, offset, buf, n, err);
-    if (!t->in->anywhere && offset < t->in->position)
-        return 1;
+    if (!t->in->anywhere && offset < t->in->position) {
+        if (!t->front || offset < t->front_at || offset > t->front_end || n > t->front_end - offset)
+            return 1;
+        memcpy(buf, t->front + (offset - t->front_at), n);
+        return 0;
+    }
     const int64_t got = vp_input_at(t->in, offset, buf, n, err);
     return got < 0 ? -1 : (size_t)got < n ? cut(t, offset + n, err) : 0;
 }
@@ -165,6 +170,20 @@ int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)
         return -1;
     *first = t->big ? get(t, h + 8, 8) : get(t, h + 4, 4);
     return *first ? 0 : vp_fail(err, VP_ERUN, "%s: a TIFF without pages", t->in->name);
+}
+
+int vp_tiff_keep_front(struct vp_tiff *t, uint64_t first, struct vp_err *err)
+{
+    enum { LITTLE = 1 << 20 };
+    const uint64_t at = t->in->position;
+    if (first <= at || first - at > LITTLE)
+        return 0;
+    const size_t n = (size_t)(first - at);
+    t->front = vp_alloc_raw(1, n, "what is in front of the first directory", err);
+    const int64_t got = t->front ? vp_input_at(t->in, at, t->front, n, err) : -1;
+    t->front_at = at;
+    t->front_end = at + (uint64_t)(got > 0 ? got : 0);
+    return got < 0 ? -1 : 0;
 }
 
 /* Only whole numbers; other types give 0. */
@@ -238,11 +257,11 @@ static int rational(struct vp_tiff *t, const struct entry *e, double *out, struc
 enum kind {
     NEAR, /* a number in the directory itself, or of no interest */
     OFFSETS, SIZES, /* where the samples are */
-    LIST, /* one value a sample of a pixel, or the colours of a palette */
+    LIST, /* one value a sample of a pixel, or the colours of a palette that is looked up */
     MEANING /* which may be done without */
 };
 
-static enum kind kind_of(uint16_t tag)
+static enum kind kind_of(const struct vp_tiff *t, uint16_t tag)
 {
     switch (tag) {
     case TAG_STRIP_OFFSETS:
@@ -250,8 +269,10 @@ static enum kind kind_of(uint16_t tag)
     case TAG_STRIP_BYTE_COUNTS:
     case TAG_TILE_BYTE_COUNTS: return SIZES;
     case TAG_BITS_PER_SAMPLE:
-    case TAG_SAMPLE_FORMAT:
-    case TAG_COLOR_MAP: return LIST;
+    case TAG_SAMPLE_FORMAT: return LIST;
+    case TAG_COLOR_MAP: return t->colours ? LIST : MEANING;
+    case TAG_UIC2:
+    case TAG_NIH_IMAGE:
     case TAG_IMAGE_DESCRIPTION:
     case TAG_X_RESOLUTION:
     case TAG_Y_RESOLUTION: return MEANING;
@@ -309,6 +330,10 @@ static int list(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, stru
         form->wide_map = false;
         for (int64_t i = 0; i < n; i++)
             vp_form_colour(form, v[i]);
+        if (!t->colours && !f->palette && form->bits <= 8 && n == 3 << form->bits)
+            f->palette = vp_alloc_raw((size_t)n, sizeof *f->palette, "a palette", err);
+        for (int64_t i = 0; f->palette && i < 3 << form->bits; i++)
+            f->palette[i] = (uint16_t)v[i];
     } else if (!rc) {
         uint32_t *to = e->tag == TAG_BITS_PER_SAMPLE ? &form->bits : &form->format;
         *to = v[0] > UINT32_MAX ? UINT32_MAX : (uint32_t)v[0];
@@ -320,10 +345,59 @@ static int list(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, stru
     return rc;
 }
 
+/* Read the numbers of MetaMorph's planes. By its type it is one fraction a plane, but there are three. */
+static int metamorph(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
+{
+    const size_t n = (size_t)f->planes * VP_UIC2_NUMBERS;
+    if (f->uic2 || !n || e->type != FIELD_RATIONAL || !e->far || (t->in->anywhere && 4 * n > t->in->size))
+        return 0;
+    if (vp_memory_claim(4 * n, "its table of planes", t->in->name, err))
+        return -1;
+    uint32_t *const v = vp_alloc_raw(n, sizeof *v, "a table of planes", err);
+    const int rc = v ? fetch(t, e->offset, v, 4 * n, err) : -1;
+    for (size_t i = 0; !rc && i < n; i++)
+        v[i] = t->swap ? __builtin_bswap32(v[i]) : v[i];
+    f->uic2 = rc ? NULL : v;
+    if (rc)
+        free(v);
+    return rc;
+}
+
+/* Read how many planes NIH Image's header counts; they follow one directory. */
+static int nih_image(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
+{
+    enum { AT = 260 };
+    unsigned char n[2];
+    if (f->planes || !e->far || e->count * (uint64_t)type_bytes(e->type) < AT + sizeof n)
+        return 0;
+    const int rc = fetch(t, e->offset + AT, n, sizeof n, err);
+    f->planes = rc ? 0 : (int64_t)get(t, n, sizeof n);
+    f->announcer = TAG_NIH_IMAGE;
+    return rc;
+}
+
 static int meaning(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
 {
-    return e->tag == TAG_IMAGE_DESCRIPTION ? text(t, e, f, err)
-                                           : rational(t, e, e->tag == TAG_X_RESOLUTION ? &f->xres : &f->yres, err);
+    switch (e->tag) {
+    case TAG_IMAGE_DESCRIPTION: return text(t, e, f, err);
+    case TAG_COLOR_MAP: return list(t, e, f, err);
+    case TAG_UIC2: return metamorph(t, e, f, err);
+    case TAG_NIH_IMAGE: return nih_image(t, e, f, err);
+    default: return rational(t, e, e->tag == TAG_X_RESOLUTION ? &f->xres : &f->yres, err);
+    }
+}
+
+/* Name what is missing without a tag. */
+static const char *lost_of(uint16_t tag)
+{
+    return tag == TAG_IMAGE_DESCRIPTION ? "description" : tag == TAG_COLOR_MAP ? "palette"
+           : tag == TAG_UIC2 || tag == TAG_NIH_IMAGE ? "table of planes" : "resolution";
+}
+
+/* Is it a tag that says how many images there are, or what their samples are? */
+static bool needed(uint16_t tag)
+{
+    return tag == TAG_IMAGE_DESCRIPTION || tag == TAG_NIH_IMAGE;
 }
 
 /* The values elsewhere in the file, in the order in which they lie there. What a stream has behind its samples is
@@ -333,7 +407,7 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
     bool behind[MAX_FAR] = {false};
     uint64_t placed = UINT64_MAX; /* where the samples begin, as far as is known */
     for (int i = 0; i < n; i++) {
-        const enum kind kind = kind_of(e[i].tag);
+        const enum kind kind = kind_of(t, e[i].tag);
         int rc = 0;
         if (kind == OFFSETS || kind == SIZES) {
             rc = array(t, &e[i], f->n_strips, kind == OFFSETS ? f->offset : f->count, err);
@@ -342,26 +416,40 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
             rc = list(t, &e[i], f, err);
         } else if (!t->in->anywhere && e[i].far && e[i].offset > placed) {
             behind[i] = true;
-        } else if ((rc = meaning(t, &e[i], f, err)) == 1) {
+        } else if ((rc = meaning(t, &e[i], f, err)) == 1 && !needed(e[i].tag)) {
             /* before the position: perhaps the two resolutions are one value */
             f->xres = f->xres > 0 ? f->xres : f->yres;
             f->yres = f->yres > 0 ? f->yres : f->xres;
+            const bool there = e[i].tag == TAG_X_RESOLUTION || e[i].tag == TAG_Y_RESOLUTION ? f->xres > 0 : false;
+            f->lost = f->lost || there ? f->lost : lost_of(e[i].tag);
             rc = 0;
         }
         if (rc)
             return rc;
     }
     for (int i = 0; i < n; i++) {
-        const bool text = e[i].tag == TAG_IMAGE_DESCRIPTION;
         t->ahead = true;
         const int rc = behind[i] ? meaning(t, &e[i], f, err) : 0;
         t->ahead = false;
-        if (rc < 0)
-            return -1;
-        if (rc && (!f->lost || text))
-            f->lost = text ? "description" : "resolution";
+        if (rc < 0 || (rc && e[i].tag == TAG_NIH_IMAGE))
+            return rc;
+        if (rc && (!f->lost || e[i].tag == TAG_IMAGE_DESCRIPTION))
+            f->lost = lost_of(e[i].tag);
     }
     return 0;
+}
+
+/* Find strips without bytes. Where no strip has any, all have a place and none needs a decoder, it is only not said how
+ * long they are. */
+static void find_sparse(struct vp_ifd *f)
+{
+    bool some = false, placed = true, empty = false;
+    for (int64_t i = 0; i < f->n_strips; i++) {
+        some = some || f->count[i];
+        placed = placed && f->offset[i];
+        empty = empty || !f->count[i] || !f->offset[i];
+    }
+    f->sparse = empty && (some || !placed || f->tiled || f->form.compression != CODEC_NONE);
 }
 
 static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_offsets, uint64_t n_counts,
@@ -405,8 +493,9 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
     uint64_t n_offsets = 0, n_counts = 0, tables = 0;
     int n_far = 0;
     bool said_samples = false;
-    f->form = (struct vp_form){.bits = 1, .samples = 0, .format = 1, .photometric = 1, .planar = 1,
-                               .orientation = 1, .compression = 1};
+    f->form = (struct vp_form){.bits = 1, .samples = 0, .format = 1, .photometric = PHOTO_NOT_SAID, .planar = 1,
+                               .orientation = 1, .compression = 1, .colours = t->colours,
+                               .shown_white = t->shown_white};
     f->rows_per_strip = INT64_MAX;
     f->fill_order = 1;
     f->resolution_unit = 2;
@@ -428,7 +517,13 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
             if (e.offset + bytes > f->end)
                 f->end = e.offset + bytes;
         }
-        const enum kind kind = kind_of(e.tag);
+        const enum kind kind = kind_of(t, e.tag);
+        if (e.tag == TAG_UIC2 && e.count < INT64_MAX / 64) {
+            f->planes = (int64_t)e.count;
+            f->announcer = TAG_UIC2;
+            bytes *= 3;
+            f->end = e.far && e.offset + bytes > f->end ? e.offset + bytes : f->end;
+        }
         n_offsets = kind == OFFSETS ? e.count : n_offsets;
         n_counts = kind == SIZES ? e.count : n_counts;
         said_samples = said_samples || e.tag == TAG_SAMPLES_PER_PIXEL;
@@ -453,7 +548,10 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
         return -1;
     vp_sort(far, (size_t)n_far, sizeof *far, by_offset);
     const int rc = far_values(t, f, far, n_far, err);
-    vp_form_judge(&f->form);
+    t->shown_white = t->shown_white || (f->text && vp_is_imagej(f->text));
+    form->shown_white = t->shown_white;
+    vp_form_judge(form);
+    find_sparse(f);
     return rc;
 }
 
@@ -485,13 +583,17 @@ void vp_ifd_free(struct vp_ifd *f)
     free(f->offset);
     free(f->count);
     free(f->text);
+    free(f->palette);
+    free(f->uic2);
     f->offset = f->count = NULL;
     f->text = NULL;
+    f->palette = NULL;
+    f->uic2 = NULL;
 }
 
 bool vp_ifd_plain(const struct vp_ifd *f)
 {
-    return !f->tiled && f->form.compression == CODEC_NONE && f->fill_order == 1 && f->form.direct;
+    return !f->tiled && !f->sparse && f->form.compression == CODEC_NONE && f->fill_order == 1 && f->form.direct;
 }
 
 int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
@@ -504,7 +606,7 @@ int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct 
         if (f->count[i] < want)
             return vp_tiff_fail(t, err, "strip %lld: expected %llu bytes, its directory says %llu", (long long)i,
                                 (unsigned long long)want, (unsigned long long)f->count[i]);
-        if (f->offset[i] > INT64_MAX || f->offset[i] == 0)
+        if (f->offset[i] > INT64_MAX / 2 || f->offset[i] == 0)
             return vp_tiff_fail(t, err, "strip %lld lies at byte %llu", (long long)i, (unsigned long long)f->offset[i]);
         f->count[i] = want;
     }
@@ -520,7 +622,22 @@ static int problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_er
     return vp_hint(err, "%s", f->form.hint);
 }
 
-int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stack *s, struct vp_err *err)
+/* Set what other tags than the text say. */
+static int other_meaning(struct vp_ifd *f, struct vp_stack *s)
+{
+    const struct vp_form *form = &f->form;
+    if (f->planes > 1 && f->announcer == TAG_UIC2 && !vp_meta_get(&s->meta, "axes") &&
+        (f->uic2 ? vp_meta_metamorph(&s->meta, f->uic2, f->planes) : vp_axes_lose(&s->meta)))
+        return -1;
+    f->announcer = f->images > f->planes ? TAG_IMAGE_DESCRIPTION : f->announcer;
+    f->images = vp_max64(f->images, f->planes);
+    if (vp_form_mapped(form)) /* a scale would be that of the index */
+        vp_meta_set(&s->meta, "scale", NULL);
+    return f->palette && form->photometric == PHOTO_PALETTE && form->samples == 1 && form->type == VP_U8
+           ? vp_meta_palette(&s->meta, f->palette, (int64_t)1 << form->bits) : 0;
+}
+
+int vp_ifd_stack(const struct vp_tiff *t, struct vp_ifd *f, struct vp_stack *s, struct vp_err *err)
 {
     const struct vp_form *form = &f->form;
     if (problem(t, f, err))
@@ -530,8 +647,10 @@ int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stac
         return vp_tiff_fail(t, err, "a page of %lldx%lld %s is too large", (long long)s->nx, (long long)s->ny,
                             vp_type_name(s->type));
     const double xres = form->turned ? f->yres : f->xres, yres = form->turned ? f->xres : f->yres;
-    const struct vp_resolution r = {xres, yres, f->resolution_unit};
-    int rc = f->text ? vp_meta_parse(&s->meta, f->text, strlen(f->text), &r) : 0;
+    const struct vp_page_tags tags = {xres, yres, f->resolution_unit, form->type, form->nx, form->ny, form->samples};
+    int rc = f->text ? vp_meta_parse(&s->meta, f->text, strlen(f->text), &tags) : 0;
+    f->images = f->text ? vp_foreign_images(f->text, &tags) : 0;
+    rc = rc || other_meaning(f, s) ? -1 : 0;
     /* Inches are what image programs write when they know nothing. */
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
@@ -552,8 +671,9 @@ int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const str
     }
     if (vp_form_nx(form) == s->nx && vp_form_ny(form) == s->ny && form->type == s->type && !*now)
         return 0;
-    vp_tiff_fail(t, err, "expected %lldx%lld %s%s as page 0, got %lldx%lld %s%s", (long long)s->nx, (long long)s->ny,
-                 vp_type_name(s->type), first, (long long)vp_form_nx(form), (long long)vp_form_ny(form),
-                 vp_type_name(form->type), now);
-    return vp_hint(err, "split it into files of like pages first, as with: tiffsplit FILE");
+    vp_tiff_fail(t, err, "expected %lldx%lld %s%s as page %lld, got %lldx%lld %s%s", (long long)s->nx, (long long)s->ny,
+                 vp_type_name(s->type), first, (long long)t->first, (long long)vp_form_nx(form),
+                 (long long)vp_form_ny(form), vp_type_name(form->type), now);
+    return vp_hint(err, t->in->anywhere ? "pick pages that are alike, as in: img-cat --pages 0 FILE"
+                        : "give the file name instead, or use --spool, and pick pages that are alike with --pages");
 }

@@ -17,7 +17,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
 /* VP_WRITER_HOLD is not a matter of --memory, for that may not change a byte. */
-enum { HEADER = 16, MAX_ENTRIES = 16, ALIGN = 16 };
+enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16 };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
 static const char SOFTWARE[] = "voxpipe";
 
@@ -32,6 +32,8 @@ struct vp_writer {
     bool begun; /* it is decided what kind of TIFF it is */
     char *text; /* tag 270 */
     size_t text_len; /* with its NUL */
+    bool coloured; /* tag 320 is */
+    uint16_t palette[3 * VP_PALETTE];
     bool ending; /* the page that is written is the last of an unknown number */
     struct vp_reserved *reserved; /* pages and rows may come in any order */
     int64_t written; /* pages, in order */
@@ -110,7 +112,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
         {TAG_IMAGE_LENGTH, FIELD_LONG, 1, .value = (uint64_t)s->ny},
         {TAG_BITS_PER_SAMPLE, FIELD_SHORT, 1, .value = 8 * vp_type_size(s->type)},
         {TAG_COMPRESSION, FIELD_SHORT, 1, .value = 1},
-        {TAG_PHOTOMETRIC, FIELD_SHORT, 1, .value = 1},
+        {TAG_PHOTOMETRIC, FIELD_SHORT, 1, .value = w->coloured ? PHOTO_PALETTE : PHOTO_BLACK_IS_ZERO},
         {TAG_IMAGE_DESCRIPTION, FIELD_ASCII, page ? 0 : w->text_len, .data = w->text, .size = w->text_len},
         {TAG_STRIP_OFFSETS, place_type, 1, .value = 0},
         {TAG_SAMPLES_PER_PIXEL, FIELD_SHORT, 1, .value = 1},
@@ -121,6 +123,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
         {TAG_RESOLUTION_UNIT, FIELD_SHORT, sized, .value = RESOLUTION_CM},
         {TAG_PAGE_NUMBER, FIELD_SHORT, page <= UINT16_MAX ? 2 : 0, .value = (uint64_t)page | total << 16},
         {TAG_SOFTWARE, FIELD_ASCII, sizeof SOFTWARE, .data = SOFTWARE, .size = sizeof SOFTWARE},
+        {TAG_COLOR_MAP, FIELD_SHORT, w->coloured ? 3 * VP_PALETTE : 0, .data = w->palette, .size = sizeof w->palette},
         {TAG_SAMPLE_FORMAT, FIELD_SHORT, 1, .value = vp_sample_format(s->type)},
     };
     struct entry *const stop = all + sizeof all / sizeof *all;
@@ -164,7 +167,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
 /* The most that a directory with its values and padding can take. */
 static size_t head_limit(const struct vp_writer *w)
 {
-    return 8 + MAX_ENTRIES * 20 + 8 + w->text_len + 8 + 2 * 8 + 16 + 2 * ALIGN;
+    return 8 + MAX_ENTRIES * 20 + 8 + w->text_len + 8 + 2 * 8 + 16 + 2 * ALIGN + (w->coloured ? sizeof w->palette : 0);
 }
 
 static int write_header(struct vp_writer *w, struct vp_err *err)
@@ -269,7 +272,8 @@ static int begin(struct vp_writer *w, struct vp_err *err)
         return -1;
     return w->joined     ? 0
            : w->compress ? vp_libtiff_writer_open(&w->libtiff, w->file->fd, w->file->name,
-                                                  &w->stack, w->text, w->compress, w->big, err)
+                                                  &w->stack, w->text, w->coloured ? w->palette : NULL, w->compress,
+                                                  w->big, err)
                          : write_header(w, err);
 }
 
@@ -348,6 +352,9 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     int rc = 0;
     if (vp_stack_copy(&w->stack, stack))
         rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+    else /* it is a tag of its own, and not of raw files or of wider samples */
+        w->coloured = vp_palette_get(&w->stack.meta, w->palette) && w->stack.type == VP_U8;
+    vp_meta_set(&w->stack.meta, "palette", NULL);
     if (!rc && !w->page_bytes)
         rc = vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld cannot be held", name, (long long)stack->nx,
                      (long long)stack->ny);

@@ -3,6 +3,7 @@
 #include "tool/open.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "image/select.h"
 #include "stack/paths.h"
 #include "stack/outfile.h"
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
     if (vp_reader_open(reader, paths, n, &o, err))
         return -1;
     if ((*reader)->lost)
-        vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, "
+        vp_warn(run, "%s: its %s lies where a pipe cannot give it and is left out: give the file name instead, "
                 "or use --spool", vp_reader_name(*reader), (*reader)->lost);
     return 0;
 }
@@ -48,9 +49,16 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
 int vp_open_input(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
                   struct vp_err *err)
 {
+    return vp_open_pages(run, hold, samples, false, NULL, reader, err);
+}
+
+int vp_open_pages(struct vp_run *run, size_t hold, enum vp_samples samples, bool colours, struct vp_select_params *p,
+                  struct vp_reader **reader, struct vp_err *err)
+{
     const bool join = run->common.join || run->tool->flags & VP_TOOL_JOINS;
     const struct vp_reader_options o = {.raw = run->common.raw_in, .hold = hold, .samples = samples,
-                                        .volumes = join ? NULL : apart(run)};
+                                        .volumes = join ? NULL : apart(run), .colours = colours,
+                                        .pick = p && p->pages ? vp_select_pick : NULL, .picks = p};
     return open_stacks(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
 }
 

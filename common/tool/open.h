@@ -6,6 +6,8 @@
 #include "stack/writer.h"
 #include "tool/tool.h"
 
+struct vp_select_params;
+
 /* The operands, or standard input (refused with VP_EUSAGE if that is a terminal), as one stack. Several must not be
  * volumes (VP_EUSAGE), but with --join or VP_TOOL_JOINS. For programs that treat one page other than several: of a raw
  * pipe that does not say how many there are a first page of at most `hold` bytes is read, and `pages` is 1 if nothing
@@ -20,6 +22,11 @@ int vp_open_each(struct vp_run *run, int n, enum vp_samples samples, struct vp_r
 /* A path that an option names (a file, a folder or a list of slices), as one stack of values: recorded scales are undone
  * (VP_AS_VALUES). */
 int vp_open_values(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err);
+
+/* The same, of which --pages (p, or NULL) picks: of a file whose pages are not all alike only those are looked at.
+ * `colours`: palettes are looked up. p->picked is to be freed. */
+int vp_open_pages(struct vp_run *run, size_t hold, enum vp_samples samples, bool colours, struct vp_select_params *p,
+                  struct vp_reader **reader, struct vp_err *err);
 
 /* The same of a mask or a kernel; --raw-in is not about it. */
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err);

@@ -5,6 +5,7 @@ complete -c img-convert -l window -x -d 'a scale that maps the values LO..HI to 
 complete -c img-convert -l auto -d 'a window from the smallest to the largest sample of the whole stack'
 complete -c img-convert -l unscale -d 'undo the scale that the metadata records'
 complete -c img-convert -l channel -x -d 'only this channel of a colour image, from 0 on, or its luminance'
+complete -c img-convert -l palette -x -a 'index expand' -d 'of images with a palette: the index, or the colours that it stands for'
 complete -c img-convert -l pages -s p -x -d 'pages by number from 0: 7, 10:20, ::2, -1, or a list of these'
 complete -c img-convert -l region -s r -x -d 'part of each page: columns X0 to X1-1, rows Y0 to Y1-1'
 complete -c img-convert -l set -x -d 'say what the file does not: voxel=0.5,0.5,2mm, axes=x,y,z, ...'

@@ -101,8 +101,12 @@ static void read_pages(struct vp_reader *r, const struct vp_stack *s, struct fuz
 
 struct fuzz_stack fuzz_read(const void *data, size_t n, bool pipe_, const char *raw)
 {
+    return fuzz_read_as(data, n, pipe_, &(struct vp_reader_options){.raw = raw});
+}
+
+struct fuzz_stack fuzz_read_as(const void *data, size_t n, bool pipe_, const struct vp_reader_options *options)
+{
     struct fuzz_stack f = {.err = VP_ERR_INIT, .sum = UINT64_C(14695981039346656037)};
-    const struct vp_reader_options options = {.raw = raw};
     struct vp_reader *r = NULL;
     char path[32];
     const char *const paths[] = {path};
@@ -112,7 +116,7 @@ struct fuzz_stack fuzz_read(const void *data, size_t n, bool pipe_, const char *
         f.rc = 1;
         return f;
     }
-    if (vp_reader_open(&r, paths, 1, &options, &f.err)) {
+    if (vp_reader_open(&r, paths, 1, options, &f.err)) {
         f.rc = fuzz_refused(&f.err);
     } else {
         const struct vp_stack *s = vp_reader_stack(r);

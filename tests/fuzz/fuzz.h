@@ -28,6 +28,8 @@ struct fuzz_stack {
     uint64_t sum;         /* of the samples, in order */
 };
 struct fuzz_stack fuzz_read(const void *data, size_t n, bool pipe_, const char *raw);
+struct vp_reader_options;
+struct fuzz_stack fuzz_read_as(const void *data, size_t n, bool pipe_, const struct vp_reader_options *options);
 
 /* A refusal has a code and says why in one line. Returns -1. */
 int fuzz_refused(const struct vp_err *err);

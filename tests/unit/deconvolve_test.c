@@ -312,7 +312,7 @@ static void test_constant(void)
         struct vp_deconvolve_given g = {.kernel = {.n = {21, 17, kind == 1 ? 3 : 1}, .nodes = {kind > 1 ? 2 : 1, kind > 1 ? 2 : 1},
                                                    .kernels = k, .exact = k64, .fft = wide ? &vp_fftw : NULL,
                                                    .weights = kind == 3 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT},
-                                        .iterations = kind > 1 ? 20 : 60, .accelerate = i / 4 == 1, .tv = i / 4 == 2 ? 0.002 : 0};
+                                        .iterations = kind > 1 ? 6 : 20, .accelerate = i / 4 == 1, .tv = i / 4 == 2 ? 0.002 : 0};
         double off = 0;
         for (int n = 0; n < 4 * 21 * 17 * 3; n++) {
             const double x = n % 21 - 10, y = n / 21 % 17 - 8, z = n / 21 / 17 % 3 - 1;
@@ -328,7 +328,7 @@ static void test_constant(void)
             printf("case %d: %g\n", i, off / 7.3);
         for (int n = 0; n < N; n++)
             in64[n] = in[n] = n % 2 ? NAN : INFINITY;
-        g.iterations = 3;
+        g.iterations = 1;
         for (int method = 0; method < 2; method++) {
             int known = 0;
             g.method = method ? VP_LEAST_SQUARES : VP_RICHARDSON_LUCY;

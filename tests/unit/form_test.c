@@ -18,7 +18,7 @@
 
 static char path[] = "/tmp/voxpipe-form-XXXXXX";
 static const char *const paths[] = {path};
-static const struct vp_reader_options plain = {0};
+static const struct vp_reader_options plain = {0}, colours = {.colours = true};
 
 enum { NX = 37, NY = 21, IMAGES = 2 };
 
@@ -29,9 +29,21 @@ struct kind {
     enum vp_type type;
 };
 
+/* Blocks of which every n-th, from the first, is left out; 0: none is. */
+static int write_sparse;
+
+static bool left_out(const struct kind *k, int c, int x, int y)
+{
+    const int bx = k->tile ? (int)k->tile : NX, by = k->tile ? (int)k->tile : (int)k->rows;
+    const int across = (NX - 1) / bx + 1, blocks = across * ((NY - 1) / by + 1);
+    return write_sparse && ((k->planar == 2 ? c * blocks : 0) + y / by * across + x / bx) % write_sparse == 0;
+}
+
 /* Sample c of stored pixel (x, y) as `bits` bits. */
 static uint64_t stored(const struct kind *k, int image, int c, int x, int y)
 {
+    if (left_out(k, c, x, y))
+        return 0;
     const uint64_t v = (uint64_t)(x * 7 + y * 13 + c * 29 + image * 5 + (x * y) % 11);
     if (k->format == 3 && k->bits == 16) /* (-1)^x (1 + v % 1024 / 1024) 2^(v % 30 - 14) */
         return (uint64_t)(x % 2) << 15 | (v % 30 + 1) << 10 | v % 1024;
@@ -52,12 +64,12 @@ static uint16_t colour(int bits, uint64_t v, int c, bool wide)
     return wide ? (uint16_t)(eight * 256 + (eight + 3) % 256) : (uint16_t)(eight * 257);
 }
 
-/* The value that it stands for. */
-static double value(const struct kind *k, int image, int c, int x, int y)
+/* The value that it stands for; looked_up: that of a palette. */
+static double value(const struct kind *k, bool looked_up, int image, int c, int x, int y)
 {
-    const uint64_t v = stored(k, image, k->photometric == PHOTOMETRIC_PALETTE ? 0 : c, x, y);
+    const uint64_t v = stored(k, image, looked_up ? 0 : c, x, y);
     const bool wide = k->type == VP_U16;
-    if (k->photometric == PHOTOMETRIC_PALETTE)
+    if (looked_up)
         return wide ? colour(k->bits, v, c, true) : colour(k->bits, v, c, false) / 257;
     if (k->format == 3 && k->bits == 16)
         return (v >> 15 ? -1 : 1) * ldexp(1 + (double)(v & 1023) / 1024, (int)(v >> 10 & 31) - 15);
@@ -125,6 +137,8 @@ static void write_image(TIFF *t, const struct kind *k, int image)
     for (int plane = 0; plane < (k->planar == 2 ? k->samples : 1); plane++)
         for (int y = 0; y < NY; y += by)
             for (int x = 0; x < NX; x += bx) {
+                if (left_out(k, plane, x, y))
+                    continue;
                 memset(block, 0, row * (size_t)by);
                 for (int j = 0; j < by && y + j < NY; j++)
                     for (int i = 0; i < bx && x + i < NX; i++)
@@ -180,17 +194,14 @@ static void seen(int orientation, int x, int y, int *to_x, int *to_y)
     }
 }
 
-static int64_t channels_of(const struct kind *k)
-{
-    return k->photometric == PHOTOMETRIC_PALETTE ? 3 : k->samples;
-}
-
-static void check_kind(const struct kind *k)
+static void check_kind(const struct kind *k, bool looked_up)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_reader *r = NULL;
-    const int64_t channels = channels_of(k);
-    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
+    const int64_t channels = looked_up ? 3 : k->samples;
+    const bool index = k->photometric == PHOTOMETRIC_PALETTE && !looked_up;
+    const enum vp_type type = index ? (k->bits > 8 ? VP_U16 : VP_U8) : k->type;
+    CHECK(!vp_reader_open(&r, paths, 1, looked_up ? &colours : &plain, &err));
     if (!r) {
         printf("%d bits x %d, photometric %d: %s\n", k->bits, k->samples, k->photometric, err.msg);
         return;
@@ -200,7 +211,8 @@ static void check_kind(const struct kind *k)
     CHECK_INT(s->nx, turned ? NY : NX);
     CHECK_INT(s->ny, turned ? NX : NY);
     CHECK_INT(s->pages, channels * IMAGES);
-    CHECK_STR(vp_type_name(s->type), vp_type_name(k->type));
+    CHECK_STR(vp_type_name(s->type), vp_type_name(type));
+    CHECK(!vp_meta_get(&s->meta, "palette") == !(index && k->bits <= 8));
     const size_t size = vp_type_size(s->type);
     double *want = malloc(NX * NY * sizeof *want), *got = malloc(NX * NY * sizeof *got);
     void *raw = malloc(NX * NY * size);
@@ -210,7 +222,7 @@ static void check_kind(const struct kind *k)
             for (int x = 0; x < NX; x++) {
                 int tx, ty;
                 seen(k->orientation, x, y, &tx, &ty);
-                want[ty * s->nx + tx] = value(k, (int)(p / channels), (int)(p % channels), x, y);
+                want[ty * s->nx + tx] = value(k, looked_up, (int)(p / channels), (int)(p % channels), x, y);
             }
         CHECK_INT(vp_reader_next(r, raw, &err), 1);
         vp_convert(got, VP_F64, raw, s->type, NX * NY, 1, 0);
@@ -308,10 +320,12 @@ static void every_form(void)
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         write_kind(&kinds[i], i % 2);
-        check_kind(&kinds[i]);
-        vp_memory_limit(1000); /* nothing is decoded as a whole */
-        check_kind(&kinds[i]);
-        vp_memory_limit(UINT64_MAX);
+        for (int looked_up = 0; looked_up <= (kinds[i].photometric == PALETTE); looked_up++) {
+            check_kind(&kinds[i], looked_up);
+            vp_memory_limit(1000); /* nothing is decoded as a whole */
+            check_kind(&kinds[i], looked_up);
+            vp_memory_limit(UINT64_MAX);
+        }
     }
     for (int orientation = 1; orientation <= 8; orientation++) {
         const struct kind turned[] = {
@@ -321,15 +335,37 @@ static void every_form(void)
         };
         for (int i = 0; i < 3; i++) {
             write_kind(&turned[i], false);
-            check_kind(&turned[i]);
+            check_kind(&turned[i], false);
             vp_memory_limit(1000);
-            check_kind(&turned[i]);
+            check_kind(&turned[i], false);
             vp_memory_limit(UINT64_MAX);
             damaged(&turned[i]);
         }
     }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         damaged(&kinds[i]);
+}
+
+/* Every third block of an image is never written: libtiff leaves such out, and they are zeros. */
+static void sparse(void)
+{
+    enum { NONE = COMPRESSION_NONE, ZIP = COMPRESSION_ADOBE_DEFLATE, WHITE = PHOTOMETRIC_MINISWHITE,
+           BLACK = PHOTOMETRIC_MINISBLACK, RGB = PHOTOMETRIC_RGB };
+    static const struct kind kinds[] = {
+        {"w", 8, 1, 1, 1, BLACK, 1, NONE, 0, 4, VP_U8},  {"wb", 16, 1, 1, 1, BLACK, 1, ZIP, 0, 4, VP_U16},
+        {"w", 8, 1, 1, 1, BLACK, 1, NONE, 16, 0, VP_U8}, {"w", 32, 3, 1, 1, BLACK, 1, ZIP, 16, 0, VP_F32},
+        {"w", 8, 1, 3, 1, RGB, 1, NONE, 16, 0, VP_U8},   {"w", 8, 1, 3, 2, RGB, 6, ZIP, 16, 0, VP_U8},
+        {"w", 8, 1, 1, 1, WHITE, 1, NONE, 16, 0, VP_U8}, {"w", 16, 1, 1, 1, BLACK, 1, ZIP, 0, 20, VP_U16},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        write_sparse = 3;
+        write_kind(&kinds[i], false);
+        check_kind(&kinds[i], false);
+        vp_memory_limit(1000);
+        check_kind(&kinds[i], false);
+        vp_memory_limit(UINT64_MAX);
+        write_sparse = 0;
+    }
 }
 
 /* SGI's logarithmic luminance comes out as a number, within the step of the code: 0.27 %. */
@@ -431,7 +467,7 @@ static void meaning(void)
     struct vp_reader *r = NULL;
     for (int i = 0; i < 3; i++) {
         write_kind(&named[i].kind, false);
-        CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
+        CHECK(!vp_reader_open(&r, paths, 1, &colours, &err));
         const struct vp_meta *m = &vp_reader_stack(r)->meta;
         CHECK_STR(vp_meta_get(m, "axes"), "x y channel z");
         CHECK_STR(vp_meta_get(m, "sizes"), i < 2 ? "4 2" : "3 2");
@@ -440,7 +476,7 @@ static void meaning(void)
     }
     /* the same file twice */
     const char *const twice[] = {path, path};
-    CHECK(!vp_reader_open(&r, twice, 2, &plain, &err));
+    CHECK(!vp_reader_open(&r, twice, 2, &colours, &err));
     CHECK_STR(vp_meta_get(&vp_reader_stack(r)->meta, "axes"), "x y channel z");
     CHECK_STR(vp_meta_get(&vp_reader_stack(r)->meta, "sizes"), "3 4");
     CHECK(!vp_reader_close(r, &err));
@@ -692,7 +728,7 @@ static int write_compressed(struct vp_err *err)
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     for (int i = 0; i < 50 * 40; i++)
         page[i] = (uint16_t)(i * 7);
-    int rc = vp_libtiff_writer_open(&w, fd, path, &s, "voxpipe = 1\n", VP_COMPRESS_DEFLATE, false, err);
+    int rc = vp_libtiff_writer_open(&w, fd, path, &s, "voxpipe = 1\n", NULL, VP_COMPRESS_DEFLATE, false, err);
     for (int p = 0; !rc && p < 3; p++)
         rc = vp_libtiff_writer_page(w, page, err);
     if (w && rc)
@@ -763,6 +799,7 @@ int main(void)
     TIFFSetWarningHandler(NULL);
     TIFFSetErrorHandler(NULL);
     every_form();
+    sparse();
     log_luminance();
     ycbcr();
     meaning();

@@ -714,7 +714,7 @@ static void descriptions(void)
         char *lines = vp_meta_format(&s.meta, "# "), *text = vp_description(&s);
         snprintf(want, sizeof want, "ImageJ=1.11a\nimages=1\n%s%s", cases[i].want, lines);
         CHECK_STR(text, want);
-        CHECK(!vp_meta_parse(&back, text, strlen(text) + 1, &(struct vp_resolution){100, 100, 3}));
+        CHECK(!vp_meta_parse(&back, text, strlen(text) + 1, &(struct vp_page_tags){.x = 100, .y = 100, .unit = 3}));
         char *again = vp_meta_format(&back, "# ");
         CHECK_STR(again, lines);
         free(again);
@@ -793,7 +793,7 @@ static void others(void)
         struct vp_meta m = {0, NULL, NULL};
         const size_t n = strlen(cases[i].text);
         char *exact = memcpy(malloc(n), cases[i].text, n); /* no NUL: a byte too many is seen */
-        CHECK(!vp_meta_parse(&m, exact, n, &(struct vp_resolution){10, 20, 3}));
+        CHECK(!vp_meta_parse(&m, exact, n, &(struct vp_page_tags){.x = 10, .y = 20, .unit = 3}));
         const char *got[] = {vp_meta_get(&m, "axes"), vp_meta_get(&m, "sizes"), vp_meta_get(&m, "voxel")};
         const char *want[] = {cases[i].axes, cases[i].sizes, cases[i].voxel};
         for (int k = 0; k < 3; k++) {
