@@ -205,3 +205,79 @@ XML
     sed -i 's/^angles.*/angles = 0:90:5/' c.geom
     ct-geom --views 8 c.geom | grep '^angles = 0:45:8 '
 }
+
+skyscan() {
+    printf '%s\n' '[System]' 'Scanner=SkyScan1272' '[Acquisition]' 'Number Of Files=  60' 'Number Of Rows=  24' \
+        'Number Of Columns= 64' 'Camera to Source (mm)=300' 'Object to Source (mm)=200' 'Image Pixel Size (um)=200' \
+        'Rotation Step (deg)=6' 'Rotation Direction=CC' "$@"
+}
+
+@test "a SkyScan log: what it says is used, refused until the rest is given, or warned of" {
+    skyscan >plain.log
+    ok ct-geom plain.log -o plain.geom
+    grep -q '^offset-u = 0 ' plain.geom
+    skyscan '[Reconstruction]' 'Postalignment=-7.50' >aligned.log
+    run --separate-stderr ct-geom aligned.log -o aligned.geom
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"Postalignment=-7.5 is taken as offset-u 7.5: if edges come out doubled, try --offset-u -7.5" ]]
+    grep -q '^offset-u = 7.5 ' aligned.geom
+    # and not a word where an option says it
+    ok ct-geom --offset-u -7.5 aligned.log -o other.geom
+    grep -q '^offset-u = -7.5 ' other.geom
+
+    skyscan 'Image Rotation=0.05700' 'Camera X/Y Ratio=0.9851' 'Number Of Horizontal Offset Positions=2' >odd.log
+    run --separate-stderr ct-geom odd.log -o odd.geom
+    [ "$status" -eq 0 ]
+    for text in 'Image Rotation=0.057 is not used' 'Camera X/Y Ratio=0.9851 is not used' '2 horizontal positions'; do
+        [[ "$stderr" == *"$text"* ]] || { echo "$text"; return 1; }
+    done
+    skyscan 'Random Movement=OFF' 'Scanning Trajectory=ROUND' >still.log
+    ok ct-geom still.log -o still.geom
+    cmp plain.geom still.geom
+
+    skyscan 'Random Movement=ON (20)' >moved.log
+    fails 1 "Random Movement=ON: every view is shifted" ct-geom moved.log -o never.geom
+    [[ "$stderr" == *"--shifts FILE"* ]]
+    fails 1 "Random Movement=ON" ct-phantom -g moved.log -o never.tif
+    ok ct-geom --shifts none moved.log -o none.geom
+    cmp plain.geom none.geom
+    skyscan 'Scanning Trajectory=SPIRAL' >spiral.log
+    fails 1 "Scanning Trajectory=SPIRAL: the source moves along the axis" ct-geom spiral.log -o never.geom
+    [[ "$stderr" == *"--pitch-z MM"* ]]
+    ok ct-geom --pitch-z 3 spiral.log -o spiral.geom
+    grep -q '^pitch-z = 3 ' spiral.geom
+    [ ! -e never.geom ]
+}
+
+@test "shifts of single views: as of the detector, and a scan with them is reconstructed as one without" {
+    ct-geom --sod 200 --sdd 300 --detector 96x48 --pitch 0.5 --views 90 -o still.geom
+    for _ in $(seq 90); do echo '3 -2'; done >same.txt
+    ct-geom --shifts same.txt still.geom -o same.geom
+    ct-geom --format matrices --offset-u 3 --offset-v -2 still.geom -o offset.geom
+    # but for rounding
+    matrices() { awk '/^matrix/ { for (i = 3; i <= NF; i++) printf "%.9g ", $i + 0; print "" }' "$@"; }
+    cmp <(matrices same.geom) <(matrices offset.geom)
+    # of a file, of an option over it, and of matrices
+    { cat still.geom; sed 's/^/shifts = /' same.txt; } | ct-geom - | cmp - same.geom
+    ct-geom --format matrices still.geom | ct-geom --shifts same.txt - | cmp <(matrices same.geom) <(matrices -)
+
+    # an ellipsoid near the axis, seen with shifts up to 5 pixels in a disorder
+    echo '3 -2 1 8 6 5 20 0.02' >o.txt
+    awk 'BEGIN { for (k = 0; k < 90; k++) print 5 * sin(k * k), 5 * cos(3 * k * k) }' >shifts.txt
+    ct-geom --shifts shifts.txt still.geom -o moved.geom
+    ct-phantom -g still.geom --phantom o.txt --samples 2 | ct-fdk --volume 64x64x24 -o still.tif
+    ct-phantom -g moved.geom --phantom o.txt --samples 2 -o moved.tif
+    ct-fdk moved.tif --volume 64x64x24 -o vol.tif
+    ok img-cmp -q --max-rel-l2 0.02 vol.tif still.tif
+    # which matters: passed over they spoil it
+    ct-fdk -g still.geom moved.tif --volume 64x64x24 -o wrong.tif
+    run -1 img-cmp -q --max-rel-l2 0.2 wrong.tif still.tif
+
+    head -n 89 shifts.txt >few.txt
+    fails 1 "expected the shifts of 90 views, got 178 numbers" ct-geom --shifts few.txt still.geom -o never.geom
+    sed 's/ .*//' shifts.txt >one.txt
+    fails 2 "one.txt: line 1: expected the 2 shifts of a view" ct-geom --shifts one.txt still.geom -o never.geom
+    echo 'a b' >words.txt
+    fails 2 "words.txt: line 1: 'a b' is not a number" ct-geom --shifts words.txt still.geom -o never.geom
+    [ ! -e never.geom ]
+}

@@ -34,6 +34,7 @@ const struct vp_geom_field vp_geom_fields[VP_GK_COUNT] = {
     [VP_GK_ARC] = {.name = "arc", AT(arc), ANGLE},
     [VP_GK_START] = {.name = "start", AT(start), ANGLE},
     [VP_GK_MATRIX] = {.name = "matrix"},
+    [VP_GK_SHIFTS] = {.name = "shifts"},
 };
 _Static_assert(offsetof(struct vp_geom, dv) == offsetof(struct vp_geom, du) + sizeof(double), "a pitch is two numbers");
 
@@ -41,6 +42,23 @@ void vp_draft_free(struct vp_draft *d)
 {
     free(d->angle.v);
     free(d->matrix.v);
+    free(d->shift.v);
+}
+
+static bool is_list(enum vp_geom_key key)
+{
+    return key == VP_GK_ANGLES || key == VP_GK_MATRIX || key == VP_GK_SHIFTS;
+}
+
+static struct vp_geom_list *list_of(struct vp_draft *d, enum vp_geom_key key)
+{
+    return key == VP_GK_MATRIX ? &d->matrix : key == VP_GK_SHIFTS ? &d->shift : &d->angle;
+}
+
+/* Numbers for a view. */
+static int64_t each_of(enum vp_geom_key key)
+{
+    return key == VP_GK_MATRIX ? 12 : key == VP_GK_SHIFTS ? 2 : 1;
 }
 
 void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key)
@@ -51,8 +69,8 @@ void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key)
 
 int vp_draft_append(struct vp_draft *d, enum vp_geom_key key, double number, const char *where, struct vp_err *err)
 {
-    const int64_t each = key == VP_GK_MATRIX ? 12 : 1;
-    struct vp_geom_list *list = key == VP_GK_MATRIX ? &d->matrix : &d->angle;
+    const int64_t each = each_of(key);
+    struct vp_geom_list *list = list_of(d, key);
     if (list->n >= each * VP_GEOM_MAX_VIEWS)
         return vp_fail(err, VP_ERUN, "%s: more than %d views", where, VP_GEOM_MAX_VIEWS);
     if (list->n == list->room) {
@@ -213,7 +231,7 @@ static void keep_arc(struct vp_draft *d)
 int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, const char *where,
                  struct vp_err *err)
 {
-    const bool list = key == VP_GK_ANGLES || key == VP_GK_MATRIX;
+    const bool list = is_list(key);
     if (!list && d->seen & 1u << key)
         return vp_fail(err, VP_ERUN, "%s: %s is given twice", where, vp_geom_fields[key].name);
     /* What the options say about the angles replaces what the file said. */
@@ -222,6 +240,8 @@ int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, co
         d->angle.n = d->commas = d->words = 0;
         d->given &= ~(VP_GEOM_COUNTED & ~d->seen);
     }
+    if (key == VP_GK_SHIFTS && !(d->seen & 1u << key))
+        d->shift.n = 0;
     if (key == VP_GK_VIEWS && d->given & list_bit && !(d->seen & list_bit)) {
         keep_arc(d);
         d->given &= ~list_bit;
@@ -279,10 +299,9 @@ static int read_line(struct vp_draft *d, char *line, enum vp_geom_key *list, con
     enum vp_geom_key key = VP_GK_COUNT;
     if (vp_geom_key_find(line, &key, where, err))
         return -1;
-    const bool is_list = key == VP_GK_ANGLES || key == VP_GK_MATRIX;
-    if (!*value && !is_list)
+    if (!*value && !is_list(key))
         return vp_fail(err, VP_ERUN, "%s: %s has no value", where, line);
-    *list = is_list ? key : VP_GK_COUNT;
+    *list = is_list(key) ? key : VP_GK_COUNT;
     return vp_draft_set(d, key, value, where, err);
 }
 
@@ -293,7 +312,7 @@ static int read_lines(struct vp_draft *d, char *text, enum vp_geom_key list, con
     const bool only = list != VP_GK_COUNT;
     char where[512], *line;
     for (int64_t number = 1; (line = strsep(&text, "\n")); number++) {
-        const int64_t before = d->matrix.n;
+        const int64_t before = only ? list_of(d, list)->n : 0;
         snprintf(where, sizeof where, "%.400s: line %lld", name, (long long)number);
         if (only && list == VP_GK_ANGLES && strlen(line) >= 256)
             return vp_fail(err, VP_ERUN, "%s: too long: expected one angle a line", where);
@@ -307,9 +326,10 @@ static int read_lines(struct vp_draft *d, char *text, enum vp_geom_key list, con
             continue;
         if (only ? vp_draft_set(d, list, line, where, err) : read_line(d, line, &list, where, err))
             return -1;
-        if (only && list == VP_GK_MATRIX && d->matrix.n - before != 12)
-            return vp_fail(err, VP_ERUN, "%s: expected the 12 numbers of a 3x4 matrix, got %lld", where,
-                           (long long)(d->matrix.n - before));
+        if (only && list != VP_GK_ANGLES && list_of(d, list)->n - before != each_of(list))
+            return vp_fail(err, VP_ERUN, "%s: expected the %s, got %lld", where,
+                           list == VP_GK_MATRIX ? "12 numbers of a 3x4 matrix" : "2 shifts of a view, along columns and rows",
+                           (long long)(list_of(d, list)->n - before));
     }
     return 0;
 }
@@ -352,12 +372,13 @@ int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, 
     return read_lines(d, text, VP_GK_COUNT, name, err);
 }
 
-int vp_draft_angles(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err)
+int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name, struct vp_err *err)
 {
+    const char *expected = key == VP_GK_SHIFTS ? "two shifts a line" : "angles, one a line";
     if (memchr(text, 0, len))
-        return vp_fail(err, VP_ERUN, "%s: not text: expected angles, one a line", name);
-    d->angle.n = 0;
-    if (read_lines(d, text, VP_GK_ANGLES, name, err))
+        return vp_fail(err, VP_ERUN, "%s: not text: expected %s", name, expected);
+    list_of(d, key)->n = 0;
+    if (read_lines(d, text, key, name, err))
         return -1;
-    return d->angle.n ? 0 : vp_fail(err, VP_ERUN, "%s: empty: expected angles, one a line", name);
+    return list_of(d, key)->n ? 0 : vp_fail(err, VP_ERUN, "%s: empty: expected %s", name, expected);
 }

@@ -7,7 +7,8 @@
 
 enum vp_geom_key {
     VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT,
-    VP_GK_PITCH_Z, VP_GK_LAMINO, VP_GK_MOTION, VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START, VP_GK_MATRIX, VP_GK_COUNT
+    VP_GK_PITCH_Z, VP_GK_LAMINO, VP_GK_MOTION, VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START,
+    VP_GK_MATRIX, VP_GK_SHIFTS, VP_GK_COUNT
 };
 
 /* Length of the angle and matrix lists is limited so that a typo does not ask for terabytes. */
@@ -26,7 +27,11 @@ struct vp_draft {
     bool matrix_mm;        /* matrices map to mm on the detector from its centre (RTK), not to pixels */
     struct vp_geom g;      /* what it becomes, but for the lists, which are here, */
     double views, arc, start;                                   /* and what stands for one */
-    struct vp_geom_list { double *v; int64_t n, room; } angle, matrix; /* numbers: of matrices 12 a view */
+    struct vp_geom_list { double *v; int64_t n, room; } angle, matrix, shift; /* numbers: of matrices 12 a view, of
+                                                                               shifts 2 */
+    struct vp_log { double aligned, rotated, ratio; int64_t positions; } log; /* of a SkyScan log: Postalignment in
+                              columns, Image Rotation in degrees, Camera X/Y Ratio, horizontal positions of the camera */
+    const char *moved, *spiral; /* a file's own words for shifts and a helix that it does not specify; NULL: none */
     int64_t commas, words; /* of the angles: blank-separated words, and those like 12,5 */
     char comma[24];        /* the first of them */
 };
@@ -56,8 +61,8 @@ void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key);
 
 /* Text of any known kind, told apart by content; text[len] is 0. It is taken apart. */
 int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err);
-/* A list of angles, one a line, in place of those before. */
-int vp_draft_angles(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err);
+/* A list of angles, one a line, or of shifts, two numbers a line, in place of those before. */
+int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name, struct vp_err *err);
 /* The foreign kinds: 0 if it is none of them, 1, or -1. */
 int vp_draft_import(struct vp_draft *d, const char *text, const char *name, struct vp_err *err);
 

@@ -149,6 +149,10 @@ const struct vp_opt vp_geom_options[] = {
               .help = "arc of the views; its end is not measured again (default: 360)"),
     VP_STRING(P, start, "start", 0, .metavar = "DEGREES", .help = "angle of the first view (default: 0)"),
     VP_FILE(P, angles, "angles", 0, .metavar = "FILE", .help = "angles in degrees from a file, one a line"),
+    VP_FILE(P, shifts, "shifts", 0, .metavar = "FILE|none",
+            .help = "shifts of single views from a file: columns and rows in pixels, a view a line",
+            .more = "The image of the view is moved by so much towards larger columns and rows; the geometry then has a matrix "
+                    "for each view. `none` takes a log that speaks of movement without them."),
     VP_FLAG(P, clockwise, "clockwise", 0,
             .help = "the source turns clockwise around the object, seen from +z",
             .more = "A turning object and a resting source are the same thing with the sense reversed. The "
@@ -165,6 +169,15 @@ static int as_usage(struct vp_err *err)
     if (err && err->code == VP_ERUN)
         err->code = VP_EUSAGE;
     return -1;
+}
+
+static int draft_list(struct vp_draft *d, enum vp_geom_key key, const char *path, struct vp_err *err)
+{
+    size_t len;
+    char *text = path ? slurp(path, path, &len, err) : NULL;
+    const int status = !path ? 0 : text ? vp_draft_list(d, key, text, len, path, err) : -1;
+    free(text);
+    return status;
 }
 
 static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, struct vp_err *err)
@@ -191,13 +204,13 @@ static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, str
         vp_draft_mark(d, VP_GK_MOTION);
         d->g.fixed = true;
     }
-    if (!o->angles)
-        return 0;
-    size_t len;
-    char *text = slurp(o->angles, o->angles, &len, err);
-    const int status = text ? vp_draft_angles(d, text, len, o->angles, err) : -1;
-    free(text);
-    return status;
+    const bool unmoved = o->shifts && !strcmp(o->shifts, "none");
+    if (unmoved) {
+        d->moved = NULL;
+        d->shift.n = 0;
+        d->given &= ~(1u << VP_GK_SHIFTS);
+    }
+    return draft_list(d, VP_GK_ANGLES, o->angles, err) || (!unmoved && draft_list(d, VP_GK_SHIFTS, o->shifts, err)) ? -1 : 0;
 }
 
 int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_params *o, struct vp_err *err)

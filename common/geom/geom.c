@@ -2,7 +2,9 @@
 /* The geometry as a value: what was put together becomes one, which can be computed with; numbers as text. */
 #include "geom/draft.h"
 #include "base/err.h"
+#include "base/size.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,10 +219,40 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
     return 0;
 }
 
+/* Adds a clause to g->doubt. */
+static void add_doubt(struct vp_geom *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_doubt(struct vp_geom *g, const char *fmt, ...)
+{
+    const size_t n = strlen(g->doubt);
+    va_list ap;
+    va_start(ap, fmt);
+    if (n + 2 < sizeof g->doubt)
+        vsnprintf(stpcpy(g->doubt + n, n ? "; " : ""), sizeof g->doubt - n - (n ? 2 : 0), fmt, ap);
+    va_end(ap);
+}
+
+/* What a SkyScan log says and nobody documents, unless an option says it. */
+static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
+{
+    const struct vp_log *log = &d->log;
+    if (log->aligned != 0 && !(d->seen & 1u << VP_GK_OFFSET_U))
+        add_doubt(g, "Postalignment=%g is taken as offset-u %g: if edges come out doubled, try --offset-u %g", log->aligned,
+                  -log->aligned, log->aligned);
+    if (log->rotated != 0 && !(d->seen & 1u << VP_GK_TILT))
+        add_doubt(g, "Image Rotation=%g is not used, its sense is not documented: try --tilt %g and %g", log->rotated,
+                  log->rotated, -log->rotated);
+    if (log->ratio != 1 && log->ratio != 0 && !(d->seen & 1u << VP_GK_PITCH))
+        add_doubt(g, "Camera X/Y Ratio=%g is not used: --pitch 'MM MM' has one number for columns and one for rows",
+                  log->ratio);
+    if (log->positions > 1)
+        add_doubt(g, "the camera stood at %lld horizontal positions: the geometry is that of one", (long long)log->positions);
+}
+
 /* Numbers that are allowed, but hardly meant. */
 static void doubt(const struct vp_draft *d, struct vp_geom *g)
 {
     double lo = INFINITY, hi = -INFINITY;
+    doubt_log(d, g);
     if (g->matrix)
         return;
     for (int64_t k = 0; k < g->views; k++) {
@@ -228,17 +260,60 @@ static void doubt(const struct vp_draft *d, struct vp_geom *g)
         hi = fmax(hi, g->angle[k]);
     }
     if (has(d, VP_GK_ANGLES) && d->words > 1 && 2 * d->commas > d->words)
-        snprintf(g->doubt, sizeof g->doubt, "%s was read as two angles: if the comma is a decimal comma, write a point",
+        add_doubt(g, "%s was read as two angles: if the comma is a decimal comma, write a point",
                  d->comma);
     else if (g->views >= 8 && hi - lo <= 6.3)
-        snprintf(g->doubt, sizeof g->doubt,
-                 "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
+        add_doubt(g, "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
+}
+
+/* What a file says of its views, but not by how much. */
+static int unknown_movement(const struct vp_draft *d, const char *name, struct vp_err *err)
+{
+    if (d->moved && !has(d, VP_GK_SHIFTS))
+        return vp_fail_hint(err, VP_ERUN, "ct-geom --shifts FILE takes them, two columns in pixels; --shifts none goes without",
+                            "%s: %s: every view is shifted, and the shifts are not in the file", name, d->moved);
+    if (d->spiral && !has(d, VP_GK_PITCH_Z))
+        return vp_fail_hint(err, VP_ERUN, "ct-geom --pitch-z MM says it",
+                            "%s: %s: the source moves along the axis, and by how much a turn is not in the file", name,
+                            d->spiral);
+    return 0;
+}
+
+/* A matrix for each view, with the shifts. */
+static int shift_views(const struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
+{
+    const double middle = vp_geom_middle(g);
+    if (d->shift.n != 2 * g->views)
+        return vp_fail(err, VP_ERUN, "%s: expected the shifts of %lld views, got %lld numbers", name, (long long)g->views,
+                       (long long)d->shift.n);
+    double *matrix = vp_alloc_raw((size_t)g->views, 12 * sizeof *matrix, "the shifted views", err);
+    for (int64_t k = 0; matrix && k < g->views; k++) {
+        struct vp_view view = {.sod = 0};
+        double *m = matrix + 12 * k;
+        const char *wrong = vp_view_of(g, k, middle, &view);
+        if (wrong) {
+            free(matrix);
+            return vp_fail(err, VP_ERUN, "%s: view %lld: %s", name, (long long)k, wrong);
+        }
+        memcpy(m, view.P, sizeof view.P);
+        for (int i = 0; i < 8; i++)
+            m[i] += d->shift.v[2 * k + i / 4] * m[8 + i % 4];
+    }
+    if (!matrix)
+        return -1;
+    free(g->matrix);
+    free(g->angle);
+    g->matrix = matrix;
+    g->angle = NULL;
+    g->pitch_z = g->lamino = 0;
+    g->fixed = g->clockwise = false;
+    return derive(d, g, name, err);
 }
 
 int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     *g = (struct vp_geom){0};
-    if (refuse(d, name, err) || missing(d, name, err))
+    if (refuse(d, name, err) || missing(d, name, err) || unknown_movement(d, name, err))
         return -1;
     if (has(d, VP_GK_MATRIX) && (d->matrix.n == 0 || d->matrix.n % 12))
         return vp_fail(err, VP_ERUN, "%s: expected 12 numbers for each matrix, got %lld in all", name,
@@ -277,6 +352,8 @@ int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, str
     if (check(g, name, err))
         goto fail;
     doubt(d, g);
+    if (has(d, VP_GK_SHIFTS) && shift_views(d, g, name, err))
+        goto fail;
     return 0;
 fail:
     vp_geom_free(g);

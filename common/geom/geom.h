@@ -36,7 +36,7 @@ struct vp_geom {
     double *angle;  /* degrees, one a view, as given (before `clockwise`); malloc'd */
     double *matrix; /* 12 a view, row major, mm -> pixels (any scale), or NULL; malloc'd. If set it
                        decides; sod, sdd, angle, ... then are what was derived from it. */
-    char doubt[160]; /* what looked wrong with the numbers as they were written, one line; or empty */
+    char doubt[400]; /* what looked wrong with the numbers as they were written, one line; or empty */
 };
 
 void vp_geom_free(struct vp_geom *g);
@@ -44,7 +44,7 @@ void vp_geom_free(struct vp_geom *g);
 /* Options of ct-geom, as text with the syntax of the file's keys. */
 struct vp_geom_params {
     const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *pitch_z, *lamino, *views, *arc,
-        *start, *angles;
+        *start, *angles, *shifts;
     bool fixed, clockwise, counterclockwise;
 };
 extern const struct vp_opt vp_geom_options[];

@@ -152,13 +152,23 @@ static int import_bruker(struct vp_draft *d, const char *text, const char *name,
     else
         return vp_fail(err, VP_ERUN, "%s: neither 'Image Pixel Size' nor 'Camera Pixel Size' is there", name);
 
-    const char *direction = ini_text(text, "Rotation Direction");
+    const char *direction = ini_text(text, "Rotation Direction"), *moved = ini_text(text, "Random Movement");
+    const char *trajectory = ini_text(text, "Scanning Trajectory");
+    d->moved = moved && !strncasecmp(moved, "ON", 2) ? "Random Movement=ON" : NULL;
+    d->spiral = trajectory && !strncasecmp(trajectory, "SPIRAL", 6) ? "Scanning Trajectory=SPIRAL"
+              : trajectory && !strncasecmp(trajectory, "HELICAL", 7) ? "Scanning Trajectory=HELICAL" : NULL;
+    d->log = (struct vp_log){ini_or(text, "Postalignment", 0), ini_or(text, "Image Rotation", 0),
+                             ini_or(text, "Camera X/Y Ratio", 1),
+                             (int64_t)fmin(fmax(ini_or(text, "Number Of Horizontal Offset Positions", 1), 0), 99)};
+    if (fabs(d->log.aligned) > x[NU])
+        return vp_fail(err, VP_ERUN, "%s: Postalignment is %g columns of %g", name, d->log.aligned, x[NU]);
     return (parallel ? set(d, VP_GK_BEAM, name, err, "parallel")
                      : set(d, VP_GK_SOD, name, err, "%s", N(x[SOD])) || set(d, VP_GK_SDD, name, err, "%s", N(sdd))) ||
                    (ini_number(text, "Optical Axis", &line) && !parallel &&
                     set(d, VP_GK_OFFSET_V, name, err, "%s", N(line - (x[NV] - 1) / 2))) ||
                    (direction && !strncasecmp(direction, "CW", 2) &&
                     set(d, VP_GK_DIRECTION, name, err, "clockwise")) ||
+                   (d->log.aligned != 0 && set(d, VP_GK_OFFSET_U, name, err, "%s", N(-d->log.aligned))) ||
                    set_detector(d, x[NU], x[NV], name, err) ||
                    set(d, VP_GK_PITCH, name, err, "%s %s", N(pitch), N(-pitch)) ||
                    set(d, VP_GK_ANGLES, name, err, "%s:%s:%s", N(0), N(x[STEP]), N(x[VIEWS]))
