@@ -182,7 +182,7 @@ XML
     fails 1 "missing.geom: No such file or directory" ct-geom missing.geom
     head -c 4096 /dev/urandom | tr -d '\n' >garbage.geom
     printf '\0' >>garbage.geom
-    fails 1 "garbage.geom: not a geometry file" ct-geom garbage.geom
+    fails 1 "garbage.geom: expected the text of a geometry, got a byte of zero" ct-geom garbage.geom
     : >empty.geom
     fails 1 "empty.geom: empty" ct-geom empty.geom
     fails 1 "." ct-geom .

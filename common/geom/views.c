@@ -396,9 +396,12 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, stru
     return c;
 }
 
-static void look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
+/* Fills what the scan knows of the detector's sides. True if it sees one side of the axis less far than the other: in
+ * all views taken together, for single views may be shifted. */
+static bool look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
 {
     const double nu = (double)g->nu;
+    double sides[2] = {0, 0};
     scan->overlap = scan->half_fan_lo = INFINITY;
     scan->half_fan_hi = -INFINITY;
     for (int64_t k = 0; k < g->views; k++) {
@@ -407,6 +410,8 @@ static void look_at_detector(const struct vp_geom *g, const struct vp_view *view
         const double left = center + 0.5, right = nu - 0.5 - center;
         scan->overlap = fmin(scan->overlap, fmin(left, right));
         scan->larger = fmax(scan->larger, fmax(left, right));
+        sides[0] += left / (double)g->views;
+        sides[1] += right / (double)g->views;
         if (vp_view_parallel(v))
             continue;
         const double a = vp_view_fan(v, 0), b = vp_view_fan(v, nu - 1);
@@ -415,6 +420,7 @@ static void look_at_detector(const struct vp_geom *g, const struct vp_view *view
     }
     if (g->beam == VP_PARALLEL)
         scan->half_fan_lo = scan->half_fan_hi = 0;
+    return scan->overlap < 0.9 * scan->larger && fmin(sides[0], sides[1]) < 0.9 * fmax(sides[0], sides[1]) * (1 + 1e-9);
 }
 
 static void look_at_orbit(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
@@ -452,9 +458,8 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     }
 
     *scan = (struct vp_scan){0};
-    look_at_detector(g, views, scan);
+    const bool one_sided = look_at_detector(g, views, scan);
     look_at_orbit(g, views, scan);
-    const bool one_sided = scan->overlap < 0.9 * scan->larger;
     if (g->views > 2 && vp_way_helix(g, views, scan, gaps, &scan->helix)) {
         const double step = (scan->helix.hi - scan->helix.lo) / (double)g->views * 2 * PI;
         *scan = (struct vp_scan){.kind = VP_SCAN_FULL, .arc = 2 * PI, .start = views[0].angle, .largest_gap = step,
