@@ -590,7 +590,7 @@ static void look(const struct vp_filter *f, int64_t view, int64_t v, const float
 void vp_filter_look(const struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
                     struct vp_truncation *seen)
 {
-    if (f->t.pad || f->t.by_slope)
+    if (f->t.pad || f->t.by_slope || f->t.turns) /* rows that are turned have no ends of their own */
         return;
     for (int64_t k = 0; k < n; k++)
         for (int64_t v = v0; v < v1; v++)
