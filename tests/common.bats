@@ -590,12 +590,12 @@ with_file() {
 }
 
 @test "--stats over a file that others wrote is refused before work starts: 2; over statistics or nothing it is not" {
-    printf 'sod = 500\n' > other.geom
-    printf '{"volume": "kept"}\n' > other.json
-    ct-phantom --volume 8x8x2 -o other.tif
-    cp -r other.* "$BATS_TEST_TMPDIR/.."
+    printf 'sod = 500\n' > mine.geom
+    printf '{"volume": "kept"}\n' > mine.json
+    ct-phantom --volume 8x8x2 -o mine.tif
+    cp -r mine.* "$BATS_TEST_TMPDIR/.."
     f() {
-        for name in other.geom other.json other.tif; do
+        for name in mine.geom mine.json mine.tif; do
             fails 2 "--stats: $name exists, and holds no statistics of a run" with_file "$@" --stats $name
             cmp $name ../$name
         done
@@ -605,9 +605,9 @@ with_file() {
         [ "$(grep -c '"program": "'"$1"'"' stats.json)" -eq 1 ]
     }
     each f
-    [[ "$(img-info --stats other.tif vol.tif 2>&1)" == *"hint: --statistics shows those of the samples"* ]]
+    [[ "$(img-info --stats mine.tif vol.tif 2>&1)" == *"hint: --statistics shows those of the samples"* ]]
     # links, and statistics that were laid out anew
-    ln -s other.tif link
+    ln -s mine.tif link
     fails 2 "--stats: link exists" img-info vol.tif --stats link
     printf '{\n  "program": "img-info",\n  "seconds": 1\n}\n' > stats.json
     ok img-info vol.tif --stats stats.json
