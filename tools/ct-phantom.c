@@ -209,6 +209,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     s.scan = (struct vp_phantom_scan){.views = s.views,
                                       .beam = s.geom.beam,
+                                      .curved = s.geom.curved,
                                       .nu = s.geom.nu,
                                       .samples = (int)p->samples,
                                       .i0 = p->noise,

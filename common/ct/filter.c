@@ -411,6 +411,16 @@ static int open_turned(struct vp_filter **f, const struct vp_filter_params *p, c
     (*f)->turn = (struct vp_turn){.in_nu = g->nu, .in_nv = g->nv, .nu = turned.nu, .nv = turned.nv, .to = to};
     (*f)->turned = turned;
     (*f)->t.turns = true;
+    if (scan->curved) {
+        struct vp_view *copy = vp_filter_take(*f, g->views, sizeof *copy, "the views of a curved detector", err);
+        (*f)->turn.curved = copy;
+        if (!copy) {
+            vp_filter_close(*f);
+            *f = NULL;
+            return -1;
+        }
+        memcpy(copy, views, (size_t)g->views * sizeof *copy);
+    }
     (*f)->t.bytes += (size_t)g->views * 9 * sizeof *to;
     (*f)->turned_view = vp_filter_take(*f, turned.nu * turned.nv, sizeof(float), "a turned view", err);
     if ((*f)->turned_view)
@@ -426,7 +436,7 @@ int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const
     *f = NULL;
     if (vp_scan_check(scan, err))
         return -1;
-    if (vp_scan_turned(scan))
+    if (vp_scan_turned(scan) || scan->curved)
         return open_turned(f, p, g, views, scan, threads, err);
     if (scan->helix.pitch == 0)
         return open_level(f, p, g, views, scan, threads, err);
@@ -629,6 +639,7 @@ void vp_filter_close(struct vp_filter *f)
     free(f->center);
     vp_geom_free(&f->turned);
     free(f->turn.to);
+    free((void *)f->turn.curved);
     free(f->turned_view);
     free(f->t.fall);
     free(f->t.scale);

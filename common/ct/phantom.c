@@ -534,7 +534,13 @@ void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0,
         for (int64_t u = 0; u < s->nu; u += BLOCK) {
             const int count = (int)vp_min64(s->nu - u, BLOCK);
             double sum[BLOCK] = {0};
-            for (int i = 0; i < m * m; i++)
+            for (int i = 0; i < m * m && s->curved; i++)
+                for (int k = 0; k < count; k++) {
+                    double at = (double)(u + k) + sub_sample(i % m, m), row = (double)v + sub_sample(i / m, m);
+                    vp_view_flatten(&s->views[view], &at, &row);
+                    add_rays(sum + k, s->list, s->n, &rays, at, row, 1);
+                }
+            for (int i = 0; i < m * m && !s->curved; i++)
                 add_rays(sum, s->list, s->n, &rays, (double)u + sub_sample(i % m, m), (double)v + sub_sample(i / m, m),
                          count);
             for (int i = 0; i < count; i++)

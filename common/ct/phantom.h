@@ -53,6 +53,7 @@ struct vp_phantom_scan {
     double i0;            /* 0: no noise */
     uint64_t seed;
     bool counts;          /* photons, not line integrals */
+    bool curved;          /* the detector is: see vp_geom */
     bool sinograms;       /* pages are detector rows, rows are views; else pages are views */
 };
 /* Rows [r0, r1) of a page, by the calling thread: out is (r1 - r0) x nu. Line integrals are dimensionless; rays run

@@ -47,6 +47,12 @@ void vp_turn_view(const struct vp_turn *t, int64_t view, int64_t v0, int64_t v1,
             double at[3];
             for (int r = 0; r < 3; r++)
                 at[r] = to[3 * r] * (double)u + to[3 * r + 1] * (double)v + to[3 * r + 2];
-            out[(v - v0) * t->nu + u] = at[2] > 0 ? sample(t, in, at[0] / at[2], at[1] / at[2]) : 0;
+            double x = at[0] / at[2], y = at[1] / at[2];
+            if (t->curved) {
+                const double row = y;
+                vp_view_bend(&t->curved[view], &x, &y);
+                y = t->in_nv == 1 ? row : y;
+            }
+            out[(v - v0) * t->nu + u] = at[2] > 0 ? sample(t, in, x, y) : 0;
         }
 }

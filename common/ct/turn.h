@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Views as a detector would see them that turns with the source, so that its rows follow the source's way and can be
- * filtered: of a detector that keeps its direction in space (planar CT), or is mounted askew. */
+ * filtered: of a detector that keeps its direction in space (planar CT), or is mounted askew; and as a flat detector would
+ * see them, of a curved one. */
 #ifndef VP_TURN_H
 #define VP_TURN_H
 
@@ -8,6 +9,7 @@
 
 struct vp_turn {
     int64_t in_nu, in_nv, nu, nv;
+    const struct vp_view *curved; /* the views of a curved detector, or NULL; owned as `to` is */
     double *to; /* 9 a view: from pixels of the turned detector to those of the real one (vp_geom_turned) */
 };
 

@@ -21,6 +21,7 @@ const struct vp_geom_field vp_geom_fields[VP_GK_COUNT] = {
     [VP_GK_DETECTOR] = {.name = "detector", .note = "columns x rows"},
     [VP_GK_PITCH] = {.name = "pitch", .offset = offsetof(struct vp_draft, g.du), .most = 2, .units = "m",
                      .expected = "one or two numbers of mm", .note = "mm"},
+    [VP_GK_SHAPE] = {.name = "detector-shape", .words = {"flat", "curved"}, .note = "curved: columns at equal angles"},
     [VP_GK_OFFSET_U] = {.name = "offset-u", AT(g.offset_u), OFFSET, .note = "pixels, of the axis from the centre column"},
     [VP_GK_OFFSET_V] = {.name = "offset-v", AT(g.offset_v), OFFSET, .note = "pixels, of the orbit from the centre row"},
     [VP_GK_TILT] = {.name = "tilt", AT(g.tilt), ANGLE, .note = "degrees, of the detector in its plane"},
@@ -149,6 +150,8 @@ static int set_word(struct vp_draft *d, enum vp_geom_key key, const char *value,
         d->g.beam = second ? VP_PARALLEL : VP_CONE;
     else if (key == VP_GK_MOTION)
         d->g.fixed = second;
+    else if (key == VP_GK_SHAPE)
+        d->g.curved = second;
     else
         d->g.clockwise = second;
     return 0;

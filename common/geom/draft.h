@@ -6,7 +6,7 @@
 #include "geom/geom.h"
 
 enum vp_geom_key {
-    VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT,
+    VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_SHAPE, VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT,
     VP_GK_PITCH_Z, VP_GK_LAMINO, VP_GK_MOTION, VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START,
     VP_GK_MATRIX, VP_GK_SHIFTS, VP_GK_COUNT
 };
@@ -78,6 +78,9 @@ bool vp_geom_scan(const char **s, double *out, const char *stops);
 
 /* Sine and cosine of an angle in degrees, exact at multiples of 90. */
 void vp_sincosd(double degrees, double *s, double *c);
+
+/* The column of the matrix for column u of the detector, which may be curved. */
+double vp_view_column(const struct vp_geom *g, const struct vp_view *view, double u);
 
 /* Matrix `m` of a view as everything downstream sees it. NULL, or what is wrong with it. */
 const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);

@@ -23,7 +23,7 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
                       .step = scan->step * VP_DEGREES};
     const struct vp_view *v = &views[0];
     if (g->beam == VP_CONE) {
-        f.fan = (vp_view_fan(v, (double)g->nu - 0.5) - vp_view_fan(v, -0.5)) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
+        f.fan = (vp_view_fan(v, vp_view_column(g, v, (double)g->nu - 0.5)) - vp_view_fan(v, vp_view_column(g, v, -0.5))) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
         const double a = atan((-0.5 - v->cv) / v->fv), b = atan(((double)g->nv - 0.5 - v->cv) / v->fv);
         f.cone = fabs(b - a) * VP_DEGREES;
         for (int64_t k = 0; k < g->views; k++)
@@ -63,6 +63,8 @@ static void explain_detector(FILE *f, const struct vp_geom *g, const struct vp_v
              (double)g->nv * fabs(g->dv));
     else
         line(f, "detector", "%lld x %lld pixels, pitch not known", (long long)g->nu, (long long)g->nv);
+    if (g->curved)
+        line(f, "", "curved about the source: columns at equal angles of %.6g degrees", VP_DEGREES / fabs(v->fu));
     if (v->fu < 0 || v->fv < 0)
         line(f, "", "%s%s%s", v->fu < 0 ? "columns are mirrored" : "", v->fu < 0 && v->fv < 0 ? ", " : "",
              v->fv < 0 ? "the first row is on top (+z)" : "");
@@ -184,6 +186,8 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
     if (fabs(facts->raised) > 1)
         line(f, "laminography", "the source is %.6g degrees %s the plane z = 0", fabs(facts->raised),
              facts->raised > 0 ? "above" : "below");
+    if (scan->curved)
+        line(f, "rows", "are flattened before they are filtered");
     if (vp_scan_turned(scan))
         line(f, "rows", "lie up to %.4g degrees from the source's way: views are turned before they are filtered",
              scan->turned * VP_DEGREES);

@@ -130,6 +130,9 @@ const struct vp_opt vp_geom_options[] = {
                       "the detector. With the axis at column c of W, it is c - (W - 1) / 2."),
     VP_STRING(P, offset_v, "offset-v", 0, .metavar = "PIXELS",
               .help = "where the plane of the orbit falls on the detector, rows from its centre; or 1.5mm"),
+    VP_FLAG(P, curved, "curved", 0,
+            .help = "the detector is a part of a cylinder about the source: its columns are at equal angles",
+            .more = "--pitch is then the distance of columns along the arc."),
     VP_STRING(P, tilt, "tilt", 0, .metavar = "DEGREES",
               .help = "detector turned in its plane: the image of the axis leans towards larger columns"),
     VP_STRING(P, pitch_z, "pitch-z", 0, .metavar = "MM",
@@ -199,6 +202,10 @@ static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, str
     if (o->clockwise || o->counterclockwise) {
         vp_draft_mark(d, VP_GK_DIRECTION);
         d->g.clockwise = o->clockwise;
+    }
+    if (o->curved) {
+        vp_draft_mark(d, VP_GK_SHAPE);
+        d->g.curved = true;
     }
     if (o->fixed) {
         vp_draft_mark(d, VP_GK_MOTION);
@@ -302,7 +309,8 @@ static int put_all(const struct vp_geom *g, bool matrices, const struct sink *s)
         (cone && g->sdd > 0 && put_numbers(s, VP_GK_SDD, &g->sdd, 1, "")) ||
         put(s, VP_GK_DETECTOR, detector, "") ||
         (g->du != 0 && put_numbers(s, VP_GK_PITCH, (double[]){g->du, g->dv}, g->du == g->dv ? 1 : 2,
-                                   g->dv < 0 ? "; negative: the first row is on top" : "")))
+                                   g->dv < 0 ? "; negative: the first row is on top" : "")) ||
+        (g->curved && put(s, VP_GK_SHAPE, vp_geom_fields[VP_GK_SHAPE].words[1], "")))
         return -1;
     if (!matrices)
         return put_numbers(s, VP_GK_OFFSET_U, &g->offset_u, 1, "") ||

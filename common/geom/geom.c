@@ -184,6 +184,8 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
             return vp_fail(err, VP_ERUN, "%s: view %lld: the angle is not finite", name, (long long)k);
     if (!isfinite(g->offset_u) || !isfinite(g->offset_v) || !isfinite(g->tilt))
         return vp_fail(err, VP_ERUN, "%s: the detector offset or tilt is not finite", name);
+    if (g->curved && !cone)
+        return vp_fail(err, VP_ERUN, "%s: a curved detector has no meaning in a parallel beam", name);
     if (g->matrix)
         return 0;
     for (int i = 0; i < 2 && cone; i++)

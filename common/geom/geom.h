@@ -14,6 +14,7 @@
 
 #include "stack/stack.h"
 #include "base/opt.h"
+#include <math.h>
 
 enum vp_beam { VP_CONE, VP_PARALLEL };
 
@@ -30,6 +31,9 @@ struct vp_geom {
     double pitch_z; /* mm that the source (and the detector) move along z while the angle grows by 360; 0: a circle.
                        z is 0 in the middle of the angles */
     double lamino;  /* degrees: from the axis to the plane of the detector's columns; > 0: the source is above */
+    bool curved;    /* the detector is a part of a cylinder about the line through the source along its columns: columns
+                       are at equal angles, du apart along the arc. Matrices are those of the flat detector that touches
+                       it at the central ray (cone only) */
     bool fixed;     /* the detector moves with the source but does not turn: columns along x, rows along y, across z */
     bool clockwise;
     int64_t views;
@@ -45,7 +49,7 @@ void vp_geom_free(struct vp_geom *g);
 struct vp_geom_params {
     const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *pitch_z, *lamino, *views, *arc,
         *start, *angles, *shifts;
-    bool fixed, clockwise, counterclockwise;
+    bool curved, fixed, clockwise, counterclockwise;
 };
 extern const struct vp_opt vp_geom_options[];
 /* A geometry from a file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log,
@@ -123,6 +127,7 @@ struct vp_scan {
                       smaller side of the detector, from the central ray, is less than 90 % of the larger */
     bool circular; /* sources on a circle in z = 0, equal distances, principal rays through the axis, within
                       1e-6 */
+    bool curved;   /* the detector is: see vp_geom */
     bool untilted; /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
     struct vp_helix helix; /* pitch 0: none */
     double turned; /* radians: the largest angle of the detector's rows and the image of the circle about z */
@@ -162,6 +167,20 @@ void vp_view_rays(const struct vp_view *view, double y[3][3]);
 static inline bool vp_view_parallel(const struct vp_view *v)
 {
     return v->P[8] == 0 && v->P[9] == 0 && v->P[10] == 0;
+}
+
+/* Pixel (u, v) of a curved detector on the flat one that touches it at the central ray, and back. */
+static inline void vp_view_flatten(const struct vp_view *view, double *u, double *v)
+{
+    const double fan = (*u - view->cu) / view->fu;
+    *u = view->cu + view->fu * tan(fan);
+    *v = view->cv + (*v - view->cv) / cos(fan);
+}
+static inline void vp_view_bend(const struct vp_view *view, double *u, double *v)
+{
+    const double fan = atan((*u - view->cu) / view->fu);
+    *u = view->cu + view->fu * fan;
+    *v = view->cv + (*v - view->cv) * cos(fan);
 }
 
 /* A volume: voxel index (i, j, k) has its centre at center + (index - (n - 1) / 2) * voxel, per axis. */

@@ -90,7 +90,8 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
         const struct vp_view *v = &views[k];
         const bool parallel = vp_view_parallel(v);
         const double sign = v->fu < 0 ? -1 : 1;
-        const double left = -sign * vp_view_fan(v, -0.5), right = sign * vp_view_fan(v, (double)g->nu - 0.5);
+        const double left = -sign * vp_view_fan(v, vp_view_column(g, v, -0.5));
+        const double right = sign * vp_view_fan(v, vp_view_column(g, v, (double)g->nu - 0.5));
         const double side = scan->offset ? fmax(left, right) : fmin(left, right);
         double s[3];
         vp_view_source(v, s);

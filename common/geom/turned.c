@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Radians from the central ray to the edge of a curved detector. */
+static const double STEEPEST = 85 / VP_DEGREES;
+
 /* Radians between the detector's rows and the source's way, beyond which views are turned. */
 static const double MOST_TURNED = 10 / VP_DEGREES;
 
@@ -68,7 +71,11 @@ static int widen(const struct vp_geom *g, const struct vp_view *view, const stru
     vp_view_raise(&v, f->z);
     vp_view_rays(&v, y);
     for (int corner = 0; corner < 4; corner++) {
-        const double p = corner & 1 ? (double)g->nu - 0.5 : -0.5, q = corner & 2 ? (double)g->nv - 0.5 : -0.5;
+        double p = corner & 1 ? (double)g->nu - 0.5 : -0.5, q = corner & 2 ? (double)g->nv - 0.5 : -0.5;
+        if (g->curved && fabs((p - view->cu) / view->fu) > STEEPEST)
+            return -1;
+        if (g->curved)
+            vp_view_flatten(view, &p, &q);
         double ray[3];
         for (int i = 0; i < 3; i++)
             ray[i] = y[0][i] * p + y[1][i] * q + y[2][i];
@@ -127,6 +134,11 @@ int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const s
         if (widen(g, &views[k], &f, lo, hi))
             return vp_fail(err, VP_ERUN, "view %lld: the detector is seen edge on from the source", (long long)k);
     }
+    if (g->curved && g->nv == 1) { /* a fan stays one */
+        const double middle = (lo[1] + hi[1]) / 2;
+        lo[1] = middle - 0.5 / scale[1];
+        hi[1] = middle + 0.5 / scale[1];
+    }
     for (int i = 0; i < 2; i++) {
         center[i] = -0.5 - lo[i] * scale[i];
         size[i] = ceil((hi[i] - lo[i]) * scale[i] - 1e-6);
@@ -137,7 +149,7 @@ int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const s
     out->nv = (int64_t)size[1];
     out->sod = g->beam == VP_CONE ? distance : 0;
     out->sdd = out->du = out->dv = out->offset_u = out->offset_v = out->tilt = out->pitch_z = out->lamino = 0;
-    out->clockwise = out->fixed = false;
+    out->clockwise = out->fixed = out->curved = false;
     out->matrix = vp_alloc_raw((size_t)g->views, 12 * sizeof *out->matrix, "the turned views", err);
     out->angle = vp_alloc_raw((size_t)g->views, sizeof *out->angle, "the turned views", err);
     *to = vp_alloc_raw((size_t)g->views, 9 * sizeof **to, "the turned views", err);

@@ -396,6 +396,14 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, stru
     return c;
 }
 
+double vp_view_column(const struct vp_geom *g, const struct vp_view *view, double u)
+{
+    double v = view->cv;
+    if (g->curved)
+        vp_view_flatten(view, &u, &v);
+    return u;
+}
+
 /* Fills what the scan knows of the detector's sides. True if it sees one side of the axis less far than the other: in
  * all views taken together, for single views may be shifted. */
 static bool look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
@@ -414,7 +422,7 @@ static bool look_at_detector(const struct vp_geom *g, const struct vp_view *view
         sides[1] += right / (double)g->views;
         if (vp_view_parallel(v))
             continue;
-        const double a = vp_view_fan(v, 0), b = vp_view_fan(v, nu - 1);
+        const double a = vp_view_fan(v, vp_view_column(g, v, 0)), b = vp_view_fan(v, vp_view_column(g, v, nu - 1));
         scan->half_fan_lo = fmin(scan->half_fan_lo, fmin(a, b));
         scan->half_fan_hi = fmax(scan->half_fan_hi, fmax(a, b));
     }
@@ -457,7 +465,7 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
         return -1;
     }
 
-    *scan = (struct vp_scan){0};
+    *scan = (struct vp_scan){.curved = g->curved};
     const bool one_sided = look_at_detector(g, views, scan);
     look_at_orbit(g, views, scan);
     if (g->views > 2 && vp_way_helix(g, views, scan, gaps, &scan->helix)) {
@@ -466,7 +474,7 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
                                  .half_fan_lo = scan->half_fan_lo, .half_fan_hi = scan->half_fan_hi,
                                  .overlap = scan->overlap, .larger = scan->larger, .step = step, .widest = step,
                                  .directions = (int64_t)fmin(ceil(2 * PI / step - 1e-6), (double)g->views),
-                                 .offset = one_sided, .untilted = scan->untilted, .helix = scan->helix};
+                                 .offset = one_sided, .curved = g->curved, .untilted = scan->untilted, .helix = scan->helix};
         free(stops);
         free(gaps);
         return vp_way_turned(g, views, scan, err);

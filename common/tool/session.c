@@ -101,6 +101,10 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
         vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
         return -1;
 
+    if (s->scan.curved && need == VP_NEED_FILTERED)
+        return vp_fail_hint(err, VP_EUSAGE, "ct-filter flattens the views and filters them; ct-fdk does all",
+                            "%s: the detector is curved, and what is summed along rays needs a flat one",
+                            vp_reader_name(s->reader));
     vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
     warn_of_ends(s, run);
     job->source = s->source;
