@@ -233,6 +233,7 @@ alike() {
 }
 
 @test "img-convolve: offsets, huge samples and constants as on the CPU" {
+    needs_gpu
     noise a.tif 700x2300x2 f32
     noise kernels.tif 41x31x6 f32
     img-math '(x - 20) * exp(-((x - 20)^2 + (y - 15)^2) / 60)' kernels.tif -o slopes.tif

@@ -92,24 +92,6 @@ static float *make_kernels(const struct job *j)
     return k;
 }
 
-/* Nodes in the middle of equal parts, and the weights between them. */
-static void make_nodes(int64_t size, int64_t nodes, double **node, int64_t **start, float **after)
-{
-    double *at = *node = get((size_t)nodes * sizeof *at);
-    int64_t *from = *start = get((size_t)(nodes + 2) * sizeof *from), c = 0;
-    float *w = *after = get((size_t)size * sizeof *w);
-    for (int64_t i = 0; i < nodes; i++)
-        at[i] = ((double)i + 0.5) * (double)size / (double)nodes - 0.5;
-    from[0] = 0;
-    for (int64_t p = 0; p < size; p++) {
-        while (c < nodes && (double)p >= at[c])
-            from[++c] = p;
-        w[p] = c == 0 ? 1 : c == nodes ? 0 : (float)(((double)p - at[c - 1]) / (at[c] - at[c - 1]));
-    }
-    while (c <= nodes)
-        from[++c] = size;
-}
-
 static int64_t cell_of(const int64_t *start, int64_t p)
 {
     int64_t c = 0;
@@ -208,9 +190,8 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     const struct vp_kernel *const kernel = gpu->kernel(j->iterations ? "deconvolve" : "convolve");
     const int64_t *const n = j->image, voxels = n[0] * n[1] * n[2];
     float *const in = get((size_t)voxels * sizeof *in), *const out = get((size_t)voxels * sizeof *out);
-    float *const kernels = make_kernels(j), *after[2];
-    double *node[2], *ms = get((size_t)repeats * sizeof *ms);
-    int64_t *start[2];
+    float *const kernels = make_kernels(j);
+    double *ms = get((size_t)repeats * sizeof *ms);
     char why[160], size[96];
     struct vp_queue *q;
     struct vp_event *from, *to, *quiet;
@@ -219,29 +200,17 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     for (int64_t i = 0; i < voxels; i++)
         in[i] = random_of((uint64_t)i * 3);
     memset(out, 0xff, (size_t)voxels * sizeof *out);
-    struct vp_convolve_params p = {.nodes = {j->nodes, j->nodes}, .kernels = kernels, 
-                                   .weights = j->weights, .edge = VP_EDGE_ZERO, .in = VP_F32,
-                                   .out = VP_F32};
-    struct vp_op op = {.kernel = "convolve", .inputs = 1, .in = VP_F32, .out = VP_F32, .params = &p};
-    for (int a = 0; a < 3; a++) {
-        op.image[a] = n[a];
-        p.n[a] = j->kernel[a];
-        p.centre[a] = p.n[a] / 2;
-        op.halo[a] = p.n[a] / 2;
-    }
-    for (int a = 0; a < 2; a++) {
-        make_nodes(n[a], j->nodes, &node[a], &start[a], &after[a]);
-        p.node[a] = node[a];
-        p.start[a] = start[a];
-        p.after[a] = after[a];
-    }
-    const struct vp_deconvolve_given given = {
-        .kernel = {.n = {p.n[0], p.n[1], p.n[2]}, .nodes = {1, 1}, .kernels = kernels}, .iterations = j->iterations};
-    if (j->iterations && vp_deconvolve_local(&op, &given, n, VP_F32, VP_F32, &err))
+    const struct vp_convolve_given given = {.n = {j->kernel[0], j->kernel[1], j->kernel[2]},
+                                            .nodes = {j->nodes, j->nodes}, .kernels = kernels, .weights = j->weights,
+                                            .edge = VP_EDGE_ZERO};
+    const struct vp_deconvolve_given inverse = {.kernel = given, .iterations = j->iterations};
+    struct vp_op op;
+    if (j->iterations ? vp_deconvolve_local(&op, &inverse, n, VP_F32, VP_F32, &err)
+                      : vp_convolve_local(&op, &given, n, VP_F32, VP_F32, &err))
         die(&err);
     snprintf(size, sizeof size, "%lldx%lldx%lld, %lldx%lld kernels of %lldx%lldx%lld", (long long)n[0], (long long)n[1],
-             (long long)n[2], (long long)j->nodes, (long long)j->nodes, (long long)p.n[0], (long long)p.n[1],
-             (long long)p.n[2]);
+             (long long)n[2], (long long)j->nodes, (long long)j->nodes, (long long)given.n[0], (long long)given.n[1],
+             (long long)given.n[2]);
     printf("%-7s %-52s ", j->name, size);
     fflush(stdout);
     if (!kernel || !kernel->has(&op, why, sizeof why)) {
@@ -282,7 +251,7 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     if (j->iterations)
         printf("%d iterations, ", j->iterations);
     else
-        printf("error %.2e, ", error_of(&p, n, in, out));
+        printf("error %.2e, ", error_of(op.params, n, in, out));
     printf("table %.0f + %.0f, scratch %.0f MB\n", 1e-6 * (double)table, 1e-6 * (double)made, 1e-6 * (double)room);
     fflush(stdout);
     void *const all[] = {t, scratch, a, b};
@@ -295,16 +264,10 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     gpu->unevent(quiet);
     free(filled);
 out:
-    for (int i = 0; i < 2; i++) {
-        free(node[i]);
-        free(start[i]);
-        free(after[i]);
-    }
     free(in);
     free(out);
     free(kernels);
-    if (op.free)
-        op.free(op.params);
+    op.free(op.params);
     free(ms);
 }
 

@@ -100,11 +100,19 @@ static void end_trouble(void)
 
 /* ---- plans ---- */
 
+/* A multiple of the step of a part of n, or all. */
+static int64_t random_part(int64_t n, int64_t step)
+{
+    const int64_t steps = step > 1 ? dice(1, (n + step - 1) / step) * step : dice(1, n);
+    return vp_min64(steps, n);
+}
+
 /* A plan at random that keeps the rules, for images of n[] voxels; the planner only completes it. */
 __attribute__((unused))
 static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const int64_t n[3], int64_t outer, bool bands)
 {
     const struct vp_chain *c = p->chain;
+    const struct vp_op *const end = &c->stage[c->n - 1];
     const int64_t planes = n[2] * outer;
     bool whole[3] = {false};
     int64_t halo[3];
@@ -114,14 +122,14 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
             whole[a] = whole[a] || c->stage[s].whole[a];
     *plan = (struct vp_plan){.bands = 1, .band = n[1], .slabs = (int)dice(1, 4)};
     if (bands && !whole[1]) {
-        plan->band = dice(1, n[1]);
+        plan->band = random_part(n[1], end->step[1]);
         plan->bands = (n[1] + plan->band - 1) / plan->band;
     }
     plan->slab = dice(1, planes);
     plan->stream = (p->kind || c->n == 1) && !whole[2] && dice(0, 1);
     plan->lanes = (int)dice(1, 3);
-    plan->part[0] = dice(1, n[0]);
-    plan->part[1] = dice(1, plan->band);
+    plan->part[0] = random_part(n[0], end->step[0]);
+    plan->part[1] = random_part(plan->band, end->step[1]);
     plan->part[2] = dice(1, plan->slab < n[2] ? plan->slab : n[2]);
     if (vp_chain_twice(c)) { /* boxes in two visits, or whole images in one */
         plan->twice = dice(0, 3) > 0;
@@ -142,7 +150,6 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
             plan->slab = plan->stream ? dice(1, (planes + step - 1) / step) * step : plan->part[2];
             plan->slab = plan->slab < planes ? plan->slab : planes;
         }
-    const struct vp_op *const end = &c->stage[c->n - 1];
     const bool alone = n[2] == 1 && !end->before[2] && !end->behind[2];
     if (p->flow && plan->bands > 1 && (alone || (!halo[2] && !whole[2])) && !vp_chain_twice(c)) {
         plan->slab = plan->part[2] = 1;

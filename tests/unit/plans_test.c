@@ -686,6 +686,11 @@ static void make_scene(struct scene *s, enum family family)
             s->n[2] = dice(1, ONE_OF(400, 400, 150, 9, 1));
         }
     }
+    if (family == CONVOLVE && dice(0, 3) == 0) { /* higher than the blocks and tiles that it is made in */
+        s->n[0] = dice(1, ONE_OF(24, 9, 3));
+        s->n[1] = dice(100, 600);
+        s->n[2] = dice(1, 3);
+    }
     s->held = s->stored[0] == VP_I8 && family != MATH && family != SAT ? VP_I16 : s->stored[0];
     if ((family == CONVOLVE || family == DECONVOLVE) && s->held == VP_F32 && &vp_fftw && dice(0, 1))
         s->stored[0] = s->stored[1] = s->held = VP_F64;
