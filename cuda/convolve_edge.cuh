@@ -129,27 +129,46 @@ __device__ __forceinline__ void store_most(float *most, const cx *v, int t, bool
 
 /* ---- the constant of a box of outputs, in plane z ---- */
 
+/* The median of those of v[] that are finite; false: none is. */
+__device__ __forceinline__ bool median_of_five(const float v[5], float *median)
+{
+    float sorted[5];
+    int n = 0;
+    for (int i = 0; i < 5; i++) {
+        if (!(fabsf(v[i]) <= FLT_MAX))
+            continue;
+        int k = n++;
+        for (; k > 0 && sorted[k - 1] > v[i]; k--)
+            sorted[k] = sorted[k - 1];
+        sorted[k] = v[i];
+    }
+    *median = n ? sorted[n / 2] : 0;
+    return n > 0;
+}
+
+/* A median of medians, of 25 samples: what a transform makes of a constant is wrong by the same share of it everywhere,
+ * so it matters how far the constant is from the mean, of noise, too. It is a sample: differences of integers are exact. */
 __device__ __forceinline__ float box_constant(const vp_area &in, int type, const convolve_axis *axis, const int lo[2],
                                               const int hi[2], int z)
 {
-    const int at[5][2] = {{2, 2}, {1, 1}, {3, 3}, {3, 1}, {1, 3}}; /* quarters of the box */
-    float v[5];
-    int n = 0;
+    const int at[5][2] = {{0, 0}, {-1, -1}, {1, 1}, {1, -1}, {-1, 1}}; /* from the middle: quarters, then tenths of the box */
+    float median[5];
     for (int i = 0; i < 5; i++) {
-        int q[2];
-        for (int a = 0; a < 2; a++)
-            q[a] = min(max(lo[a] + (int)((int64_t)(hi[a] - lo[a]) * at[i][a] / 4), axis[a].first),
-                       axis[a].first + axis[a].count - 1);
-        const float one = load_sample((const char *)in.data, (z - in.box.lo[2]) * in.plane + (q[1] - in.box.lo[1]) * in.pitch
-                                                                 + (q[0] - in.box.lo[0]), type);
-        if (!(fabsf(one) <= FLT_MAX))
-            continue;
-        int k = n++;
-        for (; k > 0 && v[k - 1] > one; k--)
-            v[k] = v[k - 1];
-        v[k] = one;
+        float v[5];
+        for (int j = 0; j < 5; j++) {
+            int q[2];
+            for (int a = 0; a < 2; a++)
+                q[a] = min(max(lo[a] + (int)((int64_t)(hi[a] - lo[a]) * (10 + 5 * at[i][a] + 2 * at[j][a]) / 20),
+                               axis[a].first), axis[a].first + axis[a].count - 1);
+            v[j] = load_sample((const char *)in.data, (z - in.box.lo[2]) * in.plane + (q[1] - in.box.lo[1]) * in.pitch
+                                                          + (q[0] - in.box.lo[0]), type);
+        }
+        if (!median_of_five(v, median + i))
+            median[i] = NAN;
     }
-    return n ? v[n / 2] : 0;
+    float all;
+    median_of_five(median, &all);
+    return all;
 }
 
 /* ---- tiles in which samples stand out ---- */

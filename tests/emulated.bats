@@ -235,3 +235,15 @@ launched() {
     EMULATED_CAPABILITY=7 run -134 img-gauss --sigma 1 --device cuda image.tif -o gpu.tif
     [[ "$output" == *"EMULATED_CAPABILITY is 8 or 9, not '7'"* ]]
 }
+
+@test "img-convolve: noise around 0 is not worse for the constant that is taken off" {
+    noise a.tif 150x170x20 i16
+    noise kernel.tif 21x18x1 u8
+    img-convert --type f64 a.tif -o exact.tif
+    for edge in renormalize zero wrap; do
+        options=(-k kernel.tif --normalize --edge $edge)
+        img-convolve "${options[@]}" --device cpu exact.tif -o want.tif
+        ok img-convolve "${options[@]}" --device cuda --type f32 a.tif -o got.tif
+        ok img-cmp --max-rel-l2 8e-7 got.tif want.tif
+    done
+}
