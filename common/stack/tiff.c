@@ -206,14 +206,18 @@ static int bytes_of(struct vp_tiff *t, const struct entry *e, void *buf, size_t 
     return e->far ? fetch(t, e->offset, buf, n, err) : (memcpy(buf, e->raw, n), 0);
 }
 
-/* They are read to the end of `out`, and spread from there. */
+/* They are read to the end of `out`, and spread from there. A directory that repeats the tag may have fewer: the rest is
+ * 0. */
 static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *out, struct vp_err *err)
 {
     const size_t size = (size_t)type_bytes(e->type);
-    unsigned char *const raw = (unsigned char *)out + (size_t)n * (sizeof *out - size);
-    const int rc = bytes_of(t, e, raw, (size_t)n * size, err);
-    for (int64_t i = 0; !rc && i < n; i++)
+    const int64_t have = (uint64_t)n < e->count ? n : (int64_t)e->count;
+    unsigned char *const raw = (unsigned char *)out + (size_t)have * (sizeof *out - size);
+    const int rc = bytes_of(t, e, raw, (size_t)have * size, err);
+    for (int64_t i = 0; !rc && i < have; i++)
         out[i] = number(t, e->type, raw + (size_t)i * size);
+    if (!rc)
+        memset(out + have, 0, (size_t)(n - have) * sizeof *out);
     return rc;
 }
 
@@ -348,7 +352,10 @@ static int list(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, stru
 /* Read the numbers of MetaMorph's planes. By its type it is one fraction a plane, but there are three. */
 static int metamorph(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
 {
+    enum { MAX_PLANES = 1 << 20 };
     const size_t n = (size_t)f->planes * VP_UIC2_NUMBERS;
+    if (f->planes > MAX_PLANES)
+        return vp_tiff_fail(t, err, "a stack of %lld planes: expected at most %d", (long long)f->planes, MAX_PLANES);
     if (f->uic2 || !n || e->type != FIELD_RATIONAL || !e->far || (t->in->anywhere && 4 * n > t->in->size))
         return 0;
     if (vp_memory_claim(4 * n, "its table of planes", t->in->name, err))
