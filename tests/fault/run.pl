@@ -98,7 +98,7 @@ sub attempt {
     if ($ranks) { # one of them is preloaded
         my ($n, $one) = split /:/, shift @argv;
         my $start = "[ \"\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}\" != $one ] || export LD_PRELOAD='$preload{LD_PRELOAD}'; exec \"\$@\"";
-        @argv = (qw(timeout -k 5 40 mpirun -n), $n, 'sh', '-c', $start, 'sh', @argv);
+        @argv = (qw(timeout -k 5 40 mpirun --oversubscribe -n), $n, 'sh', '-c', $start, 'sh', @argv);
     }
     my ($from) = map { /^<(.*)/ ? $1 : () } @$run;
     my $pid = fork // die;
