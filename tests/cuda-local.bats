@@ -101,7 +101,7 @@ same() {
 alike() {
     "$1" --device cpu "${@:2}" -o cpu.tif
     ok "$1" --device cuda "${@:2}" -o gpu.tif
-    ok img-cmp --max-rel-l2 1e-6 gpu.tif cpu.tif || { echo "with $*"; return 1; }
+    ok img-cmp --max-rel-l2 "${BOUND-1e-6}" gpu.tif cpu.tif || { echo "with $*"; return 1; }
 }
 
 @test "img-local: minimum, maximum, median, percentiles and entropy are the CPU's to the bit" {
@@ -210,13 +210,16 @@ alike() {
     done
 }
 
-@test "img-convolve: the CPU's results within 1e-6" {
+@test "img-convolve: the CPU's results within 1e-6, of noise around 0 within 2e-6" {
     needs_gpu
     noise kernel.tif 21x18x1 u8
     noise kernels.tif 13x11x6 u8
     noise deep.tif 5x6x7 u8
     for type in f32 u8 u16 i16; do
         noise a.tif 150x170x20 $type
+        local BOUND=1e-6
+        # what is promised is a part of the contrast, to which smoothed noise around 0 is small
+        if [ $type = i16 ]; then BOUND=2e-6; fi
         for edge in renormalize nearest mirror zero wrap; do
             alike img-convolve -k kernel.tif --normalize --edge $edge a.tif
             alike img-convolve -k kernels.tif --grid 3x2 --normalize --edge $edge a.tif
