@@ -23,7 +23,7 @@ inside() {
         mount -t sysfs -o ro sysfs sys
         mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts dev/pts && mount --bind dev/pts/ptmx dev/ptmx
         pivot_root . . && umount -l . || exit
-        cd /root/voxpipe || exit
+        cd /voxpipe || exit
         exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb http_proxy="$3" sh -c "$2"' sh "$1" "$2" "$proxy"
 }
 
@@ -35,9 +35,9 @@ for suite in "$@"; do
         rm -rf "$root" &&
             debootstrap --variant=minbase "$suite" "$root" "${mirror:-http://deb.debian.org/debian}" &&
             cp -L /etc/resolv.conf /etc/hosts "$root/etc/" &&
-            mkdir "$root/root/voxpipe" &&
-            git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C "$root/root/voxpipe" &&
-            inside "$root" 'set -x; sh examples/quickstart.sh' && [ -s "$root/root/voxpipe/build/demo/slice.png" ] &&
+            mkdir "$root/voxpipe" &&
+            git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C "$root/voxpipe" &&
+            inside "$root" 'set -x; sh examples/quickstart.sh' && [ -s "$root/voxpipe/build/demo/slice.png" ] &&
             inside "$root" 'set -x; sh tests/run.sh'
     } >"$log" 2>&1 </dev/null || failed=1
     echo "$suite: $(tail -n 1 "$log")"
