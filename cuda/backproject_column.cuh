@@ -478,7 +478,7 @@ struct pack_args {
     int64_t slot_floats;
     int nu, nv, rows, pitch; /* rows of a slot; texels a row */
     int given_first, given;  /* detector rows that q holds; the others count as zero, but that */
-    int margin;              /* so many at either end are as the nearest row within */
+    int margin;              /* rows at either end that are as the nearest row within */
     int row_base, pad_u;     /* detector row and column of texel (0, 0) is row_base and -pad_u */
     int channels_z, views;   /* Z, R */
     bool pairs;              /* instead, (q(u), q(u + 1)) for general matrices */

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(128) base_kernel(const base_args a)
     a.ending.base[i] = box_constant(a.in, a.type, a.axis, lo, hi, a.ending.base_z0 + plane);
 }
 
-/* What inner results lack; beyond the stack the nearest plane stands for the result's. */
+/* Parts that inner results lack; beyond the stack the nearest plane stands for the result's. */
 __global__ void __launch_bounds__(128) more_kernel(const base_args a)
 {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), pair = i % a.ending.pairs, plane = i / a.ending.pairs;
@@ -323,7 +323,7 @@ convolve_part part_of(const vp_op *op, const vp_work *work, const convolve_cut &
     return p;
 }
 
-/* How far samples are from an output that sees them. */
+/* Distance of samples from an output that sees them. */
 static int64_t reach_of(const vp_op *op, int axis)
 {
     const vp_convolve_params *const p = params_of(op);
@@ -333,7 +333,7 @@ static int64_t reach_of(const vp_op *op, int axis)
            + (seen_again ? 2 * std::max(op->before[axis], op->behind[axis]) : 0);
 }
 
-/* Rows of outputs that have their constants in common: so many that few rows are transformed for two of them. */
+/* Rows of outputs that have their constants in common: enough that few rows are transformed for two of them. */
 static int64_t group_rows(const vp_op *op, const convolve_cut &c)
 {
     enum { LEAST = 1024, TIMES = 16 };
@@ -574,7 +574,7 @@ rows_args rows_of(const launching &l)
     return a;
 }
 
-/* Of planes of samples from in_z and results from out_z on. */
+/* Planes of samples from in_z and results from out_z on. */
 back_args back_of(const launching &l, int pairs, int in_z, int out_z)
 {
     back_args a = back_of(l.op, l.work, l.part, l.cut.length[0]->T, l.r);

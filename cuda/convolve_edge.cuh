@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all kernels of a convolution know of edges, of samples that are not finite, and of the constant that is taken off
+/* Edges, samples that are not finite, and the constant, for all kernels of a convolution. The constant is taken off
  * the samples of a tile and added to its results again, as the CPU does it (local/convolve_rows.c). */
 #ifndef VP_CONVOLVE_EDGE_CUH
 #define VP_CONVOLVE_EDGE_CUH

@@ -358,7 +358,7 @@ __device__ __forceinline__ float grid_clipped(const grid_args &a, const grid_til
     return inside != 0 ? (float)(value * (all / inside) + base * all) : 0;
 }
 
-/* What inner results of row y lack: first + the weight along x of the node on the right * second. */
+/* Parts that inner results of row y lack: first + the weight along x of the node on the right * second. */
 __device__ __forceinline__ void row_lacks(const grid_args &a, const grid_tile &tx, const grid_tile &ty, float base, int y,
                                           double &first, double &second)
 {

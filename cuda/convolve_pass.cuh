@@ -113,7 +113,7 @@ template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads)
         store_row<L>(a.out + row * L::T, v, t);
 }
 
-/* Whether results of a pair of tiles, n from x0 on, are to be completed one by one. */
+/* True if results of a pair of tiles, n from x0 on, are to be completed one by one. */
 __device__ __forceinline__ bool is_edge(const back_args &a, int x0, int n, int y, int z)
 {
     return a.ones || (a.ending.sums && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)

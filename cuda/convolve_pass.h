@@ -21,7 +21,7 @@ struct convolve_axis {
     __host__ __device__ int behind() const { return taps - 1 - centre; }
 };
 
-/* What samples of a pair of tiles are taken off before they are transformed, and what their results lack for that: a
+/* Constants taken off samples of a pair of tiles before they are transformed, and what their results lack for that: a
  * constant of the pair, in some rows of tiles, for each plane; samples that are 0 beyond the edge count as it. */
 struct convolve_ending {
     float *base;                   /* [plane][pair] of samples, from plane base_z0 on */

@@ -99,7 +99,7 @@ static const struct vp_tool tool = {
         "in every program.\n\n"
         "--statistics, --histogram and --percentiles look at the samples as well: in "
         "one pass, in constant memory, in an order that threads do not change. NaN and infinite samples are "
-        "counted and left out. Where a scale is recorded they are those of the values behind it: integers are counted and "
+        "counted and left out. Where a scale is recorded they are those of the values: integers are counted and "
         "added up as they are stored, and the scale is undone in the result. Type and metadata are shown as they are "
         "stored. The standard deviation is that of the samples themselves (divided by their "
         "number). Numbers are doubles: 64 bit integers beyond 2^53 are rounded.",

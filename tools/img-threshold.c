@@ -196,7 +196,7 @@ static int ignore(void *ctx, int64_t page, const void *samples, int64_t n, struc
     return 0;
 }
 
-/* What was found, as values, into the history, the statistics and the notes of the run. */
+/* Write what was found, as values, into the history, the statistics and the notes of the run. */
 static int record(void *ctx, struct vp_run *run, struct vp_err *err)
 {
     const struct found *f = ctx;

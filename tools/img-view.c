@@ -99,7 +99,7 @@ static int64_t length(const struct vp_stack *in, int64_t pages, enum vp_cut axis
     return axis == VP_CUT_Z ? pages : axis == VP_CUT_Y ? in->ny : in->nx;
 }
 
-/* What `channels` in the metadata calls a channel, as " (cyan)"; "" where it has no name. */
+/* Name of a channel in the metadata's `channels`, as " (cyan)"; "" where it has no name. */
 static void name_channel(const struct vp_stack *in, int64_t k, char name[40])
 {
     const char *at = vp_meta_get(&in->meta, "channels");

@@ -84,7 +84,7 @@ struct lines {
     int64_t number, bytes;      /* of the line taken last, from 1; of all that was read */
 };
 
-/* Read on behind what is not taken. */
+/* Read on after what is not taken. */
 static int read_on(struct lines *l, struct vp_err *err)
 {
     memmove(l->text, l->text + l->at, l->n - l->at);

@@ -66,7 +66,7 @@ struct vp_backproject {
     int64_t mirror_sum;
     int64_t lines, rows;    /* of the detector, after `swap`, before `refine` */
     int64_t v0, v1;         /* rows of the views that are handed over, */
-    int64_t margin;         /* counted from so many rows below the detector */
+    int64_t margin;         /* rows below the detector from which rows are counted */
     struct vp_helix helix;  /* pitch 0: none; then */
     struct vp_grid grid;    /* with the grid, */
     double *turn;           /* the views' turns, */

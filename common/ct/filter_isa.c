@@ -97,7 +97,7 @@ static void clear(struct cv *x, const struct cv *end)
         x->re = (vf){0};
 }
 
-/* What the l-th row is beyond its end: x[0], x[step], ... */
+/* Continue the l-th row beyond its end: x[0], x[step], ... */
 static void extend(const struct vp_row_end *end, int64_t n, struct cv *x, int step, int l)
 {
     for (int64_t i = 1; i <= n && end->value != 0; i++) {

@@ -95,7 +95,7 @@ struct gap {
     double view[2], step[2];     /* angle and local step of the views at its ends */
 };
 
-/* What the weights of the rays go by. `limit`, `flat`: those of wang_limit. */
+/* Quantities that the weights of rays depend on. `limit`, `flat`: those of wang_limit. */
 struct rays {
     struct gap *gap;
     int64_t gaps;
@@ -159,7 +159,7 @@ static int find_gaps(struct rays *r, const struct vp_view *views, int64_t n, con
     return 0;
 }
 
-/* How far angle b is from the gaps: 0 within one, 1 from SLOPE on. */
+/* Distance of angle b from the gaps: 0 within one, 1 from SLOPE on. */
 static double confidence(const struct rays *r, double b)
 {
     double least = SLOPE;

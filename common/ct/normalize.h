@@ -44,7 +44,7 @@ struct vp_blank {
 
 /* Count a page; thread safe. */
 void vp_blank_add(struct vp_blank *b, int64_t pages, int64_t first);
-/* Count those of n pages of so many samples, from page `first`, that hold NaN and infinite samples only. */
+/* Count those of n pages of `samples` samples, from page `first`, that hold NaN and infinite samples only. */
 void vp_blank_look(struct vp_blank *b, const float *in, int64_t first, int64_t n, int64_t samples);
 
 /* What was repaired; added to atomically by the functions below, which also take NULL. */

@@ -33,7 +33,7 @@ static uint64_t slice_bytes(const struct vp_reconstruct_plan *p)
     return (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 }
 
-/* Of a view that is read. */
+/* A view that is read. */
 static uint64_t rows_in(const struct vp_reconstruct_plan *p)
 {
     return (uint64_t)(p->of->in_nv ? p->of->in_nv : p->of->nv);

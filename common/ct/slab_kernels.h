@@ -27,7 +27,7 @@ struct vp_devbp_problem {
     const double *P; /* n_views x 12, row major, voxel indices -> pixels, 1 / w^2 is the weight; the caller's */
     int64_t n_views;
     int64_t nu, nv;  /* detector columns and rows, */
-    int64_t margin;  /* of which so many at either end are not given: their samples are those of the nearest that is */
+    int64_t margin;  /* rows at either end that are not given: their samples are those of the nearest that is */
     /* Helix, else NULL: what the view's matrix is multiplied with for the section of slice k; 0: it does not count there.
      * Sections are multiples of `section` slices (ct/helix.h). */
     double (*scale)(const void *of, int64_t view, int64_t k);

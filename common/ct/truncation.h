@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a row goes on beyond one of its ends, i samples out: value sqrt(1 - i (2 axis + i) fall), to where that ends. It
- * is the shadow of an ellipse about the axis: its square falls by the square of the distance (Hsieh et al., Med. Phys.
+/* Continuation of a row beyond one of its ends, i samples out: value sqrt(1 - i (2 axis + i) fall), to where that ends.
+ * It is the shadow of an ellipse about the axis: its square falls by the square of the distance (Hsieh et al., Med. Phys.
  * 31 (2004) 2385, fit such a cylinder, of water). */
 struct vp_row_end {
     float value;   /* at the last sample, fitted; 0: the row ends near zero */
@@ -22,7 +22,7 @@ struct vp_row_end {
  * count as 0. Returns the peak. */
 float vp_row_ends(const float *row, int64_t nu, double center, int64_t reach, struct vp_row_end end[2]);
 
-/* What many rows say together, in any order. */
+/* Findings of many rows together, in any order. */
 enum { VP_TRUNCATION_BINS = 512 };
 struct vp_truncation {
     int64_t peaks[VP_TRUNCATION_BINS], ends[VP_TRUNCATION_BINS]; /* rows, by half octaves of their peaks and ends */

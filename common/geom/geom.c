@@ -233,7 +233,7 @@ static void add_doubt(struct vp_geom *g, const char *fmt, ...)
     va_end(ap);
 }
 
-/* What a SkyScan log says and nobody documents, unless an option says it. */
+/* Doubt entries of a SkyScan log that nobody documents, unless an option gives them. */
 static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
 {
     const struct vp_log *log = &d->log;
@@ -268,7 +268,7 @@ static void doubt(const struct vp_draft *d, struct vp_geom *g)
         add_doubt(g, "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
 }
 
-/* What a file says of its views, but not by how much. */
+/* Refuse a file whose views move by amounts that it does not give. */
 static int unknown_movement(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     if (d->moved && !has(d, VP_GK_SHIFTS))

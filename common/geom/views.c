@@ -322,7 +322,7 @@ static int by_value(const void *pa, const void *pb)
 /* `least`: gaps that are longer are open; `second`: the longest that is not. */
 struct circle { bool open; double largest, second, step, start, least, missing; int64_t groups, gaps; };
 
-/* How gaps are judged: one is open if it exceeds both `longer` radians and `many` typical gaps. `all`: each of these,
+/* Rule for gaps: one is open if it exceeds both `longer` radians and `many` typical gaps. `all`: each of these,
  * not only the largest. */
 struct rule { double longer, many; bool all; };
 

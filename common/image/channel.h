@@ -5,7 +5,7 @@
 
 #include "image/select.h"
 
-/* Whether the first three channels are red, green and blue, as the metadata name them; false where they do not. */
+/* True if the first three channels are red, green and blue, as the metadata name them; false where they do not. */
 bool vp_channels_are_colours(const struct vp_meta *m);
 
 struct vp_channel {

@@ -18,7 +18,7 @@ struct vp_moments {
 };
 /* 64-bit integers beyond 2^53 are rounded to double. */
 void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type, int64_t n);
-/* The sum of the values behind samples with this scale; it is undone once, of the sum. */
+/* The sum of the values that samples with this scale stand for; it is undone once, of the sum. */
 double vp_moments_sum(const struct vp_moments *m, const double scale[2]);
 /* Standard deviation of the samples themselves (divided by n); NaN if n = 0. */
 double vp_moments_std(const struct vp_moments *m);

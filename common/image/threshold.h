@@ -22,7 +22,7 @@ struct vp_levels { const uint64_t *count; int64_t bins; double first, width; };
 /* NaN if nothing was counted; the one level that has counts if there is no other. */
 double vp_threshold_find(enum vp_threshold method, const struct vp_levels *levels);
 
-/* What was found in the images of a run, one after the other: samples, NaN where nothing was counted. Zero-initialise
+/* Thresholds of the images of a run, one after the other: samples, NaN where nothing was counted. Zero-initialise
  * it. */
 struct vp_found { int64_t n, room; double *limit; };
 void vp_found_free(struct vp_found *f);

@@ -341,7 +341,7 @@ static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g,
     return 0;
 }
 
-/* Whether results near an edge are to know which part of a kernel lies in the image. */
+/* True if results near an edge depend on which part of a kernel lies in the image. */
 static bool needs_sums(const struct vp_convolve_params *p)
 {
     return p->edge == VP_EDGE_RENORMALIZE

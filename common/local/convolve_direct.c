@@ -68,7 +68,8 @@ uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads)
     return lay_out(&w, op->params, NULL) * (uint64_t)threads;
 }
 
-/* What results of plane z of a block lack: plane k of the kernel meets plane n[2] - 1 - k of samples from there on. */
+/* Parts that results of plane z of a block lack: plane k of the kernel meets plane n[2] - 1 - k of samples from there
+ * on. */
 static struct vp_convolve_less less_of(const struct vp_convolve_params *p, const struct work *w, int64_t z)
 {
     const double *const less = w->plane_less + z + p->n[2] - 1, base = less[-p->centre[2]];

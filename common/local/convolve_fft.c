@@ -352,7 +352,7 @@ static void load_tile_columns(struct columns *t, int64_t first, float **f)
         f[b] = t->w->f + (first + b) % s->blocks * s->rows * s->e;
 }
 
-/* Whether results x ... x + n - 1 of rows y0 ... y1 - 1 can be stored as they are: f32 of one kernel, and no edge. */
+/* True if results x ... x + n - 1 of rows y0 ... y1 - 1 can be stored as they are: f32 of one kernel, and no edge. */
 static bool is_plain(const struct vp_convolve_job *j, int64_t x, int64_t n, int64_t y0, int64_t y1)
 {
     const struct vp_convolve_params *p = j->p;

@@ -98,12 +98,12 @@ bool vp_convolve_load(const struct vp_convolve_job *j, void *to, int64_t x, int6
 /* The constant of a box of results in plane z: the median of a few samples, which depend on the box alone. It must not
  * depend on chunks, nor must the box. */
 double vp_convolve_constant(const struct vp_convolve_job *j, const struct vp_box *box, int64_t z);
-/* Whether samples are so far from the others that transforms would lose these: `most` are the largest magnitudes of n
+/* True if samples are so far from the others that transforms would lose these: `most` are the largest magnitudes of n
  * rows (or columns) of a tile. Then the tile's results are sums as they are defined, vp_convolve_sum(). */
 bool vp_convolve_is_spiked(const struct vp_convolve_params *p, const double *most, int64_t n, double base);
 /* The results of a box, in double, of samples minus `base`: stored, or, where `to` is not NULL, to [z][y][x] of it. */
 int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to, struct vp_err *err);
-/* What a single kernel makes of the constant where no edge is near. */
+/* Response of a single kernel to the constant where no edge is near. */
 double vp_convolve_more(const struct vp_convolve_params *p, const struct vp_convolve_less *less);
 /* Results x ... x + n - 1 of row (y, z), as far as they are wanted: those of weights of the output are given as sums of
  * what `less` was taken off, and are completed here (`v` is overwritten). */
@@ -122,7 +122,7 @@ double vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t 
 /* Nodes a ... b whose weight is not nothing somewhere in lo ... hi - 1. */
 void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b);
 
-/* What a tile of weights of the source adds up. */
+/* Sums of a tile with weights at the source. */
 struct vp_convolve_ones {
     double *ones[2];           /* weights of each result: everywhere, and where samples are */
     double *rows, *sums[2];    /* sums along x; of a row or column up to each place, and of the places times that */

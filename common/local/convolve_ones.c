@@ -21,7 +21,7 @@ void vp_convolve_ones_place(struct vp_convolve_ones *o, const struct vp_convolve
     o->rows = vp_place(mem, at, (size_t)(out[0] * p->n[1] * on));
 }
 
-/* Whether a tile's samples are all in the image. */
+/* True if a tile's samples are all in the image. */
 static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
 {
     for (int a = 0; a < 3; a++)
@@ -90,7 +90,7 @@ static double weighted_sum(const struct pieces *f, double *const sums[2], int64_
     return sum;
 }
 
-/* What the kernels make of ones with the weights of the source, everywhere (0) or where samples are (1), in double. */
+/* Response of the kernels to ones with weights at the source, everywhere (0) or where samples are (1), in double. */
 static void make_ones(const struct vp_convolve_job *j, const struct vp_convolve_ones *w, const int64_t at[3], int which)
 {
     const struct vp_convolve_params *p = j->p;

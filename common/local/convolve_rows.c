@@ -133,7 +133,7 @@ static double sum_of(const struct vp_convolve_params *p, int64_t node, const int
     return FLAT(b[2]) - FLAT(a[2]);
 }
 
-/* What less->off comes to where samples of a kernel's a ... b - 1 exist. */
+/* Compute the share of less->off where samples of a kernel's a ... b - 1 exist. */
 static double sum_off(const struct vp_convolve_params *p, const struct vp_convolve_less *less, const int64_t a[3],
                       const int64_t b[3])
 {
@@ -145,7 +145,7 @@ static double sum_off(const struct vp_convolve_params *p, const struct vp_convol
     return sum;
 }
 
-/* Of a voxel whose kernel meets samples only with its own from a[] to b[] - 1. */
+/* The same for a voxel whose kernel meets samples only with its own from a[] to b[] - 1. */
 static struct vp_convolve_ending ending_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3],
                                const struct vp_convolve_less *less)
 {
@@ -236,7 +236,7 @@ double vp_convolve_more(const struct vp_convolve_params *p, const struct vp_conv
     return more;
 }
 
-/* Whether results near the edge differ from those inside: of weights of the source they are complete. */
+/* True if results near the edge differ from those inside: of weights of the source they are complete. */
 static bool is_clipped(const struct vp_convolve_params *p)
 {
     return p->crop != VP_CROP_VALID && !vp_convolve_makes_up(p);

@@ -206,7 +206,7 @@ int64_t vp_foreign_images(const char *text, const struct vp_page_tags *t)
         n = line_number(text, "images", 1);
     } else if (last < 0) {
         return vp_ome_images(text, t->samples);
-    } else { /* where it is still that of these images: samples may be behind rows and columns */
+    } else { /* where it is still that of these images: samples may follow rows and columns */
         const bool plain = last >= 1 && shape[last] == nx && shape[last - 1] == ny;
         if (!plain && !(last >= 2 && shape[last] == samples && shape[last - 1] == nx && shape[last - 2] == ny))
             return 0;

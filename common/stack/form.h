@@ -21,7 +21,7 @@ struct vp_form {
     uint32_t extra;             /* the first of ExtraSamples */
     bool mixed;                 /* samples of a pixel differ in width or format */
     bool coarse_map, wide_map;  /* the colours of a palette: all below 256; more than 8 bits in them */
-    /* How it is to be read. */
+    /* Options of reading. */
     bool colours;               /* a palette is looked up; else its index is the sample */
     bool shown_white;           /* zero is white on the screen only, as ImageJ has it: samples stay */
     /* What follows from it, by vp_form_judge. */

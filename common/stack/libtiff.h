@@ -25,8 +25,8 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
 struct vp_libtiff_reader;
 
 struct vp_form;
-/* Of images like one of the form `like`. bytes: counts what is read, or NULL. Name and stack are looked at until it is
- * closed. */
+/* Open a source of images like one of the form `like`. bytes: counts what is read, or NULL. Name and
+ * stack must stay until it is closed. */
 int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, const struct vp_stack *stack,
                            const struct vp_form *like, _Atomic uint64_t *bytes, struct vp_err *err);
 /* Rows [y0, y1) of a page into buf. It is in the image whose directory is at `ifd`, which the caller has checked;

@@ -1,4 +1,4 @@
-/* What the names of inputs stand for: files, directories, lists. */
+/* Inputs that names stand for: files, directories, lists. */
 #ifndef VP_PATHS_H
 #define VP_PATHS_H
 

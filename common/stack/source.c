@@ -168,7 +168,7 @@ static int add_image(struct source *s, struct vp_ifd *d, struct page *p, struct 
     source->need = d->text_cost + s->tiff.need;
     s->announced = d->images;
     s->announcer = d->announcer;
-    /* one directory, N pages behind each other: ImageJ's way around 4 GiB, and MetaMorph's way */
+    /* one directory, N pages after each other: ImageJ's way around 4 GiB, and MetaMorph's way */
     if (!d->next && d->images > 1 && vp_ifd_plain(d) && !p->apart)
         s->images = d->images;
     return 0;
@@ -240,7 +240,7 @@ static int finish(struct source *s, int64_t images, int64_t room, struct vp_err 
     return 0;
 }
 
-/* How to go along the directories of a file. */
+/* Options of going along the directories of a file. */
 enum walk {
     IMAGES, /* all but thumbnails and masks, which are to be alike */
     ALL,    /* all, if there are no others */

@@ -56,7 +56,7 @@ struct vp_source {
     bool turned;             /* the reader inverts its samples (vp_form_invert) */
 };
 
-/* How a TIFF is read. */
+/* Options of reading a TIFF. */
 struct vp_tiff_options {
     bool colours;            /* palettes are looked up; else their index is the sample */
     vp_pick *pick;           /* of a file whose pages are not all alike; NULL: it is refused */

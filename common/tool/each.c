@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What each file becomes; NULL: standard output, or a plan. */
+/* Output of each file; NULL: standard output, or a plan. */
 struct result { char *name; const char *of; };
 
 struct identity { dev_t device; ino_t inode; const char *of; };
@@ -49,7 +49,7 @@ static bool identify(const char *path, struct identity *id)
     return true;
 }
 
-/* What an option names must be there for every run, and a second output for none. */
+/* Inputs that an option names must be there for every run, and a second output for none. */
 static int check_option(void *ctx, const struct vp_opt *row, const char *path)
 {
     struct vp_err *err = ctx;

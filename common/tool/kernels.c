@@ -41,7 +41,7 @@ const struct vp_opt vp_kernel_options[] = {
 
 struct places {
     double *x, *y;              /* of each page; NAN: no line has named it */
-    int64_t n, kernels;         /* places that lines have named, of so many pages */
+    int64_t n, kernels;         /* places that lines have named; pages of kernels */
 };
 
 /* Takes the numbers of a line: x and y of which page. */

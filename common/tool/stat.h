@@ -23,7 +23,7 @@ extern const struct vp_opt vp_stat_options[];
 /* What does not depend on the input: names, numbers, options that do not go together. -1: VP_EUSAGE. */
 int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err);
 
-/* What becomes of a scale: undone where none says what the result is of (a variance of a variance), for a histogram only
+/* Treatment of a scale: undone where none says what the result is of (a variance of a variance), for a histogram only
  * that of floats. */
 void vp_stat_scale(const struct vp_stat_params *p, struct vp_image_params *image);
 /* Whether the range of the whole stack must be known before (entropy without --range, not of u8). */

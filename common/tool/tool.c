@@ -590,7 +590,7 @@ __attribute__((constructor(101))) static void spin_little(void)
 #endif
 }
 
-/* Whether the first rank says it: what is wrong before ranks have met is wrong for all, most likely, and then its
+/* True if the first rank reports it: what is wrong before ranks have met is wrong for all, most likely, and then its
  * launcher ends the others, if they do not leave earlier. Who is still there after a while says it, too, unless the
  * command line is wrong, which is the same for all. */
 static bool silent(const struct vp_tool *tool, const struct vp_err *err)

@@ -96,7 +96,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);
 
-/* Whether the output is text. */
+/* True if the output is text. */
 bool vp_writes_text(const struct vp_run *run);
 
 /* Print an error as vp_main() does, and give the exit status that goes with it: for one of several processes, where the

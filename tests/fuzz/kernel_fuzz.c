@@ -69,7 +69,7 @@ static int apply(struct vp_op *op, const struct vp_convolve_given *g, const stru
     return 0;
 }
 
-/* What `op` makes, in f64, out of direct sums with one kernel each. */
+/* Results of `op`, in f64, out of direct sums with one kernel each. */
 static void check_sum(const struct setting *s, const struct vp_op *op, const float *got)
 {
     const struct vp_convolve_params *const p = op->params;

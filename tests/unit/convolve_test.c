@@ -124,8 +124,8 @@ static void make_setting(struct setting *s, float *kernels, double *raw, double 
     g->exact = raw;
 }
 
-/* How far results may be off: `by` for the contrast of the image, times what is left of a kernel is multiplied with where
- * an edge is renormalised, and `share` of a result and of what a huge sample makes. */
+/* Bound on the error of results: `by` for the contrast of the image, times the factor where an edge is
+ * renormalised, and `share` of a result and of what a huge sample makes. */
 struct bound { double by, edge, share, huge; };
 
 static struct bound bound_of(const struct setting *s, const double *v, int64_t voxels, const double *kernels,
