@@ -59,9 +59,9 @@ HARDLD  := $(call tries,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
 ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) $(HARDC) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
 LIBS    := -ltiff -lz -lm -lpthread -ldl
-# OpenMP's runtime goes into the programs where it can: tool/tool.c then speaks to it before it starts
+# OpenMP's runtime goes into the programs where it can: app/tool.c then speaks to it before it starts
 GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
-# ... and it speaks through us: tool/openmp.c
+# ... and it speaks through us: app/openmp.c
 GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS)) $(HARDLD)
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
@@ -143,8 +143,8 @@ $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
 # compiled again when the commit is another one, and nothing else is
-$(OBJ)/common/tool/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"'
-$(OBJ)/common/tool/version.o: $(OBJ)/version
+$(OBJ)/common/app/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"'
+$(OBJ)/common/app/version.o: $(OBJ)/version
 $(OBJ)/version: FORCE
 	@mkdir -p $(@D) && { echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@; }
 
@@ -164,7 +164,7 @@ $(RANKS): $(OBJ)/mpi/mpi.o $(LIB) $(O)/flags
 # Changes when a shared header does.
 $(OBJ)/build.h: FORCE
 	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
-$(OBJ)/common/device/find.o $(OBJ)/common/run/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
+$(OBJ)/common/device/find.o $(OBJ)/common/device/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
     $(OBJ)/build.h
 
 $(LIB): $(LIBOBJ)
@@ -278,7 +278,7 @@ bench: all $(BENCH:%=$(OBJ)/bench/%)
 	@mkdir -p $(O)/bench && for f in $(BENCH); do cp -f $(OBJ)/bench/$$f $(O)/bench/; done
 	@PATH="$(abspath $(BIN)):$$PATH" sh tests/bench/run.sh "$(abspath $(O))"
 
-## rates: the table of common/run/rates.h, measured anew on this machine (files in $TMPDIR)
+## rates: the table of common/engine/rates.h, measured anew on this machine (files in $TMPDIR)
 $(OBJ)/bench/rates: BENCHLIBS :=
 rates: $(OBJ)/bench/rates $(PLUGIN)
 	@$(if $(PLUGIN),VOXPIPE_PLUGINS="$(abspath $(dir $(PLUGIN)))") $<

@@ -53,7 +53,7 @@ static const char *token(const char *list, int i)
 
 /* CUDA_VISIBLE_DEVICES: what it holds already is a list of which these are numbers. CUDA starts every device that it
  * shows, 0.1 to 0.2 s each. */
-static int show(const int *device, int n)
+static int set_visible(const int *device, int n)
 {
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
     char list[1024] = "", one[128];
@@ -125,7 +125,7 @@ static void release(int device, void *p)
 
 /* ---- queues and events ---- */
 
-static void unqueue(struct vp_queue *q)
+static void queue_destroy(struct vp_queue *q)
 {
     if (!q)
         return;
@@ -135,7 +135,7 @@ static void unqueue(struct vp_queue *q)
     free(q);
 }
 
-static int queue(int device, struct vp_queue **out, struct vp_err *err)
+static int queue_create(int device, struct vp_queue **out, struct vp_err *err)
 {
     struct vp_queue *q = *out = calloc(1, sizeof *q);
     if (!q)
@@ -150,7 +150,7 @@ static int queue(int device, struct vp_queue **out, struct vp_err *err)
     return -1;
 }
 
-static void unevent(struct vp_event *e)
+static void event_destroy(struct vp_event *e)
 {
     if (!e)
         return;
@@ -159,7 +159,7 @@ static void unevent(struct vp_event *e)
     free(e);
 }
 
-static int event(int device, bool quiet, struct vp_event **out, struct vp_err *err)
+static int event_create(int device, bool quiet, struct vp_event **out, struct vp_err *err)
 {
     const unsigned flags = quiet ? cudaEventDisableTiming | cudaEventBlockingSync : 0;
     struct vp_event *v = *out = calloc(1, sizeof *v);
@@ -173,32 +173,32 @@ static int event(int device, bool quiet, struct vp_event **out, struct vp_err *e
     return -1;
 }
 
-static int mark(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+static int event_record(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
     e->marked = true;
     cudaSetDevice(q->device);
     return failed(err, cudaEventRecord(e->event, q->stream));
 }
 
-static int after(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+static int queue_wait(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
     cudaSetDevice(q->device);
     return e->marked ? failed(err, cudaStreamWaitEvent(q->stream, e->event, 0)) : 0;
 }
 
-static int wait_for(struct vp_event *e, struct vp_err *err)
+static int event_synchronize(struct vp_event *e, struct vp_err *err)
 {
     return e->marked ? failed(err, cudaEventSynchronize(e->event)) : 0;
 }
 
-static bool passed(struct vp_event *e)
+static bool event_query(struct vp_event *e)
 {
     const bool yes = !e->marked || cudaEventQuery(e->event) != cudaErrorNotReady;
     cudaGetLastError(); /* "not ready" is no error, but stays as the last one */
     return yes;
 }
 
-static double between(struct vp_event *from, struct vp_event *to)
+static double event_elapsed(struct vp_event *from, struct vp_event *to)
 {
     float ms = 0;
     if (!from->marked || !to->marked)
@@ -215,7 +215,7 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
 {
     static const enum cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
                                                 cudaMemcpyDeviceToDevice};
-    const enum cudaMemcpyKind kind = kinds[way];
+    const enum cudaMemcpyKind backend = kinds[way];
     const size_t width = (size_t)n[0];
     cudaError_t e = cudaSetDevice(q->device);
 
@@ -224,12 +224,12 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
     const bool dense = n[2] == 1 || (to->plane == to->row * n[1] && from->plane == from->row * n[1]);
     const bool whole_rows = to->plane % to->row == 0 && from->plane % from->row == 0;
     if (dense && to->row == n[0] && from->row == n[0]) {
-        e = cudaMemcpyAsync(to->data, from->data, width * (size_t)(n[1] * n[2]), kind, q->stream);
+        e = cudaMemcpyAsync(to->data, from->data, width * (size_t)(n[1] * n[2]), backend, q->stream);
     } else if (dense) {
         e = cudaMemcpy2DAsync(to->data, (size_t)to->row, from->data, (size_t)from->row, width,
-                              (size_t)(n[1] * n[2]), kind, q->stream);
+                              (size_t)(n[1] * n[2]), backend, q->stream);
     } else if (whole_rows) {
-        struct cudaMemcpy3DParms p = {.kind = kind, .extent = {width, (size_t)n[1], (size_t)n[2]}};
+        struct cudaMemcpy3DParms p = {.backend = backend, .extent = {width, (size_t)n[1], (size_t)n[2]}};
         p.srcPtr = (struct cudaPitchedPtr){from->data, (size_t)from->row, width, (size_t)(from->plane / from->row)};
         p.dstPtr = (struct cudaPitchedPtr){to->data, (size_t)to->row, width, (size_t)(to->plane / to->row)};
         e = cudaMemcpy3DAsync(&p, q->stream);
@@ -237,7 +237,7 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
         for (int64_t z = 0; z < n[2] && e == cudaSuccess; z++)
             e = cudaMemcpy2DAsync((char *)to->data + z * to->plane, (size_t)to->row,
                                   (const char *)from->data + z * from->plane, (size_t)from->row, width, (size_t)n[1],
-                                  kind, q->stream);
+                                  backend, q->stream);
     }
     return vp_gpu_check(err, e, way == VP_DOWN ? "cannot copy from the CUDA device" : "cannot copy to the CUDA device");
 }
@@ -252,11 +252,13 @@ static const struct vp_kernel *kernel(const char *name)
     return NULL;
 }
 
-static const struct vp_kind table = {
-    .build = VP_BUILD, .name = "cuda", .show = show, .count = count, .info = info,
+static const struct vp_backend table = {
+    .build = VP_BUILD, .name = "cuda", .set_visible = set_visible, .count = count, .info = info,
     .alloc = take, .release = release, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
-    .queue = queue, .unqueue = unqueue, .event = event, .unevent = unevent,
-    .copy = copy, .mark = mark, .after = after, .wait = wait_for, .passed = passed, .between = between,
+    .queue_create = queue_create, .queue_destroy = queue_destroy,
+    .event_create = event_create, .event_destroy = event_destroy,
+    .copy = copy, .event_record = event_record, .queue_wait = queue_wait, .event_synchronize = event_synchronize,
+    .event_query = event_query, .event_elapsed = event_elapsed,
     .kernel = kernel, .backproject = &vp_gpu_backproject, .filter = &vp_gpu_filter,
 };
 

@@ -2,7 +2,7 @@
 /* The ramp filter on a CUDA device: which transform (filter_rows.cuh), its tables, launches. */
 #include "filter_rows.cuh"
 #include "launch.cuh"
-#include "run/rates.h"
+#include "engine/rates.h"
 
 #include <cstdio>
 #include <cstring>
@@ -27,7 +27,7 @@ template <int T, int B, int M, int... R> constexpr method make_method(double ns)
 
 /* The fastest radices that were measured, among those without bank conflicts; the first takes the factor 3, so that
  * strides stay powers of two. ns: rows of N samples with cosine and redundancy weights, device memory to device memory,
- * on an H100 SXM with 132 multiprocessors at 1.98 GHz (gpu_speed in run/rates.h). */
+ * on an H100 SXM with 132 multiprocessors at 1.98 GHz (gpu_speed in engine/rates.h). */
 const method methods[] = {
     make_method<16, 4, 16, 8, 16>(0.614),     make_method<16, 4, 12, 16, 16>(1.01),
     make_method<16, 4, 8, 24, 16>(1.55),      make_method<16, 4, 8, 32, 16>(1.95),

@@ -3,7 +3,7 @@
  * kernels.
  *
  * To add an operation: cuda/NAME.cu defines one `const struct vp_kernel vp_gpu_NAME`, and the list below names it.
- * The promise of run/op.h holds here too: the bits of an output voxel depend on the image and the
+ * The promise of engine/op.h holds here too: the bits of an output voxel depend on the image and the
  * parameters, never on the boxes, the pitch, the lane or the device's number of multiprocessors. */
 #ifndef VP_GPU_H
 #define VP_GPU_H
@@ -20,7 +20,7 @@ extern "C" {
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/slab_kernels.h"
-#include "run/op.h"
+#include "engine/op.h"
 
 /* 0, or -1 of a call that failed: "WHAT: reason", VP_ERESOURCE where device memory fell short, VP_ERUN else. */
 static inline int vp_gpu_check(struct vp_err *err, cudaError_t e, const char *what)

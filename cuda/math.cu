@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An expression over one or more stacks: kernel "math" of image/math.h.
+/* An expression over one or more stacks: kernel "math" of local/math.h.
  *
- * The program of image/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step
+ * The program of local/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step
  * up is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the
  * device (within 2 ulp).
  *
@@ -10,7 +10,7 @@
  * Global: each input is read once, the output written once, the program comes from the caches.
  * Cost: two or three reads and a write of shared memory a step and voxel, besides its arithmetic. Limits: 96 places. */
 #include "footprint.cuh"
-#include "image/math.h"
+#include "local/math.h"
 
 #include <algorithm>
 #include <type_traits>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Morphological reconstruction: kernel "morphrecon" of image/morphrecon.h.
+/* Morphological reconstruction: kernel "morphrecon" of global/morphrecon.h.
  *
  * Samples become keys in tiles (morphrecon_samples.cuh), which are reconstructed, flat images by active tiles in
  * registers first (morphrecon_tiles.cuh), and what these leave, and solid images, by contraction

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the kernels of morphological reconstruction share: keys, tiles, neighbours, and what lies where in the scratch.
  *
- * All of them work on unsigned keys (image/morphrecon.h), marker and mask in tiles of their own, one after another in
+ * All of them work on unsigned keys (global/morphrecon.h), marker and mask in tiles of their own, one after another in
  * memory and filled up with key 0 at the image's edge: key 0 brings nothing anywhere, so a tile knows no edge of the
  * image. */
 #ifndef VP_MORPHRECON_CUH

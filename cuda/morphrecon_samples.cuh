@@ -4,7 +4,7 @@
 #define VP_MORPHRECON_SAMPLES_CUH
 
 #include "footprint.cuh"
-#include "image/morphrecon.h"
+#include "global/morphrecon.h"
 #include "morphrecon.cuh"
 #include "sample.cuh"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What boxes know of each other (image/morphrecon.h): the shell of a box to its entry, and back. */
+/* What boxes know of each other (global/morphrecon.h): the shell of a box to its entry, and back. */
 #ifndef VP_MORPHRECON_SHELL_CUH
 #define VP_MORPHRECON_SHELL_CUH
 
 #include "footprint.cuh"
-#include "image/morphrecon.h"
+#include "global/morphrecon.h"
 #include "morphrecon_solve.cuh"
 
 namespace vp

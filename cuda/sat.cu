@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summed area tables: kernel "sat" of image/sat.h. Integers modulo 2^32 and 2^64: signed types of the width of the sums
+/* Summed area tables: kernel "sat" of global/sat.h. Integers modulo 2^32 and 2^64: signed types of the width of the sums
  * are as good as unsigned. */
 #include "sat.cuh"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Summed area tables in one pass: a block of threads makes a tile and learns by look-back what is left of it and above
- * it, in the order of image/sat.h whoever comes first.
+ * it, in the order of global/sat.h whoever comes first.
  *
  * Samples come to shared memory and stay there as they are; a warp has some rows of the tile, a lane four neighbouring
  * columns. First the sums down the warp's rows, and of its rows, by a tree over the lanes; with those of the warps
@@ -23,7 +23,7 @@
 
 #include "copy.cuh"
 #include "launch.cuh"
-#include "image/sat.h"
+#include "global/sat.h"
 
 #include <cstring>
 #include <type_traits>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summed area tables of volumes of f32, in the order of image/sat.h: the samples are read twice, the table is written
+/* Summed area tables of volumes of f32, in the order of global/sat.h: the samples are read twice, the table is written
  * once. What is left of a tile and above it is made before (edges_kernel, left_kernel, above_kernel), for all planes
  * side by side; then a block has a tile, and goes with it through all planes (march_kernel), with STAGES of them and
  * what warps exchange in shared memory. Volumes whose planes have too few tiles to keep a device busy in that way, and
@@ -29,7 +29,7 @@ struct float_job : tiled_part {
 /* A lane has four columns of the warp's rows. Of columns that are not there anything will do: nothing depends on it. */
 using four = packed<float, 4>;
 
-/* One row more of the warp's, of whose columns t has sums, as in image/sat.h. */
+/* One row more of the warp's, of whose columns t has sums, as in global/sat.h. */
 template <bool SQUARE> __device__ __forceinline__ void add_row(double (&t)[4], const four &a, bool first)
 {
     double q = 0;
@@ -40,14 +40,14 @@ template <bool SQUARE> __device__ __forceinline__ void add_row(double (&t)[4], c
     }
 }
 
-/* e of image/sat.h. */
+/* e of global/sat.h. */
 __device__ __forceinline__ double sums_before(const double (&t)[4], int lane)
 {
     const double before = __shfl_up_sync(~0u, scan_lanes(t[3], lane), 1);
     return lane ? before : 0;
 }
 
-/* The sum of the warp's rows to all, and o of image/sat.h from all: what the warps before have, in order. */
+/* The sum of the warp's rows to all, and o of global/sat.h from all: what the warps before have, in order. */
 __device__ __forceinline__ void exchange_rows(double (&o)[4], const double (&w)[4], double (*of)[WIDE], int warp,
                                               int lane)
 {
@@ -119,8 +119,8 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 2) edges_k
     }
 }
 
-/* Sums of rows become those of the tiles to the left: H of image/sat.h. ABOVE: last rows of tiles become those of the
- * plane's table above a tile: p of image/sat.h. */
+/* Sums of rows become those of the tiles to the left: H of global/sat.h. ABOVE: last rows of tiles become those of the
+ * plane's table above a tile: p of global/sat.h. */
 template <bool ABOVE> __global__ void __launch_bounds__(128) sides_kernel(const float_job j)
 {
     enum { AHEAD = 8 };

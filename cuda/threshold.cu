@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Histograms, and masks of what is above a threshold: kernel "threshold" of image/threshold.h. The CPU's bits.
+/* Histograms, and masks of what is above a threshold: kernel "threshold" of global/threshold.h. The CPU's bits.
  *
  * Registers: few. Shared memory: histograms of at most SHARED bins, one for each warp where they have room. Global:
  * samples are read once a visit, GROUP at once.
  * Cost: masks at the speed of the memory; histograms by what threads wait for each other at bins that they share. */
 #include "footprint.cuh"
-#include "image/threshold.h"
+#include "global/threshold.h"
 #include "sample.cuh"
 
 #include <cstddef>

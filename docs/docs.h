@@ -2,7 +2,7 @@
 #ifndef VP_DOCS_H
 #define VP_DOCS_H
 
-#include "tool/help.h"
+#include "app/help.h"
 
 void vp_docs_man(const struct vp_help *d, FILE *out);
 void vp_docs_bash(const struct vp_help *d, FILE *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI behind run/ranks.h: voxpipe-mpi.so, the only place that knows it. Messages between two ranks, begun and asked
- * for; what many ranks do together is made of them in run/ranks.c, in an order of our own. */
-#include "run/ranks.h"
+/* MPI behind device/ranks.h: voxpipe-mpi.so, the only place that knows it. Messages between two ranks, begun and asked
+ * for; what many ranks do together is made of them in device/ranks.c, in an order of our own. */
+#include "device/ranks.h"
 
 #include "base/err.h"
 #include "build.h"

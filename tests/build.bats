@@ -7,7 +7,7 @@ setup_file() { unset MAKEFLAGS MFLAGS MAKELEVEL VERSION O; }
 tree() {
     mkdir -p "$1/common"
     cp "$ROOT/Makefile" "$ROOT/VERSION" "$1"
-    cp -r "$ROOT"/common/base "$ROOT"/common/tool "$1/common"
+    cp -r "$ROOT"/common/base "$ROOT"/common/app "$1/common"
 }
 
 # commit DIR: a repository of its own with one commit more
@@ -26,7 +26,7 @@ value() { make -C "$1" -s -p -n CUDA=0 2>/dev/null | sed -n "s/^$2 :\\{0,2\\}= /
     echo build >t/.gitignore
     commit t
     obj=$(value t OBJ)
-    both=("$obj/common/tool/version.o" "$obj/common/base/places.o")
+    both=("$obj/common/app/version.o" "$obj/common/base/places.o")
     make -C t -s CUDA=0 "${both[@]}"
     grep -qF "$(cat VERSION 2>/dev/null || cat t/VERSION)+$(git -C t describe --always)" "t/${both[0]}"
     commit t

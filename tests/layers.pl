@@ -4,11 +4,11 @@ use strict;
 use warnings;
 
 my %may = (
-    base => '', stack => 'base', device => 'base', geom => 'base stack', run => 'base stack device',
-    ct => 'base stack geom device run', local => 'base stack run', image => 'base stack geom run local',
-    tool => 'base stack geom device run ct local image',
-    tools => 'base stack geom run ct local image tool', # never a device
-    cuda => 'base device run ct local image', mpi => 'base run', fftw => 'base',
+    base => '', stack => 'base', device => 'base', geom => 'base stack', engine => 'base stack device',
+    ct => 'base stack geom device engine', local => 'base stack engine', global => 'base stack engine local',
+    pages => 'base stack geom engine global', app => 'base stack geom device engine ct local global pages',
+    tools => 'base stack geom engine ct local global pages app', # never a device
+    cuda => 'base device engine ct local global', mpi => 'base device', fftw => 'base',
 );
 my $bad = 0;
 
@@ -26,8 +26,8 @@ for my $file (glob 'common/*/*.[ch] tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*
     while (<$in>) {
         complain("$file:$.: $room/ knows $1/: expected one of ", join ' ', sort keys %to)
             if m{^\s*#\s*include "(\w+)/} && !$to{$1};
-        complain("$file:$.: struct vp_run belongs to the programs (tools/, common/tool/)")
-            if /\bstruct vp_run\b/ && $room ne 'tool' && $room ne 'tools';
+        complain("$file:$.: struct vp_run belongs to the programs (tools/, common/app/)")
+            if /\bstruct vp_run\b/ && $room ne 'app' && $room ne 'tools';
         complain("$file:$.: qsort takes memory that nobody counts: vp_sort (base/sort.h)") if /\bqsort(?:_r)?\(/;
     }
 }

@@ -60,17 +60,17 @@ bends() {
 }
 
 @test "the check of the rooms finds what it is for" {
-    bends common/local/gauss.c '#include "tool/open.h"'
-    bends common/run/plan.c '#include "local/gauss.h"'
+    bends common/local/gauss.c '#include "app/open.h"'
+    bends common/engine/plan.c '#include "local/gauss.h"'
     bends common/stack/reader.h 'struct vp_run;'
-    bends common/image/select.c 'int vp_select(const struct vp_run *run);'
-    bends cuda/math.cu '#include "tool/image.h"'
+    bends common/pages/select.c 'int vp_select(const struct vp_run *run);'
+    bends cuda/math.cu '#include "app/image.h"'
     bends tools/img-gauss.c '#include "device/device.h"'
     bends common/stack/paths.c 'qsort(path, n, sizeof *path, natural);'
     mkdir -p house/common/attic
     run perl "$ROOT/tests/layers.pl" house
     [ "$status" -eq 1 ]
     rmdir house/common/attic
-    echo '#include "run/op.h"' > house/common/local/gauss.c
+    echo '#include "engine/op.h"' > house/common/local/gauss.c
     ok perl "$ROOT/tests/layers.pl" house
 }

@@ -2,8 +2,8 @@
 /* ct-backproject: filtered projections in, attenuation volume out. The views stream through; one volume
  * (or the slab of it that fits the memory) is held. */
 #include "stack/reader.h"
-#include "tool/session.h"
-#include "tool/tool.h"
+#include "app/session.h"
+#include "app/tool.h"
 
 #include <string.h>
 

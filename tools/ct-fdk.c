@@ -2,11 +2,11 @@
 /* ct-fdk: normalise, filter and back-project in one process whose stages overlap; the same bits as the
  * pipeline of ct-normalize, ct-filter and ct-backproject. */
 #include "ct/filter.h"
-#include "tool/flats.h"
+#include "app/flats.h"
 #include "stack/reader.h"
-#include "tool/ranked.h"
-#include "tool/session.h"
-#include "tool/tool.h"
+#include "app/ranked.h"
+#include "app/session.h"
+#include "app/tool.h"
 
 struct params {
     struct vp_normalize_params normalize;

@@ -6,10 +6,10 @@
 #include "ct/filter.h"
 #include "ct/quantity.h"
 #include "ct/truncation.h"
-#include "run/pages.h"
-#include "tool/flats.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "engine/pages.h"
+#include "app/flats.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <stdlib.h>
 

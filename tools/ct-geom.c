@@ -2,8 +2,8 @@
 /* ct-geom: makes a scan geometry from options, or reads one in any form it knows and puts the options over
  * it; writes it as a geometry file, or explains it. Text only: no pixels are touched. */
 #include "geom/geom.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "app/open.h"
+#include "app/tool.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,10 +2,10 @@
 /* ct-normalize: raw counts in, line integrals out. Pages stream through; the averaged flats and darks and a
  * few pages are held. */
 #include "base/size.h"
-#include "tool/flats.h"
-#include "run/pages.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "app/flats.h"
+#include "engine/pages.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <math.h>
 

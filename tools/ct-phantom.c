@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ct-phantom: a scan geometry in, the exact line integrals of an ellipsoid phantom out; or its voxels. */
-#include "tool/tool.h"
+#include "app/tool.h"
 #include "base/size.h"
-#include "run/pages.h"
+#include "engine/pages.h"
 #include "ct/phantom.h"
-#include "tool/open.h"
+#include "app/open.h"
 
 #include <math.h>
 #include <stdlib.h>

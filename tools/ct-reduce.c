@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ct-reduce: stacks into one: summed, averaged, their smallest or largest samples, or joined along z. */
 #include "base/size.h"
-#include "image/reduce.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "pages/reduce.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <stdlib.h>
 #include <string.h>

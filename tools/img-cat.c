@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-cat: stacks joined, pages picked, regions cut; metadata and scan geometry follow the pixels. */
 #include "base/size.h"
-#include "image/label.h"
-#include "image/select.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "stack/set.h"
+#include "pages/select.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <stdlib.h>
 
 struct params {
     struct vp_select_params select;
-    struct vp_label_params label;
+    struct vp_set_params label;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_FLAG(struct params, select.reverse, "reverse", 0, .help = "the pages (of --pages) in reverse order"),
-    VP_OPTIONS(struct params, label, vp_label_options),
+    VP_OPTIONS(struct params, label, vp_set_options),
     VP_OPT_END,
 };
 
@@ -46,7 +46,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
     if (vp_select_make(&select, &p->select, in, name, vp_reader_seekable(reader), err)
-        || vp_select_stack(&select, in, &out, note, sizeof note, err) || vp_label_stack(&p->label, &out, err))
+        || vp_select_stack(&select, in, &out, note, sizeof note, err) || vp_set_stack(&p->label, &out, err))
         goto out;
     vp_plan(run_, "input", "%s: %lld x %lld, %lld pages, %s", name, (long long)in->nx, (long long)in->ny,
             (long long)in->pages, vp_type_name(in->type));

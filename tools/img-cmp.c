@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
  * status. */
-#include "image/compare.h"
+#include "pages/compare.h"
 #include "base/plain.h"
-#include "image/select.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "pages/select.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <math.h>
 #include <string.h>

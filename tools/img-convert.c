@@ -2,11 +2,11 @@
 /* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
  * compression and raw output come with the common options. */
 #include "base/size.h"
-#include "image/channel.h"
-#include "image/label.h"
-#include "image/statistics.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "pages/channel.h"
+#include "stack/set.h"
+#include "pages/statistics.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct params {
     const char *channel;
     int palette;              /* 1: looked up */
     struct vp_select_params select;
-    struct vp_label_params label;
+    struct vp_set_params label;
 };
 
 static const struct vp_opt options[] = {
@@ -54,7 +54,7 @@ static const struct vp_opt options[] = {
                       "blue of each, as of a colour image: u8, or u16 where the palette has more than 8 bits. From a "
                       "pipe that needs --spool."),
     VP_OPTIONS(struct params, select, vp_select_options),
-    VP_OPTIONS(struct params, label, vp_label_options),
+    VP_OPTIONS(struct params, label, vp_set_options),
     VP_OPT_END,
 };
 
@@ -219,7 +219,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (p->unscale)
         rc = vp_meta_set(&out->meta, "scale", NULL);
     else if (j->gain != 1 || j->offset != 0)
-        rc = vp_label_numbers(&out->meta, "scale", 2,
+        rc = vp_set_numbers(&out->meta, "scale", 2,
                                (const double[]){old[0] * j->gain, old[1] * j->gain + j->offset});
     return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
@@ -242,7 +242,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     j.from = in->type;
     if (vp_channel_select(&j.channel, p->channel, &select, &p->select, in, name, vp_reader_seekable(reader), &out,
                           note, sizeof note, err)
-        || vp_label_stack(&p->label, &out, err)
+        || vp_set_stack(&p->label, &out, err)
         || prepare(run_, p, &j, reader, &out, err))
         goto out;
     vp_plan(run_, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,

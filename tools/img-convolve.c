@@ -2,9 +2,9 @@
 /* img-convolve: convolution with a kernel, or with a grid of kernels that change over the image. */
 #include "base/fft64.h"
 #include "local/convolve.h"
-#include "tool/image_run.h"
-#include "tool/kernels.h"
-#include "tool/tool.h"
+#include "app/image_run.h"
+#include "app/kernels.h"
+#include "app/tool.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
 #include "base/fft64.h"
 #include "base/stats.h"
 #include "local/deconvolve.h"
-#include "tool/image_run.h"
-#include "tool/kernels.h"
-#include "tool/tool.h"
+#include "app/image_run.h"
+#include "app/kernels.h"
+#include "app/tool.h"
 
 #include <math.h>
 #include <pthread.h>

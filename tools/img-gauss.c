@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-gauss: Gaussian filter of images and volumes, its derivatives, and its complement (high-pass). */
-#include "tool/tool.h"
+#include "app/tool.h"
 #include "local/gauss.h"
-#include "tool/image_run.h"
+#include "app/image_run.h"
 
 #include <math.h>
 

@@ -2,9 +2,9 @@
 /* img-info: what a stack is (from its header), and what its samples are (statistics, histogram,
  * percentiles), as text, JSON or bare values for scripts. */
 #include "base/text.h"
-#include "image/info.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "pages/info.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <stdlib.h>
 

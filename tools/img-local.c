@@ -2,12 +2,12 @@
 /* img-local: a statistic of the neighbourhood of every voxel: mean, median, minimum, maximum, standard deviation,
  * variance, entropy, percentile; box or ellipsoid, any size. Contract: at the edge of the image the voxels that exist
  * count; the samples do not depend on how the work is cut. */
-#include "tool/tool.h"
+#include "app/tool.h"
 #include "local/entropy.h"
 #include "stack/stack.h"
-#include "tool/stat.h"
-#include "tool/image_measure.h"
-#include "tool/image_run.h"
+#include "app/stat.h"
+#include "app/image_measure.h"
+#include "app/image_run.h"
 
 struct params {
     struct vp_stat_params stat;

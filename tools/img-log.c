@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-log: Laplacian of Gaussian of images and volumes. */
-#include "tool/tool.h"
+#include "app/tool.h"
 #include "local/log.h"
-#include "tool/image_run.h"
+#include "app/image_run.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-math: an expression over the samples of one or more stacks: differences, thresholds, masks, clipping, gain
  * and offset. */
-#include "tool/tool.h"
-#include "image/math.h"
-#include "tool/image_run.h"
+#include "app/tool.h"
+#include "local/math.h"
+#include "app/image_run.h"
 #include "stack/reader.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-morph: erosion, dilation and what is made of them, with boxes and balls. */
 #include "local/morph.h"
-#include "tool/image_run.h"
-#include "tool/tool.h"
+#include "app/image_run.h"
+#include "app/tool.h"
 
 struct params {
     int op;

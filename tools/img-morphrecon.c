@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-morphrecon: morphological reconstruction, and what is made of it. */
 #include "base/stats.h"
-#include "image/morphrecon_derive.h"
+#include "global/morphrecon_derive.h"
 #include "local/extremum.h"
 #include "stack/reader.h"
-#include "tool/image_run.h"
-#include "tool/tool.h"
+#include "app/image_run.h"
+#include "app/tool.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-nlmeans: non-local means, which takes noise out by averaging voxels with similar surroundings. Contract: at the
  * edge of the image the voxels that exist count; the samples do not depend on how the work is cut. */
-#include "tool/tool.h"
+#include "app/tool.h"
 #include "local/nlmeans.h"
 #include "stack/stack.h"
-#include "tool/image_run.h"
+#include "app/image_run.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-psf: kernels for img-convolve: point spread functions by formula, or measured from stars and beads. */
-#include "tool/tool.h"
+#include "app/tool.h"
 #include "base/size.h"
-#include "image/psf.h"
-#include "run/pages.h"
-#include "tool/open.h"
+#include "local/psf.h"
+#include "engine/pages.h"
+#include "app/open.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-sat: summed area tables of images and volumes. */
 #include "base/places.h"
-#include "image/boxes.h"
-#include "image/sat.h"
-#include "run/pages.h"
+#include "global/boxes.h"
+#include "global/sat.h"
+#include "engine/pages.h"
 #include "stack/outfile.h"
 #include "stack/reader.h"
-#include "tool/image_run.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "app/image_run.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <string.h>
 

@@ -4,13 +4,13 @@
 #include "base/plain.h"
 #include "base/stats.h"
 #include "base/text.h"
-#include "image/morphrecon_derive.h"
-#include "image/threshold.h"
+#include "global/morphrecon_derive.h"
+#include "global/threshold.h"
 #include "stack/stack.h"
-#include "tool/adaptive.h"
-#include "tool/image_measure.h"
-#include "tool/image_run.h"
-#include "tool/tool.h"
+#include "app/adaptive.h"
+#include "app/image_measure.h"
+#include "app/image_run.h"
+#include "app/tool.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,12 +2,12 @@
 /* img-view: a PNG of a slice, of three orthogonal slices, or of a montage, with a robust or a given
  * window. */
 #include "base/size.h"
-#include "image/channel.h"
-#include "image/render.h"
+#include "pages/channel.h"
+#include "pages/render.h"
 #include "stack/axes.h"
 #include "stack/outfile.h"
-#include "tool/open.h"
-#include "tool/tool.h"
+#include "app/open.h"
+#include "app/tool.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
 #include "local/moments.h"
 #include "stack/stack.h"
-#include "tool/image_measure.h"
-#include "tool/image_run.h"
-#include "tool/tool.h"
+#include "app/image_measure.h"
+#include "app/image_run.h"
+#include "app/tool.h"
 
 #include <math.h>
 

@@ -25,7 +25,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "run/rates.h"
+#include "engine/rates.h"
 
 #include <assert.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "ct/backproject.h"
-#include "run/rates.h"
+#include "engine/rates.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "run/ranks.h"
+#include "device/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,8 +15,8 @@
 #include "base/stats.h"
 #include "ct/volume.h"
 #include "device/device.h"
-#include "run/ranks.h"
-#include "run/thread.h"
+#include "device/ranks.h"
+#include "engine/thread.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ struct stages {
 
 static bool on_host(const struct stages *w)
 {
-    return w->r->kind->on_host;
+    return w->r->backend->on_host;
 }
 
 /* What has gone on since then; the time now. */
@@ -96,7 +96,7 @@ static int take(const struct stages *w, float **p, uint64_t count, const char *w
     if (on_host(w))
         return (*p = vp_alloc_raw(count, sizeof(float), what, err)) ? 0 : -1;
     const double t = vp_now();
-    *p = w->r->kind->host_alloc(count * sizeof(float));
+    *p = w->r->backend->host_alloc(count * sizeof(float));
     lap(w, "buffers", t);
     return *p ? 0 : vp_fail(err, VP_ERESOURCE, "no page-locked memory for %s: expected %s", what,
                             vp_bytes_text(count * sizeof(float)).text);
@@ -111,7 +111,7 @@ static int take_slices(const struct stages *w, float **slot, struct vp_err *err)
 static void give_back(const struct stages *w, float **p)
 {
     if (*p)
-        w->r->kind->host_free(*p);
+        w->r->backend->host_free(*p);
     *p = NULL;
 }
 
@@ -121,7 +121,7 @@ static void join_device(const struct stages *w)
     struct vp_device_info ignored;
     struct vp_err err = VP_ERR_INIT;
     if (!on_host(w))
-        w->r->kind->info(w->r->devices[0], &ignored, &err);
+        w->r->backend->info(w->r->devices[0], &ignored, &err);
 }
 
 static void free_inputs(struct stages *w)
@@ -491,7 +491,7 @@ static int open_volume(struct stages *w, struct vp_err *err)
     struct vp_bp_job *job = vp_alloc((size_t)w->p->parts, sizeof *job, "the slabs", err);
     for (int i = 0; job && i < w->p->parts; i++)
         job[i] = vp_reconstruct_job(w->p, &w->p->part[i]);
-    const int rc = job ? vp_volume_open(&w->volume, w->r->kind, job, w->p->parts, err) : -1;
+    const int rc = job ? vp_volume_open(&w->volume, w->r->backend, job, w->p->parts, err) : -1;
     free(job);
     return rc;
 }

@@ -22,7 +22,7 @@
 #include "stack/views.h"
 #include "stack/writer.h"
 
-struct vp_kind;
+struct vp_backend;
 struct vp_progress;
 struct vp_ranks;
 struct vp_rates;
@@ -66,7 +66,7 @@ struct vp_reconstruct {
     uint64_t device_memory; /* and on each device; 0: what is free */
     int threads;
     bool any_order;                   /* slices can be written in any order */
-    const struct vp_kind *kind;       /* of the devices that back-project */
+    const struct vp_backend *backend;       /* of the devices that back-project */
     const int *devices;               /* of that kind: */
     int n_devices;                    /* at most so many are used */
     int want_subsets;                 /* of the views; 0: as many as pay */

@@ -7,7 +7,7 @@
 #include "base/size.h"
 #include "ct/backproject.h"
 #include "device/device.h"
-#include "run/rates.h"
+#include "engine/rates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
     const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
     const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
     struct vp_reconstruct_buffers b = {.least = 1, .most = 16, .in = 3, .wide = 1, .out = 2};
-    if (!p->of->kind->on_host) { /* of pairs; every slot that a device reads from needs room for longer rows */
+    if (!p->of->backend->on_host) { /* of pairs; every slot that a device reads from needs room for longer rows */
         b = (struct vp_reconstruct_buffers){.least = 2, .most = 2, .in = VP_RECONSTRUCT_SLOTS,
                                             .wide = VP_RECONSTRUCT_SLOTS, .out = 3};
         while (b.most < 64 && 2 * (uint64_t)b.most * view <= slot)
@@ -112,7 +112,7 @@ static int ask(struct vp_reconstruct_plan *p, struct vp_bp_part *part, int n, st
     for (int i = 0; i < n; i++) {
         const struct vp_bp_job job = vp_reconstruct_job(p, &part[i]);
         struct vp_err why = VP_ERR_INIT;
-        if (vp_slab_plan(p->of->kind, &job, &part[i].plan, &why))
+        if (vp_slab_plan(p->of->backend, &job, &part[i].plan, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
@@ -368,7 +368,7 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
     char kernel[sizeof p->kernel];
     double compute, feed;
 
-    if (p->of->kind->on_host)
+    if (p->of->backend->on_host)
         return 1;
     seconds(p, plan, unit, &compute, &feed);
     const double saved = fmin(volume_bytes(p) / rates_of(p)->volume_write, compute - feed);
@@ -494,12 +494,12 @@ static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool
         least = p->crew[i].most > 0 ? vp_min64(least, p->crew[i].most) : least;
     }
     for (int attempt = 0; least > 0 && least < INT64_MAX; attempt++) {
-        const int64_t unit = p->of->kind->on_host || least < step ? 1 : step;
+        const int64_t unit = p->of->backend->on_host || least < step ? 1 : step;
         room = 0;
         for (int i = 0; i < crews; i++)
             room += units_of(&p->crew[i], all, unit) * unit;
         /* no more of it than an equal share of all passes */
-        const int64_t a_pass = p->of->kind->on_host ? vp_min64(room, all) : vp_div_up(all, vp_div_up(all, room));
+        const int64_t a_pass = p->of->backend->on_host ? vp_min64(room, all) : vp_div_up(all, vp_div_up(all, room));
         cut(p, a_pass, unit);
         p->passes = vp_div_up(all, vp_div_up(a_pass, unit) * unit);
         const int rc = check(p, err);
@@ -552,12 +552,12 @@ static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct
 
     p->mirrored = false;
     p->subsets = p->columns = 1; /* whether views have partners is asked of all views */
-    p->filter_device = p->of->filter && !p->of->kind->on_host && p->of->filter_on != VP_FILTER_ON_CPU && !p->of->in_nv;
+    p->filter_device = p->of->filter && !p->of->backend->on_host && p->of->filter_on != VP_FILTER_ON_CPU && !p->of->in_nv;
     for (;;) {
         const struct vp_bp_part part = part_of(p, 0, 0, p->of->z0, vp_min64(p->of->z0 + 1, p->of->z1));
         const struct vp_bp_job job = vp_reconstruct_job(p, &part);
         struct vp_err why = VP_ERR_INIT;
-        if (!vp_slab_plan(p->of->kind, &job, plan, &why))
+        if (!vp_slab_plan(p->of->backend, &job, plan, &why))
             break;
         /* auto means whatever can do it */
         if (!p->filter_device || p->of->filter_on == VP_FILTER_ON_GPU) {
@@ -580,10 +580,10 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
 {
     if (p->of->want_subsets <= 1)
         return 0;
-    if (p->of->want_subsets > p->of->n_devices || p->of->kind->on_host)
+    if (p->of->want_subsets > p->of->n_devices || p->of->backend->on_host)
         return vp_fail(err, VP_ERESOURCE, "%d subsets of the views need as many GPUs, there %s %d", p->of->want_subsets,
-                       p->of->n_devices == 1 && !p->of->kind->on_host ? "is" : "are",
-                       p->of->kind->on_host ? 0 : p->of->n_devices);
+                       p->of->n_devices == 1 && !p->of->backend->on_host ? "is" : "are",
+                       p->of->backend->on_host ? 0 : p->of->n_devices);
     if (p->of->last - p->of->first < 2 * p->of->want_subsets)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: expected at least %d views, got %lld", p->of->want_subsets,
                        2 * p->of->want_subsets, (long long)(p->of->last - p->of->first));
@@ -598,7 +598,7 @@ static int ask_devices(const struct vp_reconstruct_plan *p, struct vp_crew *devi
 {
     for (int i = 0; i < p->of->n_devices; i++) {
         struct vp_device_info info = {0};
-        if (!p->of->kind->on_host && p->of->kind->info(p->of->devices[i], &info, err))
+        if (!p->of->backend->on_host && p->of->backend->info(p->of->devices[i], &info, err))
             return -1;
         device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
                                      .free = info.free, .total = info.total};
@@ -609,7 +609,7 @@ static int ask_devices(const struct vp_reconstruct_plan *p, struct vp_crew *devi
 static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device, const struct vp_bp_plan *plan,
                      struct vp_err *err)
 {
-    const bool on_host = p->of->kind->on_host, whole = p->of->z0 == 0 && p->of->z1 == p->of->grid->n[2];
+    const bool on_host = p->of->backend->on_host, whole = p->of->z0 == 0 && p->of->z1 == p->of->grid->n[2];
     const bool mirror = plan->mirror && whole && p->of->grid->n[2] > 1, again = p->made > 0;
     const int64_t step = on_host ? 1 : plan->z_step;
     const bool pairs = p->of->half || (again ? p->mirrored : mirror && p->of->n_devices > 1); /* in one pass */
@@ -666,7 +666,7 @@ static void add_out_slots(struct vp_reconstruct_plan *p)
         slices += (p->part[i].z1 - p->part[i].z0) * (p->mirrored ? 2 : 1);
     const int64_t fit = (int64_t)((left < half ? left : half) / slot);
     const int64_t more = vp_min64(fit, vp_div_up(slices, p->group) - p->out_slots);
-    if (p->passes == 1 || p->of->kind->on_host || more <= 0)
+    if (p->passes == 1 || p->of->backend->on_host || more <= 0)
         return;
     p->out_slots += (int)more;
     p->bytes += (uint64_t)more * slot;

@@ -69,7 +69,7 @@ struct piece {
 enum work { RUN, PACK, FILTER, WORKS };
 
 struct vp_slab {
-    const struct vp_kind *kind;
+    const struct vp_backend *backend;
     struct vp_bp_job job;
     struct vp_backproject *host; /* on the CPU this is all */
     struct layout l;
@@ -158,14 +158,14 @@ static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t ru
  * smaller ones otherwise. Pairs of views half a turn apart need the whole scan on the device if the views come in
  * increasing order; where it cannot hold them, or a part of the views is wanted, views go alone. l->P is to be
  * freed. */
-static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, struct layout *l, struct vp_err *err)
+static int lay_out(const struct vp_backend *backend, const struct vp_bp_job *job, struct layout *l, struct vp_err *err)
 {
     struct vp_device_info device;
     memset(l, 0, sizeof *l);
-    if (!kind->backproject || (job->filter && !kind->filter))
+    if (!backend->backproject || (job->filter && !backend->filter))
         return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu", "device %s: its plugin has no kernels for %s",
-                            kind->name, kind->backproject ? "filtering projections" : "back-projection");
-    if (kind->info(job->device, &device, err))
+                            backend->name, backend->backproject ? "filtering projections" : "back-projection");
+    if (backend->info(job->device, &device, err))
         return -1;
     l->out.room = device.free > device.driver ? device.free - device.driver : 0;
     if (job->device_memory && job->device_memory < l->out.room)
@@ -180,10 +180,10 @@ static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, stru
                                    .single = !job->pairs && (job->first > 0 || job->last < job->n_views)};
     if (job->helix)
         lay_out_helix(job, l);
-    if (job->filter && kind->filter->plan(job->filter, job->device, &l->filter, err))
+    if (job->filter && backend->filter->plan(job->filter, job->device, &l->filter, err))
         return -1;
     for (;;) {
-        if (kind->backproject->plan(p, &l->plan, err))
+        if (backend->backproject->plan(p, &l->plan, err))
             return -1;
         l->out.v0 = vp_min64(vp_max64(l->plan.v0 - p->margin, 0), job->nv);
         l->out.v1 = vp_min64(vp_max64(l->plan.v1 - p->margin, 0), job->nv);
@@ -217,15 +217,15 @@ static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, stru
     return 0;
 }
 
-int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err)
+int vp_slab_plan(const struct vp_backend *backend, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err)
 {
     struct layout l;
-    if (kind->on_host) {
+    if (backend->on_host) {
         const int rc = vp_backproject_plan(job, plan, err);
         keep_a_row(job->nv, &plan->v0, &plan->v1);
         return rc;
     }
-    const int rc = lay_out(kind, job, &l, err);
+    const int rc = lay_out(backend, job, &l, err);
     free(l.P);
     *plan = l.out;
     return rc;
@@ -246,15 +246,15 @@ static int clock_start(struct vp_slab *s, enum work work, struct vp_err *err)
     }
     struct span *t = &c->span[c->n++];
     *t = (struct span){.from = NULL};
-    if (s->kind->event(s->job.device, false, &t->from, err) || s->kind->event(s->job.device, false, &t->to, err))
+    if (s->backend->event_create(s->job.device, false, &t->from, err) || s->backend->event_create(s->job.device, false, &t->to, err))
         return -1;
-    return s->kind->mark(s->work, t->from, err);
+    return s->backend->event_record(s->work, t->from, err);
 }
 
 static int clock_stop(struct vp_slab *s, enum work work, struct vp_err *err)
 {
     const struct clock *c = &s->clock[work];
-    return s->kind->mark(s->work, c->span[c->n - 1].to, err);
+    return s->backend->event_record(s->work, c->span[c->n - 1].to, err);
 }
 
 static double clock_seconds(const struct vp_slab *s, enum work work)
@@ -262,7 +262,7 @@ static double clock_seconds(const struct vp_slab *s, enum work work)
     const struct clock *c = &s->clock[work];
     double sum = 0;
     for (int i = 0; i < c->n; i++)
-        sum += s->kind->between(c->span[i].from, c->span[i].to);
+        sum += s->backend->event_elapsed(c->span[i].from, c->span[i].to);
     return sum;
 }
 
@@ -270,26 +270,26 @@ static double clock_seconds(const struct vp_slab *s, enum work work)
 
 static void close_on_device(struct vp_slab *s)
 {
-    const struct vp_kind *k = s->kind;
-    k->unqueue(s->up); /* waits */
-    k->unqueue(s->work);
-    k->unqueue(s->down);
+    const struct vp_backend *k = s->backend;
+    k->queue_destroy(s->up); /* waits */
+    k->queue_destroy(s->work);
+    k->queue_destroy(s->down);
     if (s->b)
         k->backproject->close(s->b);
     if (s->filter)
         k->filter->close(s->filter);
     for (int64_t i = 0; s->piece && i < s->l.pieces; i++) {
-        k->unevent(s->piece[i].uploaded);
-        k->unevent(s->piece[i].consumed);
+        k->event_destroy(s->piece[i].uploaded);
+        k->event_destroy(s->piece[i].consumed);
     }
     for (int i = 0; i < PARTS; i++)
-        k->unevent(s->ready[i]);
-    k->unevent(s->copied);
-    k->unevent(s->opened);
+        k->event_destroy(s->ready[i]);
+    k->event_destroy(s->copied);
+    k->event_destroy(s->opened);
     for (const struct clock *c = s->clock; c < s->clock + WORKS; c++) {
         for (int i = 0; i < c->n; i++) {
-            k->unevent(c->span[i].from);
-            k->unevent(c->span[i].to);
+            k->event_destroy(c->span[i].from);
+            k->event_destroy(c->span[i].to);
         }
         free(c->span);
     }
@@ -304,7 +304,7 @@ void vp_slab_close(struct vp_slab *s)
 {
     if (!s)
         return;
-    if (s->kind->on_host)
+    if (s->backend->on_host)
         vp_backproject_close(s->host);
     else
         close_on_device(s);
@@ -313,26 +313,26 @@ void vp_slab_close(struct vp_slab *s)
 
 static int make_queues(struct vp_slab *s, struct vp_err *err)
 {
-    const struct vp_kind *k = s->kind;
+    const struct vp_backend *k = s->backend;
     const int device = s->job.device;
-    if (k->queue(device, &s->up, err) || k->queue(device, &s->work, err) || k->queue(device, &s->down, err))
+    if (k->queue_create(device, &s->up, err) || k->queue_create(device, &s->work, err) || k->queue_create(device, &s->down, err))
         return -1;
     for (int64_t i = 0; i < s->l.pieces; i++)
-        if (k->event(device, true, &s->piece[i].uploaded, err) || k->event(device, true, &s->piece[i].consumed, err))
+        if (k->event_create(device, true, &s->piece[i].uploaded, err) || k->event_create(device, true, &s->piece[i].consumed, err))
             return -1;
     for (int i = 0; i < PARTS; i++)
-        if (k->event(device, true, &s->ready[i], err))
+        if (k->event_create(device, true, &s->ready[i], err))
             return -1;
-    if (k->event(device, true, &s->copied, err) || k->event(device, false, &s->opened, err))
+    if (k->event_create(device, true, &s->copied, err) || k->event_create(device, false, &s->opened, err))
         return -1;
-    return k->mark(s->work, s->opened, err);
+    return k->event_record(s->work, s->opened, err);
 }
 
 /* Allocate what the layout says. */
 static int fill(struct vp_slab *s, struct vp_err *err)
 {
     const struct vp_bp_job *job = &s->job;
-    const struct vp_kind *k = s->kind;
+    const struct vp_backend *k = s->backend;
     void **const memory = s->memory;
     if (make_queues(s, err))
         return -1;
@@ -356,7 +356,7 @@ static int too_little(const struct vp_slab *s, struct vp_err *err)
 static int open_on_device(struct vp_slab *s, struct vp_err *err)
 {
     const double start = vp_now();
-    if (lay_out(s->kind, &s->job, &s->l, err)
+    if (lay_out(s->backend, &s->job, &s->l, err)
         || !(s->piece = vp_alloc((size_t)s->l.pieces, sizeof *s->piece, "the ring", err)))
         return -1;
     s->lead = vp_now() - start;
@@ -368,16 +368,16 @@ static int open_on_device(struct vp_slab *s, struct vp_err *err)
     return 0;
 }
 
-int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err)
+int vp_slab_open(struct vp_slab **out, const struct vp_backend *backend, const struct vp_bp_job *job, struct vp_err *err)
 {
     struct vp_slab *s = vp_alloc(1, sizeof *s, "the slab", err);
     *out = NULL;
     if (!s)
         return -1;
-    s->kind = kind;
+    s->backend = backend;
     s->job = *job;
-    assert(!kind->on_host || (!job->filter && !job->mirrored));
-    if (kind->on_host ? vp_backproject_open(&s->host, job, NULL, err) : open_on_device(s, err)) {
+    assert(!backend->on_host || (!job->filter && !job->mirrored));
+    if (backend->on_host ? vp_backproject_open(&s->host, job, NULL, err) : open_on_device(s, err)) {
         vp_slab_close(s);
         return -1;
     }
@@ -393,7 +393,7 @@ static void begin(struct vp_slab *s)
     s->adding = true;
     s->packed = s->l.o0;
     /* half as many as at the end, when they are run once: what is left over when a run ends counts more here */
-    s->parts = s->job.stay ? (s->kind->backproject->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
+    s->parts = s->job.stay ? (s->backend->backproject->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
     for (int i = 0; i < PARTS; i++)
         s->next[i] = s->packed;
 }
@@ -410,7 +410,7 @@ static int run(struct vp_slab *s, int part, int64_t n, struct vp_err *err)
     if (n <= 0)
         return 0;
     if (clock_start(s, RUN, err)
-        || s->kind->backproject->run(s->b, first, n, part, s->parts, first == s->l.o0 && !s->holds, err)
+        || s->backend->backproject->run(s->b, first, n, part, s->parts, first == s->l.o0 && !s->holds, err)
         || clock_stop(s, RUN, err))
         return -1;
     s->next[part] += n;
@@ -422,7 +422,7 @@ static int waiting_runs(const struct vp_slab *s)
 {
     const struct clock *runs = &s->clock[RUN];
     int n = 0;
-    while (n < 2 && n < runs->n && !s->kind->passed(runs->span[runs->n - 1 - n].to))
+    while (n < 2 && n < runs->n && !s->backend->event_query(runs->span[runs->n - 1 - n].to))
         n++;
     return n;
 }
@@ -457,17 +457,17 @@ static int run_if_useful(struct vp_slab *s, struct vp_err *err)
 static int upload(struct vp_slab *s, const struct piece *p, float *raw, int64_t k, int64_t v0, int64_t v1,
                   const float *proj, struct vp_err *err)
 {
-    const struct vp_kind *kind = s->kind;
+    const struct vp_backend *backend = s->backend;
     const int64_t row = s->job.in_nu * (int64_t)sizeof(float), bytes = (s->l.out.v1 - s->l.out.v0) * row;
     const struct vp_pitched to = {raw, bytes, bytes * k},
                             from = {(float *)(uintptr_t)proj + (s->l.out.v0 - v0) * s->job.in_nu, (v1 - v0) * row,
                                     (v1 - v0) * row * k};
     s->bytes_up += (uint64_t)(k * bytes);
-    if (kind->after(s->up, p->consumed, err)
-        || kind->copy(s->up, &to, &from, (const int64_t[3]){bytes, k, 1}, VP_UP, err)
-        || kind->mark(s->up, p->uploaded, err))
+    if (backend->queue_wait(s->up, p->consumed, err)
+        || backend->copy(s->up, &to, &from, (const int64_t[3]){bytes, k, 1}, VP_UP, err)
+        || backend->event_record(s->up, p->uploaded, err))
         return -1;
-    return kind->after(s->work, p->uploaded, err);
+    return backend->queue_wait(s->work, p->uploaded, err);
 }
 
 /* One piece: k views from `first`, all in the same half of the scan. */
@@ -490,12 +490,12 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
     if (upload(s, p, raw, k, v0, v1, proj, err)
         || (s->filter
             && (clock_start(s, FILTER, err)
-                || s->kind->filter->run(s->filter, first, k, l->out.v0, l->out.v1, raw, filtered, err)
+                || s->backend->filter->run(s->filter, first, k, l->out.v0, l->out.v1, raw, filtered, err)
                 || clock_stop(s, FILTER, err)))
         || clock_start(s, PACK, err)
-        || s->kind->backproject->pack(s->b, orbit, k, l->out.v0 + l->problem.margin, l->out.v1 + l->problem.margin,
+        || s->backend->backproject->pack(s->b, orbit, k, l->out.v0 + l->problem.margin, l->out.v1 + l->problem.margin,
                                       second ? NULL : filtered, second ? filtered : NULL, err)
-        || clock_stop(s, PACK, err) || s->kind->mark(s->work, p->consumed, err))
+        || clock_stop(s, PACK, err) || s->backend->event_record(s->work, p->consumed, err))
         return -1;
     s->turn++;
     if (l->plan.views_per_orbit == 1 || second)
@@ -507,7 +507,7 @@ int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t
                 uint64_t *ticket, struct vp_err *err)
 {
     *ticket = 0;
-    if (s->kind->on_host) {
+    if (s->backend->on_host) {
         s->adding = true;
         return vp_backproject_add(s->host, first, n, v0, v1, proj, err);
     }
@@ -534,7 +534,7 @@ int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t
 int vp_slab_wait(struct vp_slab *s, uint64_t ticket, struct vp_err *err)
 {
     /* uploads are in order, so a later one in the same place will do */
-    return ticket ? s->kind->wait(s->piece[(ticket - 1) % (uint64_t)s->l.pieces].uploaded, err) : 0;
+    return ticket ? s->backend->event_synchronize(s->piece[(ticket - 1) % (uint64_t)s->l.pieces].uploaded, err) : 0;
 }
 
 static int flush_on_device(struct vp_slab *s, struct vp_err *err)
@@ -542,19 +542,19 @@ static int flush_on_device(struct vp_slab *s, struct vp_err *err)
     if (!s->adding || s->packed <= s->l.o0)
         return vp_fail(err, VP_ERUN, "no views came");
     if (s->parts == 1 && pending(s, 0) > 0) {
-        s->parts = s->kind->backproject->parts(s->b, PARTS);
+        s->parts = s->backend->backproject->parts(s->b, PARTS);
         for (int i = 1; i < s->parts; i++)
             s->next[i] = s->next[0];
     }
     for (int i = 0; i < s->parts; i++)
-        if (run(s, i, pending(s, i), err) || s->kind->mark(s->work, s->ready[i], err))
+        if (run(s, i, pending(s, i), err) || s->backend->event_record(s->work, s->ready[i], err))
             return -1;
     return 0;
 }
 
 int vp_slab_flush(struct vp_slab *s, struct vp_err *err)
 {
-    if (s->kind->on_host)
+    if (s->backend->on_host)
         vp_backproject_flush(s->host);
     else if (flush_on_device(s, err))
         return -1;
@@ -571,14 +571,14 @@ static int copy_slices(struct vp_slab *s, struct vp_queue *queue, int64_t z, int
     const int64_t page = s->job.grid->n[0] * s->job.grid->n[1];
     while (n > 0) {
         int64_t k = 0;
-        float *const at = s->kind->backproject->where(s->b, z, &k);
+        float *const at = s->backend->backproject->where(s->b, z, &k);
         if (!at)
             return vp_fail(err, VP_ERUN, "slice %lld is not in the slab", (long long)z);
         k = vp_min64(k, n);
         const int64_t bytes = k * page * (int64_t)sizeof(float);
         const struct vp_pitched here = {slices, bytes, bytes}, there = {at, bytes, bytes};
         const bool up = way == VP_UP;
-        if (s->kind->copy(queue, up ? &there : &here, up ? &here : &there, (const int64_t[3]){bytes, 1, 1}, way, err))
+        if (s->backend->copy(queue, up ? &there : &here, up ? &here : &there, (const int64_t[3]){bytes, 1, 1}, way, err))
             return -1;
         *(up ? &s->bytes_up : &s->bytes_down) += (uint64_t)bytes;
         slices += k * page;
@@ -590,12 +590,12 @@ static int copy_slices(struct vp_slab *s, struct vp_queue *queue, int64_t z, int
 
 int vp_slab_parts(const struct vp_slab *s)
 {
-    return s->kind->on_host ? 1 : s->parts;
+    return s->backend->on_host ? 1 : s->parts;
 }
 
 int vp_slab_part_of(const struct vp_slab *s, int64_t z)
 {
-    return vp_slab_parts(s) > 1 ? s->kind->backproject->part_of(s->b, z, s->parts) : 0;
+    return vp_slab_parts(s) > 1 ? s->backend->backproject->part_of(s->b, z, s->parts) : 0;
 }
 
 bool vp_slab_has(const struct vp_slab *s, int64_t z)
@@ -620,7 +620,7 @@ static int settle(struct vp_slab *s, struct vp_err *err)
 {
     s->holds = true;
     s->parts = 1;
-    return s->kind->mark(s->work, s->ready[0], err);
+    return s->backend->event_record(s->work, s->ready[0], err);
 }
 
 /* What nothing was added to is zero. */
@@ -628,32 +628,32 @@ static int clear(struct vp_slab *s, struct vp_err *err)
 {
     if (s->holds)
         return 0;
-    return s->kind->backproject->blend(s->b, 0, NULL, 0, err) || settle(s, err) ? -1 : 0;
+    return s->backend->backproject->blend(s->b, 0, NULL, 0, err) || settle(s, err) ? -1 : 0;
 }
 
 int vp_slab_put(struct vp_slab *s, int64_t z, int64_t n, const float *slices, struct vp_err *err)
 {
     if (s->adding)
         return views_come(err);
-    if (s->kind->on_host) {
+    if (s->backend->on_host) {
         vp_backproject_put(s->host, z, n, slices);
         return 0;
     }
     const int rc = clear(s, err) || copy_slices(s, s->work, z, n, (float *)(uintptr_t)slices, VP_UP, err);
-    return settle(s, err) || s->kind->wait(s->ready[0], err) || rc ? -1 : 0;
+    return settle(s, err) || s->backend->event_synchronize(s->ready[0], err) || rc ? -1 : 0;
 }
 
 static bool same_layout(const struct vp_slab *a, const struct vp_slab *b)
 {
     const struct vp_bp_job *i = &a->job, *k = &b->job;
-    return a->kind == b->kind && i->device == k->device && i->z0 == k->z0 && i->z1 == k->z1
+    return a->backend == b->backend && i->device == k->device && i->z0 == k->z0 && i->z1 == k->z1
            && i->mirrored == k->mirrored && !memcmp(i->grid->n, k->grid->n, sizeof i->grid->n)
            && a->l.plan.bytes_volume == b->l.plan.bytes_volume && !strcmp(a->l.plan.kernel, b->l.plan.kernel);
 }
 
 int vp_slab_blend(struct vp_slab *y, float a, struct vp_slab *x, float keep, struct vp_err *err)
 {
-    const struct vp_kind *k = y->kind;
+    const struct vp_backend *k = y->backend;
     if (x && !same_layout(y, x))
         return vp_fail(err, VP_ERUN, "the slabs lie differently in memory: %s, and %s", y->l.plan.kernel,
                        x->l.plan.kernel);
@@ -661,15 +661,15 @@ int vp_slab_blend(struct vp_slab *y, float a, struct vp_slab *x, float keep, str
         return views_come(err);
     if (k->on_host)
         return vp_backproject_blend(y->host, a, x ? x->host : NULL, keep, err);
-    if (clear(y, err) || (x && (clear(x, err) || k->after(y->work, x->ready[x->parts - 1], err)))
+    if (clear(y, err) || (x && (clear(x, err) || k->queue_wait(y->work, x->ready[x->parts - 1], err)))
         || k->backproject->blend(y->b, a, x ? x->memory[VOLUME] : NULL, keep, err) || settle(y, err))
         return -1;
-    return x ? k->after(x->work, y->ready[0], err) : 0;
+    return x ? k->queue_wait(x->work, y->ready[0], err) : 0;
 }
 
 int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct vp_err *err)
 {
-    const struct vp_kind *k = s->kind;
+    const struct vp_backend *k = s->backend;
     int part = 0;
     if (s->adding)
         return views_come(err);
@@ -683,11 +683,11 @@ int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct v
         const int of = vp_slab_part_of(s, i);
         part = of > part ? of : part;
     }
-    if (k->after(s->down, s->ready[part], err))
+    if (k->queue_wait(s->down, s->ready[part], err))
         return -1;
     const int rc = copy_slices(s, s->down, z, n, out, VP_DOWN, err);
     /* what was queued before an error goes into `out` as well */
-    return k->mark(s->down, s->copied, err) || k->wait(s->copied, err) || rc ? -1 : 0;
+    return k->event_record(s->down, s->copied, err) || k->event_synchronize(s->copied, err) || rc ? -1 : 0;
 }
 
 void vp_slab_stats(struct vp_slab *s, struct vp_bp_stats *stats)
@@ -695,11 +695,11 @@ void vp_slab_stats(struct vp_slab *s, struct vp_bp_stats *stats)
     const struct clock *runs = &s->clock[RUN];
     struct vp_err ignored = VP_ERR_INIT;
     *stats = (struct vp_bp_stats){.kernel = 0};
-    if (s->kind->on_host || s->kind->wait(s->ready[s->parts - 1], &ignored))
+    if (s->backend->on_host || s->backend->event_synchronize(s->ready[s->parts - 1], &ignored))
         return;
     *stats = (struct vp_bp_stats){.kernel = clock_seconds(s, RUN) + clock_seconds(s, PACK),
                                   .filter = clock_seconds(s, FILTER),
-                                  .first = s->lead + s->kind->between(s->opened, runs->span[0].from),
-                                  .phase = s->lead + s->kind->between(s->opened, runs->span[runs->n - 1].to),
+                                  .first = s->lead + s->backend->event_elapsed(s->opened, runs->span[0].from),
+                                  .phase = s->lead + s->backend->event_elapsed(s->opened, runs->span[runs->n - 1].to),
                                   .uploaded = s->bytes_up, .downloaded = s->bytes_down};
 }

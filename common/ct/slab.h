@@ -13,14 +13,14 @@ struct vp_bp_stats {
     uint64_t uploaded, downloaded; /* bytes */
 };
 
-struct vp_kind;
+struct vp_backend;
 enum { VP_SLAB_PARTS = 16 }; /* in which its slices leave, at most */
 
 struct vp_slab;
 
 /* What a slab takes; nothing stays allocated. VP_ERESOURCE where memory falls short. */
-int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
-int vp_slab_open(struct vp_slab **s, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err);
+int vp_slab_plan(const struct vp_backend *backend, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
+int vp_slab_open(struct vp_slab **s, const struct vp_backend *backend, const struct vp_bp_job *job, struct vp_err *err);
 /* n views from `first`, rows [v0, v1) of each (at least the plan's), one after the other. Views come in increasing
  * order, or in that of the plan. proj must stay as it is until wait has returned for *ticket. */
 int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj,

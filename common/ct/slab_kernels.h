@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a kind of device that is not the host offers to slabs of a volume (ct/slab.h): back-projection and the filter,
- * functions that work on a queue and in memory of the device which they are given. struct vp_kind points to them.
+ * functions that work on a queue and in memory of the device which they are given. struct vp_backend points to them.
  *
  * vol(i, j, k) += sum over views of q(u, v) / w^2, bilinear in q, zero outside the detector and where w <= 1 / 1024,
  * with (u w, v w, w) = P (i, j, k, 1). Projections pass through a packed buffer of `orbits` slots: pack() fills

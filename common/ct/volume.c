@@ -8,18 +8,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-int vp_volume_open(struct vp_volume *v, const struct vp_kind *kind, const struct vp_bp_job *job, int n,
+int vp_volume_open(struct vp_volume *v, const struct vp_backend *backend, const struct vp_bp_job *job, int n,
                    struct vp_err *err)
 {
     int rc = 0;
-    *v = (struct vp_volume){.kind = kind, .page = job->grid->n[0] * job->grid->n[1], .slabs = n,
+    *v = (struct vp_volume){.backend = backend, .page = job->grid->n[0] * job->grid->n[1], .slabs = n,
                             .slab = vp_alloc((size_t)n, sizeof *v->slab, "the slabs", err)};
     if (!v->slab)
         return -1;
 #pragma omp parallel for num_threads(n) schedule(static, 1) reduction(min : rc) if (n > 1)
     for (int i = 0; i < n; i++) {
         struct vp_err why = VP_ERR_INIT;
-        if (vp_slab_open(&v->slab[i], kind, &job[i], &why))
+        if (vp_slab_open(&v->slab[i], backend, &job[i], &why))
             rc = vp_err_keep(err, &why);
     }
     if (rc)

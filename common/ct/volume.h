@@ -10,7 +10,7 @@
 /* Slabs of different slices, or, where each gets only a subset of the views, of the same ones: then the volume is their
  * sum, which is for the caller to take, slab by slab. */
 struct vp_volume {
-    const struct vp_kind *kind;
+    const struct vp_backend *backend;
     int64_t page; /* samples of a slice */
     int slabs;
     struct vp_slab **slab;
@@ -27,7 +27,7 @@ struct vp_projections {
 
 /* A slab for each job, which its device allocates, all at once; zero, until something is added. The jobs' grid and
  * views stay the caller's, and must stay. On an error nothing is open. */
-int vp_volume_open(struct vp_volume *v, const struct vp_kind *kind, const struct vp_bp_job *job, int n,
+int vp_volume_open(struct vp_volume *v, const struct vp_backend *backend, const struct vp_bp_job *job, int n,
                    struct vp_err *err);
 /* Waits until nothing is copied any more. One that is all zero is fine. */
 void vp_volume_close(struct vp_volume *v);

@@ -30,13 +30,13 @@ struct vp_pitched {
 
 enum vp_way { VP_UP, VP_DOWN, VP_WITHIN }; /* host to device, back, within a device */
 
-struct vp_kind {
+struct vp_backend {
     uint64_t build; /* first */
     const char *name;
     bool on_host;   /* it works in the host's memory, without any of the verbs below but host_free */
     /* Before all else: of all devices only these will be used, and are numbers 0 ... n - 1 from now on, as far as they
      * exist. -1: that cannot be had. NULL: it never can. */
-    int (*show)(const int *device, int n);
+    int (*set_visible)(const int *device, int n);
     int (*count)(void); /* devices that can be used; 0 if there are none or no driver */
     int (*info)(int device, struct vp_device_info *info, struct vp_err *err);
 
@@ -47,28 +47,28 @@ struct vp_kind {
     void *(*host_alloc)(size_t bytes);
     void (*host_free)(void *p);
 
-    int (*queue)(int device, struct vp_queue **q, struct vp_err *err);
-    void (*unqueue)(struct vp_queue *q); /* waits for what is in it. NULL is fine */
-    /* `quiet`: it is only waited for, no time is asked of it. */
-    int (*event)(int device, bool quiet, struct vp_event **e, struct vp_err *err);
-    void (*unevent)(struct vp_event *e); /* NULL is fine */
+    int (*queue_create)(int device, struct vp_queue **q, struct vp_err *err);
+    void (*queue_destroy)(struct vp_queue *q); /* waits for what is in it. NULL is fine */
+    /* Without timing where `quiet`: such an event is only waited for. */
+    int (*event_create)(int device, bool quiet, struct vp_event **e, struct vp_err *err);
+    void (*event_destroy)(struct vp_event *e); /* NULL is fine */
 
     /* n[0] bytes of each of n[1] rows of n[2] planes. What lies on the host must stay until the copy is done. */
     int (*copy)(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from, const int64_t n[3],
                 enum vp_way way, struct vp_err *err);
-    int (*mark)(struct vp_queue *q, struct vp_event *e, struct vp_err *err);
-    int (*after)(struct vp_queue *q, struct vp_event *e, struct vp_err *err); /* the queue waits, if it was marked */
-    int (*wait)(struct vp_event *e, struct vp_err *err);                      /* the host waits */
-    bool (*passed)(struct vp_event *e); /* or never marked */
+    int (*event_record)(struct vp_queue *q, struct vp_event *e, struct vp_err *err);
+    int (*queue_wait)(struct vp_queue *q, struct vp_event *e, struct vp_err *err); /* the queue waits, if it was marked */
+    int (*event_synchronize)(struct vp_event *e, struct vp_err *err);                      /* the host waits */
+    bool (*event_query)(struct vp_event *e); /* or never marked */
     /* Seconds from one event to another, of one device, both passed; 0 if they were not marked. */
-    double (*between)(struct vp_event *from, struct vp_event *to);
+    double (*event_elapsed)(struct vp_event *from, struct vp_event *to);
 
     const struct vp_kernel *(*kernel)(const char *name); /* NULL: it has none of that name */
     const struct vp_backproject_kernels *backproject;    /* of slabs of a volume (ct/slab_kernels.h); NULL: none, */
     const struct vp_filter_kernels *filter;              /* as on the host, which needs none */
 };
 
-extern const struct vp_kind vp_cpu;
+extern const struct vp_backend vp_cpu;
 
 /* What a plugin exports: `const void *vp_plugin(void)`, its table, which begins with the build: a hash of all headers
  * that it shares with the programs (VP_BUILD). */
@@ -83,10 +83,10 @@ const void *vp_plugin_open(const char *name, bool global, char *why, size_t size
 /* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd.
  * auto is every GPU if there is one, else the CPU: how many are worth it is for the caller to say. VP_ERESOURCE if what
  * is asked for by name cannot be had, saying why. */
-int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err);
+int vp_devices_find(const struct vp_backend **backend, int **devices, int *n, const char *name, struct vp_err *err);
 
 /* What `auto` means, whether work is worth a device, and how many of them. Of the work as a whole, from its sizes and
- * the table of rates (run/rates.h): */
+ * the table of rates (engine/rates.h): */
 struct vp_effort {
     double on_cpu;  /* seconds that the CPU would take, with all its threads */
     double start;   /* seconds that a device takes to start: the CPU has done before what takes it less */
@@ -104,7 +104,7 @@ int vp_choose(const struct vp_effort *e, int devices);
 void vp_devices_only(const char *name);
 
 /* Start these devices, all at the same time; what fails will fail again when they are used. */
-void vp_devices_start(const struct vp_kind *kind, const int *devices, int n);
+void vp_devices_start(const struct vp_backend *backend, const int *devices, int n);
 
 /* Why a plugin that was found was not loaded, where `auto` took the CPU instead; "" if there is nothing to say. */
 const char *vp_devices_refused(void);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct vp_kind vp_cpu = {.build = VP_BUILD, .name = "cpu", .on_host = true, .host_free = free};
+const struct vp_backend vp_cpu = {.build = VP_BUILD, .name = "cpu", .on_host = true, .host_free = free};
 
 /* Why a plugin that is there was left alone, or "". */
 static char refused[2 * PATH_MAX];
@@ -65,9 +65,9 @@ static pthread_mutex_t plugin_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The devices that are shown alone, if there are any. */
 static int *shown, n_shown;
 
-static const struct vp_kind *open_plugin(char *why, size_t size)
+static const struct vp_backend *open_plugin(char *why, size_t size)
 {
-    static const struct vp_kind *opened;
+    static const struct vp_backend *opened;
     if (!opened)
         opened = vp_plugin_open("voxpipe-cuda.so", false, why, size);
     return opened;
@@ -75,8 +75,8 @@ static const struct vp_kind *open_plugin(char *why, size_t size)
 
 /* The plugin's devices as if no more than `most` bytes of each were free. */
 static struct {
-    struct vp_kind kind;
-    const struct vp_kind *of;
+    struct vp_backend backend;
+    const struct vp_backend *of;
     uint64_t most;
 } limited;
 
@@ -88,23 +88,23 @@ static int limited_info(int device, struct vp_device_info *info, struct vp_err *
     return rc;
 }
 
-static int limit(const struct vp_kind **kind, struct vp_err *err)
+static int limit(const struct vp_backend **backend, struct vp_err *err)
 {
     const char *text = vp_device_memory();
     if (!text)
         return 0;
     if (limited.of) { /* other threads may be using it */
-        *kind = &limited.kind;
+        *backend = &limited.backend;
         return 0;
     }
     if (!vp_parse_bytes(text, &limited.most) || !limited.most) {
         vp_fail(err, VP_EUSAGE, "VOXPIPE_DEVICE_MEMORY: expected a size, found '%s'", text);
         return vp_hint(err, "a size is a number of bytes, or 512M, 4GiB");
     }
-    limited.of = *kind;
-    limited.kind = **kind;
-    limited.kind.info = limited_info;
-    *kind = &limited.kind;
+    limited.of = *backend;
+    limited.backend = **backend;
+    limited.backend.info = limited_info;
+    *backend = &limited.backend;
     return 0;
 }
 
@@ -139,10 +139,10 @@ void vp_devices_only(const char *name)
     int *devices = NULL;
 
     pthread_mutex_lock(&plugin_lock);
-    const struct vp_kind *kind = !strncmp(name, "cuda:", 5) && !n_shown ? open_plugin(why, sizeof why) : NULL;
-    if (kind && kind->show) {
+    const struct vp_backend *backend = !strncmp(name, "cuda:", 5) && !n_shown ? open_plugin(why, sizeof why) : NULL;
+    if (backend && backend->set_visible) {
         const int n = listed(name + 5, &devices);
-        if (n > 0 && !kind->show(devices, n)) {
+        if (n > 0 && !backend->set_visible(devices, n)) {
             shown = devices;
             n_shown = n;
             devices = NULL;
@@ -161,24 +161,24 @@ static int number_now(int number)
     return n_shown ? INT_MAX : number;
 }
 
-int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err)
+int vp_devices_find(const struct vp_backend **backend, int **devices, int *n, const char *name, struct vp_err *err)
 {
     char why[sizeof refused] = "";
     const bool cpu = !strcmp(name, "cpu"), some = !strncmp(name, "cuda:", 5);
 
     pthread_mutex_lock(&plugin_lock);
-    *kind = cpu ? NULL : open_plugin(why, sizeof why);
-    int count = *kind ? (*kind)->count() : 0;
-    const int wrong = *kind ? limit(kind, err) : 0;
+    *backend = cpu ? NULL : open_plugin(why, sizeof why);
+    int count = *backend ? (*backend)->count() : 0;
+    const int wrong = *backend ? limit(backend, err) : 0;
     pthread_mutex_unlock(&plugin_lock);
     *devices = NULL;
     if (wrong)
         return -1;
     if (cpu || (!count && !strcmp(name, "auto"))) {
-        *kind = &vp_cpu;
+        *backend = &vp_cpu;
         count = 1;
     }
-    if (!*kind) {
+    if (!*backend) {
         vp_fail(err, VP_ERESOURCE, "device %s: %s", name, why);
         return vp_hint(err, "use --device cpu, or auto");
     }
@@ -223,7 +223,7 @@ int vp_choose(const struct vp_effort *e, int devices)
 /* ---- the start of a device, beside other things ---- */
 
 struct warm {
-    const struct vp_kind *kind;
+    const struct vp_backend *backend;
     int device;
     pthread_t thread;
     bool started;
@@ -237,16 +237,16 @@ static void *warm_device(void *arg)
     const struct warm *w = arg;
     struct vp_device_info info;
     struct vp_err ignored = VP_ERR_INIT;
-    w->kind->info(w->device, &info, &ignored);
+    w->backend->info(w->device, &info, &ignored);
     return NULL;
 }
 
-void vp_devices_start(const struct vp_kind *kind, const int *devices, int n)
+void vp_devices_start(const struct vp_backend *backend, const int *devices, int n)
 {
     struct warm *w = calloc((size_t)(n > 0 ? n : 1), sizeof *w);
 
     for (int i = 0; w && i < n; i++) {
-        w[i] = (struct warm){.kind = kind, .device = devices[i]};
+        w[i] = (struct warm){.backend = backend, .device = devices[i]};
         w[i].started = !pthread_create(&w[i].thread, NULL, warm_device, &w[i]);
     }
     for (int i = 0; w && i < n; i++)
@@ -258,13 +258,13 @@ void vp_devices_start(const struct vp_kind *kind, const int *devices, int n)
 static void *warm_all(void *arg)
 {
     char *name = arg;
-    const struct vp_kind *kind;
+    const struct vp_backend *backend;
     struct vp_err ignored = VP_ERR_INIT;
     int *devices, n;
 
-    if (!vp_devices_find(&kind, &devices, &n, name, &ignored)) {
-        if (kind != &vp_cpu)
-            vp_devices_start(kind, devices, strcmp(name, "auto") ? n : 1); /* auto may be content with one */
+    if (!vp_devices_find(&backend, &devices, &n, name, &ignored)) {
+        if (backend != &vp_cpu)
+            vp_devices_start(backend, devices, strcmp(name, "auto") ? n : 1); /* auto may be content with one */
         free(devices);
     }
     free(name);

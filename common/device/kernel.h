@@ -40,7 +40,7 @@ struct vp_area {
 enum vp_visit {
     VP_MAKE,  /* the result; continue from `state`, and leave there what the next part continues from. At z = 0: from
                  nothing, whatever `state` holds */
-    /* Of operations that carry a value along z (run/op.h): */
+    /* Of operations that carry a value along z (engine/op.h): */
     VP_LOCAL, /* the result as if nothing had been before, and the total in `state` */
     VP_APPLY, /* `out` holds what VP_LOCAL made: add what was before, which is in `state` */
     /* Of operations that visit every box twice: */

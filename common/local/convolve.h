@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution with one kernel, or with a grid of kernels that change over the image: kernel "convolve" of run/op.h.
+/* Convolution with one kernel, or with a grid of kernels that change over the image: kernel "convolve" of engine/op.h.
  *
  *     out(p) = sum over k of K[k] in(p - (k - centre))
  *
@@ -21,7 +21,7 @@
 #ifndef VP_CONVOLVE_H
 #define VP_CONVOLVE_H
 
-#include "run/op.h"
+#include "engine/op.h"
 
 struct vp_fft64;
 

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "local/gauss.h"
-#include "run/chain.h"
+#include "engine/chain.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an image was before it was blurred: kernel "deconvolve" of run/op.h, by Richardson and Lucy's iteration, or
+/* What an image was before it was blurred: kernel "deconvolve" of engine/op.h, by Richardson and Lucy's iteration, or
  * as the least squares that Wiener's filter gives, with one kernel or a grid of them.
  *
  * The unknown lies on a frame that is larger than the image by what a kernel reaches, and the image is a window on what

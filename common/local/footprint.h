@@ -10,7 +10,7 @@
 #ifndef VP_FOOTPRINT_H
 #define VP_FOOTPRINT_H
 
-#include "run/op.h"
+#include "engine/op.h"
 
 #define VP_RADIUS_MAX 1e6
 

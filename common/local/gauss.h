@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian filter, its derivatives and its complement, separable: kernel "gauss" of run/op.h.
+/* Gaussian filter, its derivatives and its complement, separable: kernel "gauss" of engine/op.h.
  *
  * Arithmetic. A 1-D filter sum_j w[j] x[i+j] is taken over first differences d[p] = x[p+1] - x[p] instead of samples
  * (summation by parts; t[k] = w[k+1] + w[k+2] + ... + w[R]):
@@ -39,7 +39,7 @@
 #ifndef VP_GAUSS_H
 #define VP_GAUSS_H
 
-#include "run/chain.h"
+#include "engine/chain.h"
 
 enum { VP_TAPS_MAX_RADIUS = 2048 };
 

@@ -48,7 +48,7 @@ extern const struct vp_gauss_isa vp_gauss_avx512, vp_gauss_avx2, vp_gauss_generi
 /* What vp_gauss_chain and vp_log_chain have in common. Refuse lengths that make no sense. */
 int vp_passes_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);
 /* Complete a stage of an image of `size` whose params begin with its passes: image, halo, whole, cost, the functions of
- * run/op.h, and its text with what `more` there is to say. */
+ * engine/op.h, and its text with what `more` there is to say. */
 void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more);
 
 #endif

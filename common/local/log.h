@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Laplacian of Gaussian: kernel "log" of run/op.h. Sum over the axes of the second derivative along one (order 2)
+/* Laplacian of Gaussian: kernel "log" of engine/op.h. Sum over the axes of the second derivative along one (order 2)
  * and the Gaussian (order 0) along the others, in seven 1-D passes of local/gauss.h's arithmetic instead of nine:
  *
  *     a = Gx(in)   b = G''x(in)

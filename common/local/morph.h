@@ -3,7 +3,7 @@
 #define VP_MORPH_H
 
 #include "local/extremum.h"
-#include "run/chain.h"
+#include "engine/chain.h"
 
 /* In the order of VP_MORPH_CHOICES. */
 enum vp_morph { VP_ERODE, VP_DILATE, VP_OPEN, VP_CLOSE, VP_TOPHAT, VP_BOTHAT, VP_GRADIENT };

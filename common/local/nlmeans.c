@@ -8,7 +8,7 @@
 #include "base/isa.h"
 #include "base/size.h"
 #include "local/nlmeans_isa.h"
-#include "run/chain.h"
+#include "engine/chain.h"
 
 #include <math.h>
 #include <omp.h>

@@ -16,7 +16,7 @@
 #ifndef VP_NLMEANS_H
 #define VP_NLMEANS_H
 
-#include "run/op.h"
+#include "engine/op.h"
 
 enum { VP_NLMEANS_RADIUS = 64 }; /* of search and patch, at most */
 #define VP_NLMEANS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)

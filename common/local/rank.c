@@ -16,7 +16,7 @@
 #include "base/isa.h"
 #include "base/size.h"
 #include "local/rank_internal.h"
-#include "run/chain.h"
+#include "engine/chain.h"
 
 #include <math.h>
 #include <omp.h>

@@ -5,7 +5,7 @@
 
 #include "base/size.h"
 #include "local/moving.h"
-#include "run/chain.h"
+#include "engine/chain.h"
 
 #include <omp.h>
 #include <string.h>

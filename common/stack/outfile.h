@@ -29,7 +29,7 @@ void vp_outfile_abort(struct vp_outfile *f);
 /* Unlink every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
 void vp_outputs_unlink(void);
 
-/* ---- for stack/ and run/store.c ---- */
+/* ---- for stack/ and base/store.c ---- */
 
 /* Open the temporary file of another process, as `path`: closing it changes no name, aborting it removes it. */
 int vp_outfile_join(struct vp_outfile **f, const char *path, const char *temporary, struct vp_err *err);

@@ -84,7 +84,7 @@ static int by_slice(const void *a, const void *b)
 }
 
 /* One reconstruction; seconds of the kernels. */
-static double run(const struct vp_kind *gpu, const struct vp_bp_job *job, const struct vp_bp_plan *plan,
+static double run(const struct vp_backend *gpu, const struct vp_bp_job *job, const struct vp_bp_plan *plan,
                   const float *proj, float *slices, struct sample *sample)
 {
     struct vp_err err = VP_ERR_INIT;
@@ -130,7 +130,7 @@ static double error_of(const struct vp_bp_job *job, const float *proj, const str
     return sqrt(wrong / all);
 }
 
-static void measure(const struct vp_kind *gpu, int device, const struct setup *s, int repeats)
+static void measure(const struct vp_backend *gpu, int device, const struct setup *s, int repeats)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_grid grid;
@@ -187,29 +187,29 @@ out:
 }
 
 /* 1e9 bytes a second, the fastest of a few copies: within the device (read and written), to it, from it. */
-static int copy_speed(const struct vp_kind *gpu, int device, double speed[3], struct vp_err *err)
+static int copy_speed(const struct vp_backend *gpu, int device, double speed[3], struct vp_err *err)
 {
     const int64_t bytes = INT64_C(256) << 20, n[3] = {bytes, 1, 1};
     struct vp_event *start = NULL, *end = NULL;
     struct vp_queue *q = NULL;
     void *a = NULL, *b = NULL, *host = NULL;
     int rc = gpu->alloc(device, (uint64_t)bytes, &a, err) || gpu->alloc(device, (uint64_t)bytes, &b, err) ||
-             !(host = gpu->host_alloc((size_t)bytes)) || gpu->queue(device, &q, err) ||
-             gpu->event(device, false, &start, err) || gpu->event(device, false, &end, err);
+             !(host = gpu->host_alloc((size_t)bytes)) || gpu->queue_create(device, &q, err) ||
+             gpu->event_create(device, false, &start, err) || gpu->event_create(device, false, &end, err);
 
     for (int i = 0; i < 12 && !rc; i++) {
         static const enum vp_way ways[] = {VP_WITHIN, VP_UP, VP_DOWN};
         const int way = i % 3;
         const struct vp_pitched to = {way == 2 ? host : b, bytes, bytes}, from = {way == 1 ? host : a, bytes, bytes};
-        rc = gpu->mark(q, start, err) || gpu->copy(q, &to, &from, n, ways[way], err) || gpu->mark(q, end, err) ||
-             gpu->wait(end, err);
-        const double seconds = rc ? 0 : gpu->between(start, end), rate = 1e-9 * (double)bytes / seconds;
+        rc = gpu->event_record(q, start, err) || gpu->copy(q, &to, &from, n, ways[way], err) || gpu->event_record(q, end, err) ||
+             gpu->event_synchronize(end, err);
+        const double seconds = rc ? 0 : gpu->event_elapsed(start, end), rate = 1e-9 * (double)bytes / seconds;
         if (seconds > 0 && rate * (way ? 1 : 2) > speed[way])
             speed[way] = rate * (way ? 1 : 2);
     }
-    gpu->unqueue(q);
-    gpu->unevent(start);
-    gpu->unevent(end);
+    gpu->queue_destroy(q);
+    gpu->event_destroy(start);
+    gpu->event_destroy(end);
     if (a)
         gpu->release(device, a);
     if (b)
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
     const int64_t largest = argc > 1 ? atoll(argv[1]) : 2048;
     const int repeats = argc > 2 ? atoi(argv[2]) : 3;
     struct vp_err err = VP_ERR_INIT;
-    const struct vp_kind *gpu;
+    const struct vp_backend *gpu;
     int *devices, n;
 
     if (vp_devices_find(&gpu, &devices, &n, "cuda", &err)) {

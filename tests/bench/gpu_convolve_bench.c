@@ -166,16 +166,16 @@ static int ascending(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-static void copy(const struct vp_kind *gpu, struct vp_queue *q, struct vp_event *e, void *to, const void *from,
+static void copy(const struct vp_backend *gpu, struct vp_queue *q, struct vp_event *e, void *to, const void *from,
                  int64_t bytes, enum vp_way way)
 {
     struct vp_err err = VP_ERR_INIT;
     const struct vp_pitched t = {to, bytes, bytes}, f = {(void *)(uintptr_t)from, bytes, bytes};
-    if (gpu->copy(q, &t, &f, (const int64_t[3]){bytes, 1, 1}, way, &err) || gpu->mark(q, e, &err) || gpu->wait(e, &err))
+    if (gpu->copy(q, &t, &f, (const int64_t[3]){bytes, 1, 1}, way, &err) || gpu->event_record(q, e, &err) || gpu->event_synchronize(e, &err))
         die(&err);
 }
 
-static void *take(const struct vp_kind *gpu, int device, uint64_t bytes)
+static void *take(const struct vp_backend *gpu, int device, uint64_t bytes)
 {
     struct vp_err err = VP_ERR_INIT;
     void *p = NULL;
@@ -184,7 +184,7 @@ static void *take(const struct vp_kind *gpu, int device, uint64_t bytes)
     return p;
 }
 
-static void measure(const struct vp_kind *gpu, int device, const struct job *j, int repeats)
+static void measure(const struct vp_backend *gpu, int device, const struct job *j, int repeats)
 {
     struct vp_err err = VP_ERR_INIT;
     const struct vp_kernel *const kernel = gpu->kernel(j->iterations ? "deconvolve" : "convolve");
@@ -217,8 +217,8 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
         printf("%s\n", kernel ? why : "no kernel");
         goto out;
     }
-    if (gpu->queue(device, &q, &err) || gpu->event(device, false, &from, &err) || gpu->event(device, false, &to, &err)
-        || gpu->event(device, true, &quiet, &err))
+    if (gpu->queue_create(device, &q, &err) || gpu->event_create(device, false, &from, &err) || gpu->event_create(device, false, &to, &err)
+        || gpu->event_create(device, true, &quiet, &err))
         die(&err);
     const uint64_t table = kernel->table(&op), room = kernel->scratch(&op, n, n), bytes = (uint64_t)voxels * sizeof *in;
     const uint64_t made = kernel->made ? kernel->made(&op) : 0;
@@ -234,16 +234,16 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     copy(gpu, q, quiet, b, out, (int64_t)bytes, VP_UP);
     double once = INFINITY;
     for (int i = 0; i < 3 && kernel->make; i++) {
-        if (gpu->mark(q, from, &err) || kernel->make(&op, t, q, &err) || gpu->mark(q, to, &err) || gpu->wait(to, &err))
+        if (gpu->event_record(q, from, &err) || kernel->make(&op, t, q, &err) || gpu->event_record(q, to, &err) || gpu->event_synchronize(to, &err))
             die(&err);
-        once = fmin(once, 1e3 * gpu->between(from, to));
+        once = fmin(once, 1e3 * gpu->event_elapsed(from, to));
     }
     for (int i = -3; i < repeats; i++) {
-        if (gpu->mark(q, from, &err) || kernel->launch(&op, &work, &err) || gpu->mark(q, to, &err)
-            || gpu->wait(to, &err))
+        if (gpu->event_record(q, from, &err) || kernel->launch(&op, &work, &err) || gpu->event_record(q, to, &err)
+            || gpu->event_synchronize(to, &err))
             die(&err);
         if (i >= 0)
-            ms[i] = 1e3 * gpu->between(from, to);
+            ms[i] = 1e3 * gpu->event_elapsed(from, to);
     }
     copy(gpu, q, quiet, out, b, (int64_t)bytes, VP_DOWN);
     qsort(ms, (size_t)repeats, sizeof *ms, ascending);
@@ -258,10 +258,10 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])
             gpu->release(device, all[i]);
-    gpu->unqueue(q);
-    gpu->unevent(from);
-    gpu->unevent(to);
-    gpu->unevent(quiet);
+    gpu->queue_destroy(q);
+    gpu->event_destroy(from);
+    gpu->event_destroy(to);
+    gpu->event_destroy(quiet);
     free(filled);
 out:
     free(in);
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
     const int repeats = argc > 1 ? atoi(argv[1]) : 15, from = argc > 2 ? atoi(argv[2]) : 0;
     const int last = argc > 3 ? atoi(argv[3]) : argc > 2 ? from : N_JOBS - 1;
     struct vp_err err = VP_ERR_INIT;
-    const struct vp_kind *gpu;
+    const struct vp_backend *gpu;
     int *devices, n;
 
     if (repeats < 1 || from < 0) {

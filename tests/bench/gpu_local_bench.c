@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "device/device.h"
-#include "image/math.h"
-#include "image/threshold.h"
+#include "local/math.h"
+#include "global/threshold.h"
 #include "local/entropy.h"
 #include "local/extremum.h"
 #include "local/log.h"
@@ -29,7 +29,7 @@ struct row {
     double by[3];               /* sigmas, or radii of the window */
     enum vp_shape shape;
     enum vp_type out;
-    int kind;                   /* order of derivatives, enum vp_moment, enum vp_edge, enum vp_threshold, ... */
+    int backend;                   /* order of derivatives, enum vp_moment, enum vp_edge, enum vp_threshold, ... */
     const char *text;           /* an expression */
     struct vp_limit limit;
 };
@@ -37,7 +37,7 @@ struct row {
 static int make_gauss(struct vp_chain *c, const struct row *r, const int64_t size[3], struct vp_err *err)
 {
     const struct vp_gauss_params p = {{r->by[0], r->by[1], r->by[2]}, 3, {0, 0, 0}, {1, 1, 1},
-                                      (enum vp_edge)r->kind, false, 1};
+                                      (enum vp_edge)r->backend, false, 1};
     return vp_gauss_chain(c, &p, size, r->type, r->out, err);
 }
 
@@ -64,7 +64,7 @@ static int make_nlmeans(struct vp_chain *c, const struct row *r, const int64_t s
 
 static int make_histogram(struct vp_chain *c, const struct row *r, const int64_t size[3], struct vp_err *err)
 {
-    const struct vp_threshold_params t = {.method = (enum vp_threshold)r->kind, .limit = 100, .mark = 255,
+    const struct vp_threshold_params t = {.method = (enum vp_threshold)r->backend, .limit = 100, .mark = 255,
                                           .bins = 256, .hi = 1};
     struct vp_op op;
     return vp_threshold_op(&op, &t, size, r->type, err) || vp_chain_add(c, &op, err) ? -1 : 0;
@@ -80,13 +80,13 @@ static int make_window(struct vp_chain *c, const struct row *r, const int64_t si
 
     if (rc)
         return -1;
-    switch (r->kind) {
+    switch (r->backend) {
     case MINIMUM: rc = vp_extremum_local(&op, false, &f, size, r->type, err); break;
     case MEDIAN: rc = vp_rank_local(&op, 50, &f, size, r->type, false, err); break;
     case ENTROPY: rc = vp_entropy_local(&op, &f, 256, 0, vp_type_max(r->type), size, r->type, err); break;
     case VP_WIENER: rc = vp_moments_wiener(&op, .08, &f, size, r->type, r->out, err); break;
     case VP_ABOVE: rc = vp_moments_above(&op, &r->limit, &f, VP_EDGE_RENORMALIZE, size, r->type, err); break;
-    default: rc = vp_moments_local(&op, (enum vp_moment)r->kind, false, &f, size, r->type, r->out, err);
+    default: rc = vp_moments_local(&op, (enum vp_moment)r->backend, false, &f, size, r->type, r->out, err);
     }
     vp_footprint_free(&f);
     return rc ? rc : vp_chain_add(c, &op, err);
@@ -96,20 +96,20 @@ static int make_window(struct vp_chain *c, const struct row *r, const int64_t si
 #define CUBE {512, 512, 256}
 #define ODD {251, 243, 180}
 #define GAUSS(from, to, n, edge, x, y, z) \
-    {.name = "gauss", .type = from, .out = to, .size = n, .make = make_gauss, .kind = edge, .by = {x, y, z}}
+    {.name = "gauss", .type = from, .out = to, .size = n, .make = make_gauss, .backend = edge, .by = {x, y, z}}
 #define LOG(from, n, x, y, z) \
     {.name = "log", .type = from, .out = VP_F32, .size = n, .make = make_log, .by = {x, y, z}}
 #define WINDOW(is, what, from, to, n, form, x, y, z) \
-    {.name = is, .type = from, .out = to, .size = n, .make = make_window, .kind = what, .shape = form, .by = {x, y, z}}
+    {.name = is, .type = from, .out = to, .size = n, .make = make_window, .backend = what, .shape = form, .by = {x, y, z}}
 #define ABOVE(is, from, n, x, z, ...) \
-    {.name = is, .type = from, .out = VP_U8, .size = n, .make = make_window, .kind = VP_ABOVE, .by = {x, x, z}, \
+    {.name = is, .type = from, .out = VP_U8, .size = n, .make = make_window, .backend = VP_ABOVE, .by = {x, x, z}, \
      .limit = {.mark = 255, __VA_ARGS__}}
 #define MATH(expression, from, to, n) \
     {.name = "math", .type = from, .out = to, .size = n, .make = make_math, .text = expression}
 #define NLMEANS(from, n, x, y, z) \
     {.name = "nlmeans", .type = from, .out = from, .size = n, .make = make_nlmeans, .by = {x, y, z}}
 #define HISTOGRAM(is, method, from, n) \
-    {.name = is, .type = from, .out = VP_U8, .size = n, .make = make_histogram, .kind = method}
+    {.name = is, .type = from, .out = VP_U8, .size = n, .make = make_histogram, .backend = method}
 
 static const struct row ROWS[] = {
     GAUSS(VP_F32, VP_F32, CUBE, 0, .33, .33, .33),
@@ -173,7 +173,7 @@ static const struct row ROWS[] = {
     HISTOGRAM("histogram", VP_OTSU, VP_F32, PLANE(16384)),
 };
 
-static const struct vp_kind *gpu;
+static const struct vp_backend *gpu;
 static int device;
 
 static void die(const struct vp_err *err)
@@ -245,7 +245,7 @@ static void copy(struct vp_queue *q, void *to, int64_t to_row, void *from, int64
 static void wait_for(struct vp_queue *q, struct vp_event *end)
 {
     struct vp_err err = VP_ERR_INIT;
-    if (gpu->mark(q, end, &err) || gpu->wait(end, &err))
+    if (gpu->event_record(q, end, &err) || gpu->event_synchronize(end, &err))
         die(&err);
 }
 
@@ -282,8 +282,8 @@ static struct result measure(const struct row *r, const int64_t size[3], int rep
         fprintf(stderr, "gpu_local_bench: error: no kernel for %s\n", r->name);
         exit(1);
     }
-    check(gpu->queue(device, &q, &err) || gpu->event(device, false, &start, &err)
-              || gpu->event(device, false, &end, &err), &err);
+    check(gpu->queue_create(device, &q, &err) || gpu->event_create(device, false, &start, &err)
+              || gpu->event_create(device, false, &end, &err), &err);
 
     const int64_t zi = (int64_t)vp_type_size(op->in), zo = (int64_t)vp_type_size(op->out);
     const int64_t pitch = (size[0] + 15) / 16 * 16, rows = size[1] * size[2], all = pitch * rows;
@@ -308,13 +308,13 @@ static struct result measure(const struct row *r, const int64_t size[3], int rep
     check(k->make && k->make(op, table, q, &err), &err);
     for (int i = 0; i < 2 * repeats; i++) {
         double *const least = i % 2 ? &result.seconds : &result.copied;
-        check(gpu->mark(q, start, &err), &err);
+        check(gpu->event_record(q, start, &err), &err);
         if (i % 2)
             check(k->launch(op, &work, &err), &err);
         else
             copy(q, out, half, in, half, half, 1, VP_WITHIN);
         wait_for(q, end);
-        *least = fmin(*least, gpu->between(start, end));
+        *least = fmin(*least, gpu->event_elapsed(start, end));
     }
     if (summary) {
         const int64_t entry = (int64_t)k->state(op, size);
@@ -342,9 +342,9 @@ static struct result measure(const struct row *r, const int64_t size[3], int rep
     for (size_t i = 0; i < sizeof device_memory / sizeof *device_memory; i++)
         if (device_memory[i])
             gpu->release(device, device_memory[i]);
-    gpu->unevent(start);
-    gpu->unevent(end);
-    gpu->unqueue(q);
+    gpu->event_destroy(start);
+    gpu->event_destroy(end);
+    gpu->queue_destroy(q);
     free(host);
     free(got);
     free(constants);

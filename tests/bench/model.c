@@ -11,8 +11,8 @@
 #include "ct/mesh.h"
 #include "ct/slab.h"
 #include "device/device.h"
-#include "run/ranks.h"
-#include "run/rates.h"
+#include "device/ranks.h"
+#include "engine/rates.h"
 #include "stack/writer.h"
 
 #include <fcntl.h>
@@ -114,7 +114,7 @@ static void measure_files(const char *dir)
 
 /* ---- a filter and a back-projection, as a rank does them ---- */
 
-static void measure_copies(const struct vp_kind *k, int device)
+static void measure_copies(const struct vp_backend *k, int device)
 {
     struct vp_queue *q;
     struct vp_event *end;
@@ -123,27 +123,27 @@ static void measure_copies(const struct vp_kind *k, int device)
     if (!here)
         die("no memory that the device copies at full speed");
     memset(here, 1, BYTES);
-    check(k->alloc(device, BYTES, &there, &err) || k->queue(device, &q, &err) || k->event(device, true, &end, &err));
+    check(k->alloc(device, BYTES, &there, &err) || k->queue_create(device, &q, &err) || k->event_create(device, true, &end, &err));
     const struct vp_pitched host = {here, BYTES, BYTES}, own = {there, BYTES, BYTES};
     double took[2] = {INFINITY, INFINITY};
     for (int i = 0; i < 2 * TIMES; i++) {
         const double t = begin();
         check(k->copy(q, i % 2 ? &host : &own, i % 2 ? &own : &host, (const int64_t[3]){BYTES, 1, 1},
                       i % 2 ? VP_DOWN : VP_UP, &err)
-              || k->mark(q, end, &err) || k->wait(end, &err));
+              || k->event_record(q, end, &err) || k->event_synchronize(end, &err));
         took[i % 2] = fmin(took[i % 2], vp_now() - t);
     }
     now.upload = BYTES / took[0];
     now.download = BYTES / took[1];
-    k->unevent(end);
-    k->unqueue(q);
+    k->event_destroy(end);
+    k->queue_destroy(q);
     k->release(device, there);
     k->host_free(here);
 }
 
 /* n^3 voxels from views of nu x nu samples. On the CPU half of the slices, as a slab: the volume as a whole has a
  * mirror plane that makes it faster. Returns voxels updated a second. */
-static double measure_work(const struct vp_kind *k, int device, int n, int nu, int views)
+static double measure_work(const struct vp_backend *k, int device, int n, int nu, int views)
 {
     const int threads = omp_get_max_threads(), slices = k->on_host ? n / 2 : n;
     struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = nu, .nv = nu, .du = 400.0 / nu, .dv = 400.0 / nu,
@@ -283,27 +283,27 @@ static void put_together(void)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "auto", *tmp = getenv("TMPDIR"), *dir = argc > 2 ? argv[2] : tmp ? tmp : "/tmp";
-    const struct vp_kind *kind;
+    const struct vp_backend *backend;
     int *devices, n;
 
-    check(vp_ranks_open(&ranks, &err) || vp_devices_find(&kind, &devices, &n, name, &err));
+    check(vp_ranks_open(&ranks, &err) || vp_devices_find(&backend, &devices, &n, name, &err));
     omp_set_num_threads(vp_cores() > (ranks ? ranks->places : 1) ? vp_cores() / (ranks ? ranks->places : 1) : 1);
     const int device = devices[(ranks ? ranks->place : 0) % n];
     now.exchange = vp_rates.ranks_exchange;
     now.reduce = vp_rates.ranks_exchange;
     measure_files(dir);
-    if (!kind->on_host)
-        measure_copies(kind, device);
-    const int side = kind->on_host ? 256 : 1024, views = kind->on_host ? 64 : 1024;
-    now.backproject_fine = measure_work(kind, device, side / 2, side, views);
-    now.backproject_coarse = measure_work(kind, device, side, side / 2, views);
-    now.backproject = measure_work(kind, device, side, side, views);
+    if (!backend->on_host)
+        measure_copies(backend, device);
+    const int side = backend->on_host ? 256 : 1024, views = backend->on_host ? 64 : 1024;
+    now.backproject_fine = measure_work(backend, device, side / 2, side, views);
+    now.backproject_coarse = measure_work(backend, device, side, side / 2, views);
+    now.backproject = measure_work(backend, device, side, side, views);
     if (ranks) {
         measure_messages();
         put_together();
     }
     if (!ranks || ranks->rank == 0) {
-        printf("# ct-fdk --model; %s, %d rank%s%s\n", kind->name, ranks ? ranks->size : 1, ranks ? "s, " : "",
+        printf("# ct-fdk --model; %s, %d rank%s%s\n", backend->name, ranks ? ranks->size : 1, ranks ? "s, " : "",
                ranks ? ranks->library : ": exchange and reduce are guesses");
 #define LINE(name, what) printf("%-18s = %-12.4g # %s\n", #name, now.name, what);
         VP_MODEL(LINE)

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "device/device.h"
-#include "image/morphrecon.h"
+#include "global/morphrecon.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,11 +17,11 @@
 
 enum { ROUNDS = 7 };
 
-enum kind { LOWERED, HOLES, SERPENTINE, SPIRAL };
+enum backend { LOWERED, HOLES, SERPENTINE, SPIRAL };
 
 struct row {
     const char *name;
-    enum kind kind;
+    enum backend backend;
     enum vp_type type;
     double h;            /* of LOWERED, in grey values of 8 bits */
     int64_t size[3];
@@ -166,7 +166,7 @@ static bool on_spiral(const int64_t n[3], int64_t x, int64_t y)
 static bool make(const struct row *row, void *marker, void *mask)
 {
     const int64_t *n = row->size;
-    const bool path = row->kind == SERPENTINE || row->kind == SPIRAL;
+    const bool path = row->backend == SERPENTINE || row->backend == SPIRAL;
     float *const image = path ? NULL : texture(n);
 
     if (!path && !image)
@@ -174,11 +174,11 @@ static bool make(const struct row *row, void *marker, void *mask)
     for (int64_t z = 0, i = 0; z < n[2]; z++)
         for (int64_t y = 0; y < n[1]; y++)
             for (int64_t x = 0; x < n[0]; x++, i++) {
-                const bool on = row->kind == SERPENTINE ? on_serpentine(n, x, y, z) : on_spiral(n, x, y);
-                const double v = path ? on ? 200 : 0 : row->kind == HOLES ? 255 - image[i] : image[i];
-                const bool seen = row->kind == HOLES ? vp_morphrecon_at_border(n, x, y, z) : i == 0;
+                const bool on = row->backend == SERPENTINE ? on_serpentine(n, x, y, z) : on_spiral(n, x, y);
+                const double v = path ? on ? 200 : 0 : row->backend == HOLES ? 255 - image[i] : image[i];
+                const bool seen = row->backend == HOLES ? vp_morphrecon_at_border(n, x, y, z) : i == 0;
                 set(mask, row->type, i, key_of(row->type, v));
-                set(marker, row->type, i, row->kind == LOWERED ? key_of(row->type, floor(v) - row->h)
+                set(marker, row->type, i, row->backend == LOWERED ? key_of(row->type, floor(v) - row->h)
                                           : key_of(row->type, seen ? v : row->type == VP_F32 ? -1e30 : 0));
             }
     free(image);
@@ -201,7 +201,7 @@ static int ours(const struct row *row, enum vp_key key, void *j, const void *g, 
 }
 
 /* The first GPU. */
-static const struct vp_kind *gpu;
+static const struct vp_backend *gpu;
 static int gpu_number;
 
 static void find_gpu(void)
@@ -246,8 +246,8 @@ static double on_gpu(const struct row *row, const void *marker, const void *mask
 
     if (vp_morphrecon_op(&op, &given, n, err))
         return 0;
-    int rc = gpu->queue(gpu_number, &queue, err) || gpu->event(gpu_number, false, &start, err)
-             || gpu->event(gpu_number, false, &end, err)
+    int rc = gpu->queue_create(gpu_number, &queue, err) || gpu->event_create(gpu_number, false, &start, err)
+             || gpu->event_create(gpu_number, false, &end, err)
              || gpu->alloc(gpu_number, kernel->scratch(&op, n, n), &scratch, err)
              || gpu->alloc(gpu_number, kernel->state(&op, n), &state, err);
     for (int k = 0; k < 3 && !rc; k++) {
@@ -258,24 +258,24 @@ static double on_gpu(const struct row *row, const void *marker, const void *mask
             convert(row, other, n[0] * n[1] * n[2], false);
             rc = gpu->copy(queue, &(struct vp_pitched){image[k], size[0], size[0]},
                            &(struct vp_pitched){other, size[0], size[0]}, size, VP_UP, err)
-                 || gpu->mark(queue, end, err) || gpu->wait(end, err);
+                 || gpu->event_record(queue, end, err) || gpu->event_synchronize(end, err);
         }
     }
     const struct vp_work work = {.visit = VP_MAKE, .state = state, .in = area, .out = &area[2], .scratch = scratch,
                                  .queue = queue};
     for (int i = 0; i < ROUNDS && !rc; i++) {
-        rc = gpu->mark(queue, start, err) || kernel->launch(&op, &work, err) || gpu->mark(queue, end, err)
-             || gpu->wait(end, err);
-        const double seconds = rc ? 0 : gpu->between(start, end);
+        rc = gpu->event_record(queue, start, err) || kernel->launch(&op, &work, err) || gpu->event_record(queue, end, err)
+             || gpu->event_synchronize(end, err);
+        const double seconds = rc ? 0 : gpu->event_elapsed(start, end);
         best = best == 0 ? seconds : fmin(best, seconds);
     }
     rc = rc || gpu->copy(queue, &(struct vp_pitched){other, size[0], size[0]},
                          &(struct vp_pitched){image[2], size[0], size[0]}, size, VP_DOWN, err)
-         || gpu->mark(queue, end, err) || gpu->wait(end, err);
+         || gpu->event_record(queue, end, err) || gpu->event_synchronize(end, err);
     convert(row, other, n[0] * n[1] * n[2], true);
-    gpu->unqueue(queue);
-    gpu->unevent(start);
-    gpu->unevent(end);
+    gpu->queue_destroy(queue);
+    gpu->event_destroy(start);
+    gpu->event_destroy(end);
     for (int k = 0; k < 3; k++)
         if (image[k])
             gpu->release(gpu_number, image[k]);
@@ -330,7 +330,7 @@ static int measure(const struct row *row, bool references, const char *write)
             best[k] = fmin(best[k], vp_now() - start);
         }
     /* the order costs most where it helps least: minutes then */
-    const int last = key <= VP_KEY_U16 && row->kind != LOWERED ? 5 : 4;
+    const int last = key <= VP_KEY_U16 && row->backend != LOWERED ? 5 : 4;
     for (int k = 3; k < last && references; k++)
         for (int i = 0; i < (k == 3 ? 2 : 1); i++) {
             memcpy(other, marker, bytes);

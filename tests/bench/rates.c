@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `make rates`: the table of common/run/rates.h as this machine has it, in the form of that header. What cannot be
+/* `make rates`: the table of common/engine/rates.h as this machine has it, in the form of that header. What cannot be
  * measured here (a guess, or there is no device; back-projection on a GPU is gpu_bench's) stays as it is. Every figure
  * is the median of several runs, with the other cores idle; files lie in DIR ($TMPDIR or /tmp), which should be in
  * memory. usage: rates [DIR] */
@@ -9,7 +9,7 @@
 #include "ct/backproject.h"
 #include "ct/filter.h"
 #include "device/device.h"
-#include "run/rates.h"
+#include "engine/rates.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -197,7 +197,7 @@ static void measure_ct(void)
 
 /* ---- a device ---- */
 
-static double copied(const struct vp_kind *k, struct vp_queue *q, void *to, void *from, int64_t bytes, enum vp_way way)
+static double copied(const struct vp_backend *k, struct vp_queue *q, void *to, void *from, int64_t bytes, enum vp_way way)
 {
     struct vp_err err = VP_ERR_INIT;
     const struct vp_pitched a = {to, bytes, bytes}, b = {from, bytes, bytes};
@@ -205,22 +205,22 @@ static double copied(const struct vp_kind *k, struct vp_queue *q, void *to, void
     struct vp_event *end;
     double took[TIMES];
 
-    if (k->event(0, true, &end, &err))
+    if (k->event_create(0, true, &end, &err))
         die(err.msg);
     for (int i = 0; i < TIMES; i++) {
         const double t = vp_now();
-        if (k->copy(q, &a, &b, n, way, &err) || k->mark(q, end, &err) || k->wait(end, &err))
+        if (k->copy(q, &a, &b, n, way, &err) || k->event_record(q, end, &err) || k->event_synchronize(end, &err))
             die(err.msg);
         took[i] = vp_now() - t;
     }
-    k->unevent(end);
+    k->event_destroy(end);
     return median(took);
 }
 
 static void measure_device(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    const struct vp_kind *k;
+    const struct vp_backend *k;
     struct vp_device_info info;
     struct vp_queue *q;
     void *a, *b;
@@ -233,7 +233,7 @@ static void measure_device(void)
     }
     free(devices);
     if (k->info(0, &info, &err) || k->alloc(0, BYTES, &a, &err) || k->alloc(0, BYTES, &b, &err)
-        || k->queue(0, &q, &err))
+        || k->queue_create(0, &q, &err))
         die(err.msg);
     now.device_start = vp_now() - t;
     t = vp_now();
@@ -249,7 +249,7 @@ static void measure_device(void)
     now.bus_call = copied(k, q, a, host, 4, VP_UP);
     now.offset = copied(k, q, b, a, BYTES, VP_WITHIN) / BYTES; /* read and written, too */
     snprintf(gpu, sizeof gpu, "%.120s, speed %.4g GHz", info.name, info.speed);
-    k->unqueue(q);
+    k->queue_destroy(q);
     k->release(0, a);
     k->release(0, b);
     k->host_free(host);

@@ -9,7 +9,7 @@
 #include "base/isa.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "image/sat.h"
+#include "global/sat.h"
 
 #include <math.h>
 #include <omp.h>

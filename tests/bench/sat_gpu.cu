@@ -10,7 +10,7 @@
 #include "gpu.h"
 
 extern "C" {
-#include "image/sat.h"
+#include "global/sat.h"
 }
 
 #include "sat_three.cuh"

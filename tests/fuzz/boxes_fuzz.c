@@ -2,7 +2,7 @@
 /* A list of boxes (img-sat --boxes), and images of ones for it: every box that is accepted lies in the image, and
  * sums up to its size. */
 #include "fuzz.h"
-#include "image/boxes.h"
+#include "global/boxes.h"
 #include "stack/outfile.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An expression: parsed or refused. The first byte tells the number and type of the stacks. */
 #include "fuzz.h"
-#include "image/math.h"
+#include "local/math.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A list of places (img-convolve --positions): what is accepted is a grid, with one kernel at each of its nodes. */
 #include "fuzz.h"
-#include "tool/kernels.h"
+#include "app/kernels.h"
 
 #include <math.h>
 #include <unistd.h>

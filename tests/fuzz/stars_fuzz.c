@@ -2,7 +2,7 @@
 /* A list of stars (img-psf --positions), and a sky for it: what is accepted is cut out within the image, and the kernel
  * that comes of it is one. */
 #include "fuzz.h"
-#include "image/psf.h"
+#include "local/psf.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@ const void *vp_plugin(void);
 static const int *shown;
 static int n_shown;
 
-static int show(const int *device, int n)
+static int set_visible(const int *device, int n)
 {
     shown = device;
     n_shown = n;
@@ -48,14 +48,14 @@ static const struct vp_kernel *kernel(const char *name)
 
 __attribute__((visibility("default"))) const void *vp_plugin(void)
 {
-    static struct vp_kind table;
+    static struct vp_backend table;
     pretend.fail_at = -1;
     any = *pretend_kernel("any");
     pretend_apply = sat_apply; /* the one operation that carries a value */
     table = pretended;
     table.build = VP_BUILD;
     table.name = "cuda";
-    table.show = show;
+    table.set_visible = set_visible;
     table.count = count;
     table.info = info;
     table.kernel = kernel;

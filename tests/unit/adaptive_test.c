@@ -6,8 +6,8 @@
 #include "base/size.h"
 #include "boxes.h"
 #include "samples.h"
-#include "tool/adaptive.h"
-#include "tool/image.h"
+#include "app/adaptive.h"
+#include "app/image.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #define VP_APPLY_H
 
 #include "base/size.h"
-#include "run/chain.h"
+#include "engine/chain.h"
 
 #include <stdlib.h>
 

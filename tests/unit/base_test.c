@@ -9,7 +9,7 @@
 #include "base/sort.h"
 #include "base/stats.h"
 #include "test.h"
-#include "tool/tool.h"
+#include "app/tool.h"
 
 #include <ctype.h>
 #include <errno.h>

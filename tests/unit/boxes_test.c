@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "image/boxes.h"
+#include "global/boxes.h"
 #include "stack/outfile.h"
 
 #include <stdbool.h>

@@ -143,7 +143,7 @@ static void test_plans(void)
         }
         for (int i = 0; i < 400 && !made; i++) {
             made = random_plan(&plan, &p, s.n, s.outer, false);
-            if (!made && p.kind && i % 2) { /* rarely met at random */
+            if (!made && p.backend && i % 2) { /* rarely met at random */
                 plan = (struct vp_plan){.bands = 1, .band = s.n[1], .slab = vp_min64(step, s.n[2]),
                                         .slabs = (int)dice(1, 4), .lanes = (int)dice(1, 3),
                                         .part = {dice(1, s.n[0]), dice(1, s.n[1]), vp_min64(step, s.n[2])}};
@@ -163,7 +163,7 @@ static void test_plans(void)
             side += plan.offset && plan.workers > 1;
             streams += plan.stream;
             struct way way = {.piped = piped};
-            way.says = make_trouble(trial, p.kind, pages_of_scene(&s), &way.fail_at);
+            way.says = make_trouble(trial, p.backend, pages_of_scene(&s), &way.fail_at);
             s.chain.stage[0].image[2] = p.image[2];
             const int failed = run_scene_plan(&s, &p, &plan, &way);
             CHECK_INT(failed != 0, way.fail_at >= 0 || pretend.launched > pretend.fail_at);

@@ -3,9 +3,9 @@
  * symmetric and knows where the edges of the image are; the devices are pretended ones, which copy as real ones do. */
 #include "base/progress.h"
 #include "base/stats.h"
-#include "tool/tool.h"
-#include "tool/image_measure.h"
-#include "tool/image_run.h"
+#include "app/tool.h"
+#include "app/image_measure.h"
+#include "app/image_run.h"
 #include "plans.h"
 
 #include <stdatomic.h>
@@ -314,7 +314,7 @@ static void test_random_plans(void)
             struct vp_plan plan;
             struct vp_err err = VP_ERR_INIT;
             if (device) {
-                p.kind = &pretended;
+                p.backend = &pretended;
                 p.devices = (int)dice(1, 3);
                 for (int d = 0; d < p.devices; d++)
                     p.free[d] = d && dice(0, 1) ? (uint64_t)dice(2000, 40000) : 1 << 30;
@@ -360,7 +360,7 @@ static void test_once(void)
         struct vp_problem p = problem_of(&s, false);
         struct vp_plan plan;
         struct vp_err err = VP_ERR_INIT;
-        p.kind = trial & 1 ? &pretended : NULL;
+        p.backend = trial & 1 ? &pretended : NULL;
         p.devices = 2;
         p.free[0] = p.free[1] = 1 << 30;
         while (!random_plan(&plan, &p, s.n, s.outer, false))
@@ -380,7 +380,7 @@ static uint64_t least_bytes(const struct vp_problem *p, const struct vp_plan *pl
     int64_t in[3] = {plan->in[0], plan->in[1], plan->in[2]}, halo[3];
     vp_chain_halo(p->chain, halo);
     in[2] = vp_min64(in[2], 1 + 2 * halo[2]);
-    return vp_lanes_bytes(p->kind, p->chain, in, (const int64_t[3]){plan->part[0], plan->part[1], 1}, 1);
+    return vp_lanes_bytes(p->backend, p->chain, in, (const int64_t[3]){plan->part[0], plan->part[1], 1}, 1);
 }
 
 /* A device runs out of memory in the middle: the run goes on with smaller parts, and every page comes once (take_page
@@ -394,7 +394,7 @@ static void test_shortage(void)
         struct vp_problem p = problem_of(&s, false);
         struct vp_plan plan;
         struct vp_err err = VP_ERR_INIT;
-        p.kind = &pretended;
+        p.backend = &pretended;
         p.devices = (int)dice(1, 3);
         for (int d = 0; d < p.devices; d++)
             p.free[d] = 1 << 30;
@@ -442,7 +442,7 @@ static void test_planned(void)
         p.rows = trial % 4 && dice(0, 1);
         p.flow = p.image[2] < VP_UNKNOWN && p.outer < VP_UNKNOWN && dice(0, 1);
         if (trial & 1) {
-            p.kind = &pretended;
+            p.backend = &pretended;
             p.devices = (int)dice(1, 3);
             for (int d = 0; d < p.devices; d++)
                 p.free[d] = bytes * (uint64_t)dice(4, 60) / 8;
@@ -472,7 +472,7 @@ static void test_pitch(void)
     struct vp_problem p = problem_of(&s, false);
     struct vp_plan plan = {.bands = 1, .band = 15, .slab = 4, .slabs = 2, .window = 8, .part = {20, 1, 4}, .lanes = 2};
     struct vp_err err = VP_ERR_INIT;
-    p.kind = &pretended;
+    p.backend = &pretended;
     p.devices = 1;
     p.free[0] = 1 << 30;
     pretend.widest = 0;
@@ -490,7 +490,7 @@ static void test_no_table(void)
     struct vp_problem p = problem_of(&s, false);
     struct vp_plan plan;
     struct vp_err err = VP_ERR_INIT;
-    p.kind = &pretended;
+    p.backend = &pretended;
     p.devices = 1;
     p.free[0] = 1 << 30;
     pretend.tables = pretend.no_tables = true;
@@ -561,7 +561,7 @@ static void test_trouble(void)
     struct scene s;
     make_scene(&s, 20, 15, 40, 1, 1, 0);
     for (int trial = 0; trial < 6; trial++) {
-        const int kind = trial < 5 ? trial : 2;
+        const int backend = trial < 5 ? trial : 2;
         struct vp_problem p = problem_of(&s, false);
         struct vp_plan plan = {
             .bands = 1, .band = 15, .slab = 4, .slabs = 2, .window = 14, .part = {20, 15, 2}, .lanes = 2};
@@ -570,33 +570,33 @@ static void test_trouble(void)
         struct vp_reader *r = NULL;
         const char *path = s.path[0];
         struct got got = {.data = malloc(20 * 15 * 40 * sizeof(float)), .size = sizeof(float), .page = 300,
-                          .fail_at = kind == 1 ? 9 : -1};
+                          .fail_at = backend == 1 ? 9 : -1};
         struct vp_execute e = {.problem = &p, .plan = &plan, .chain = &s.chain, .held = VP_F32, .stored_out = VP_F32,
                                .page = take_page, .ctx = &got};
         bool full = false;
-        op->fail_at = kind == 0 ? 7 : -1;
-        if (kind >= 2) {
-            p.kind = &pretended;
+        op->fail_at = backend == 0 ? 7 : -1;
+        if (backend >= 2) {
+            p.backend = &pretended;
             p.devices = 2;
             p.free[0] = p.free[1] = 1 << 30;
             pretend.launched = 0;
             pretend.fail_at = kind == 2 ? 5 : -1;
             pretend.late = trial == 5;
-            pretend.refuse = kind == 3 ? 1 : 0;
+            pretend.refuse = backend == 3 ? 1 : 0;
         }
         CHECK(vp_plan_try(&plan, &p));
         CHECK_INT(vp_reader_open(&r, &path, 1, NULL, &err), 0);
         e.reader[0] = r;
-        if (kind == 4) /* the file promises less than the problem says */
+        if (backend == 4) /* the file promises less than the problem says */
             p.image[2] = 41, set_depth(&s, 41);
         const int rc = vp_execute(&e, &full, &err);
         set_depth(&s, 40);
         CHECK_INT(rc, -1);
-        CHECK_INT(full, kind == 3);
+        CHECK_INT(full, backend == 3);
         static const char *const says[] = {"plane 7 is cursed", "page 9 is not wanted", "fell off the bus",
                                            "out of memory", "expected 41 pages, got 40"};
-        CHECK(strstr(err.msg, says[kind]) != NULL);
-        if (!strstr(err.msg, says[kind]))
+        CHECK(strstr(err.msg, says[backend]) != NULL);
+        if (!strstr(err.msg, says[backend]))
             printf("  got: %s\n", err.msg);
         CHECK_INT(pretend.open, 0);
         vp_reader_close(r, NULL);
@@ -748,10 +748,10 @@ static void test_axes(void)
 /* A chain gives what its stages give one by one. */
 static void test_chain(void)
 {
-    for (int kind = 1; kind < 3; kind++) {
+    for (int backend = 1; backend < 3; backend++) {
         struct scene s;
         struct vp_err err = VP_ERR_INIT;
-        make_scene(&s, 15, 14, 13, 1, 1, kind);
+        make_scene(&s, 15, 14, 13, 1, 1, backend);
         const size_t samples = 15 * 14 * 13;
         float *result[3] = {NULL};
         float *second = malloc(samples * sizeof(float));
@@ -791,7 +791,7 @@ static void test_whole(void)
         struct vp_problem p = problem_of(&s, false);
         struct vp_plan plan;
         struct vp_err err = VP_ERR_INIT;
-        p.kind = trial & 8 ? &pretended : NULL;
+        p.backend = trial & 8 ? &pretended : NULL;
         p.devices = 2;
         p.free[0] = p.free[1] = 1 << 30;
         CHECK_INT(vp_plan_make(&plan, &p, &err), 0);

@@ -3,7 +3,7 @@
  * numbers of threads, on images that are hard in different ways; and the two references against the definition. */
 #include "base/err.h"
 #include "base/isa.h"
-#include "image/morphrecon.h"
+#include "global/morphrecon.h"
 #include "morphrecon_ref.h"
 #include "test.h"
 

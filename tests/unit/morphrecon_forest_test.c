@@ -2,7 +2,7 @@
 /* What a box says of itself: whatever its shell is raised to from outside, the edges say what that does to the rest of
  * the shell, as a reconstruction of the whole box does. For all keys and neighbourhoods, in boxes of one tile and of
  * many. */
-#include "image/morphrecon_internal.h"
+#include "global/morphrecon_internal.h"
 #include "morphrecon_ref.h"
 #include "test.h"
 

@@ -5,8 +5,8 @@
 #include "plans.h"
 #include "samples.h"
 
-#include "image/morphrecon.h"
-#include "run/store.h"
+#include "global/morphrecon.h"
+#include "engine/store.h"
 #include "stack/writer.h"
 
 #include <math.h>
@@ -296,7 +296,7 @@ static struct vp_problem problem_of(const struct scene *s, bool on_devices)
         p.image[2] = s->n[1];
         p.lines = true;
     }
-    p.kind = on_devices ? &pretended : NULL;
+    p.backend = on_devices ? &pretended : NULL;
     p.devices = on_devices ? (int)dice(1, 4) : 0;
     for (int d = 0; d < p.devices; d++)
         p.free[d] = 1 << 30;
@@ -391,7 +391,7 @@ static int run_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan)
                (long long)s->n[2], (long long)s->inner, (long long)s->outer, vp_type_name(s->p.type),
                s->chain.stage[0].text, (int)s->p.result, plan->twice, (long long)plan->bands,
                (long long)plan->part[0], (long long)plan->part[1], (long long)plan->part[2],
-               p->kind ? "devices" : "cpu");
+               p->backend ? "devices" : "cpu");
     free(got.data);
     return rc;
 }
@@ -414,7 +414,7 @@ static void test_plans(void)
             runs++;
             twice += plan.twice;
             banded += plan.bands > 1;
-            on[p.kind != NULL]++;
+            on[p.backend != NULL]++;
         }
         free_scene(&s);
     }

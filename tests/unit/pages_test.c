@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pages through a function: whatever the batches, the memory and the input, each page once and in order. */
 #include "base/size.h"
-#include "image/select.h"
-#include "run/pages.h"
+#include "pages/select.h"
+#include "engine/pages.h"
 #include "stacks.h"
 
 #include <pthread.h>

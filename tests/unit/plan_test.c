@@ -56,7 +56,7 @@ static const struct vp_kernel *a_kernel(const char *name)
     return &k;
 }
 
-static const struct vp_kind gpu = {.name = "pretended", .kernel = a_kernel};
+static const struct vp_backend gpu = {.name = "pretended", .kernel = a_kernel};
 
 static struct vp_problem problem_of(const struct vp_chain *c, const int64_t image[3])
 {
@@ -120,7 +120,7 @@ static double exhaustive(const struct vp_problem *p, int *tried)
     int64_t halo[3];
     vp_chain_halo(p->chain, halo);
     const int64_t nx = p->image[0], ny = p->image[1], nz = p->image[2];
-    const bool device = p->kind, streams = device || (p->chain->n == 1 && p->chain->stage[0].keeps);
+    const bool device = p->backend, streams = device || (p->chain->n == 1 && p->chain->stage[0].keeps);
     const bool apart = p->flow && (!halo[2] || nz == 1);
     for (int64_t band = ny; band > 0; band = below(ny, band)) {
         const bool flow = apart && band < ny;
@@ -188,7 +188,7 @@ static void test_unequal(void)
     struct vp_problem p = problem_of(&c, image);
     memcpy(p.chunk, (int64_t[3]){512, 512, 512}, sizeof p.chunk); /* slabs with parts of any depth */
     p.chunk[2] = 0;
-    p.kind = &gpu;
+    p.backend = &gpu;
     p.devices = 3;
     p.free[0] = p.free[2] = UINT64_C(4) << 30;
     p.free[1] = 200 << 20;
@@ -244,7 +244,7 @@ static void test_optimum(int problems, bool device)
         p.flow = dice(0, 1);
         p.threads = (int)dice(1, 4);
         if (device) {
-            p.kind = &gpu;
+            p.backend = &gpu;
             p.devices = (int)dice(1, 3);
             for (int d = 0; d < p.devices; d++)
                 p.free[d] = bytes * (uint64_t)dice(3, 100) / 8;
@@ -296,7 +296,7 @@ static void test_large(void)
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
     CHECK_INT(plan.bands, 1);
     CHECK_NEAR(plan.read, 1, 0);
-    p.kind = &gpu;
+    p.backend = &gpu;
     p.devices = 1;
     p.free[0] = UINT64_C(8) << 30;
     p.rows = true;
@@ -311,7 +311,7 @@ static void test_large(void)
     p.memory = UINT64_C(128) << 30;
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
     /* a short memory on the CPU: what the operation can keep it does not do again */
-    p.kind = NULL;
+    p.backend = NULL;
     p.devices = 0;
     p.memory = UINT64_C(16) << 30;
     c.stage[0].keeps = keeps_planes;
@@ -321,7 +321,7 @@ static void test_large(void)
     c.stage[0].keeps = NULL;
     CHECK_INT(vp_plan_make(&again, &p, &err), 0);
     CHECK(!again.stream && again.seconds > 1.1 * plan.seconds);
-    p.kind = &gpu;
+    p.backend = &gpu;
     p.devices = 1;
     p.memory = UINT64_C(128) << 30;
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
@@ -341,7 +341,7 @@ static void test_endless(void)
     struct vp_problem p = problem_of(&c, image);
     p.memory = UINT64_C(1) << 30;
     for (int device = 0; device < 2; device++) {
-        p.kind = device ? &gpu : NULL;
+        p.backend = device ? &gpu : NULL;
         p.devices = device;
         p.free[0] = UINT64_C(1) << 30;
         CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
@@ -362,7 +362,7 @@ static void test_given(void)
     struct vp_problem p = problem_of(&c, image);
     memcpy(p.chunk, (int64_t[3]){33, 200, 7}, sizeof p.chunk);
     for (int device = 0; device < 2; device++) {
-        p.kind = device ? &gpu : NULL;
+        p.backend = device ? &gpu : NULL;
         p.devices = device;
         p.free[0] = UINT64_C(1) << 30;
         CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
@@ -417,7 +417,7 @@ static void test_speed(int problems)
         p.threads = (int)dice(1, 64);
         p.rows = i & 1;
         if (i & 2) {
-            p.kind = &gpu;
+            p.backend = &gpu;
             p.devices = (int)dice(1, 8);
             for (int d = 0; d < p.devices; d++)
                 p.free[d] = d && dice(0, 2) ? p.free[0] : (uint64_t)anything(1e8, 1e11);
@@ -492,7 +492,7 @@ static void test_pure(void)
         problem[k].memory = (uint64_t)anything(1e7, 1e11);
         problem[k].rows = k % 4 == 1;
         if (k % 2) {
-            problem[k].kind = &gpu;
+            problem[k].backend = &gpu;
             problem[k].devices = (int)dice(1, 4);
             for (int d = 0; d < problem[k].devices; d++)
                 problem[k].free[d] = (uint64_t)anything(1e8, 1e11);

@@ -4,7 +4,7 @@
 
 #include "apply.h"
 #include "pretend.h"
-#include "run/execute.h"
+#include "engine/execute.h"
 #include "try.h"
 
 #include <fcntl.h>
@@ -126,7 +126,7 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
         plan->bands = (n[1] + plan->band - 1) / plan->band;
     }
     plan->slab = dice(1, planes);
-    plan->stream = (p->kind || c->n == 1) && !whole[2] && dice(0, 1);
+    plan->stream = (p->backend || c->n == 1) && !whole[2] && dice(0, 1);
     plan->lanes = (int)dice(1, 3);
     plan->part[0] = random_part(n[0], end->step[0]);
     plan->part[1] = random_part(plan->band, end->step[1]);
@@ -140,7 +140,7 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
     for (int s = 0; s < c->n; s++)
         if (c->stage[s].carries) { /* whole planes, a step or more of them */
             const int64_t step = c->stage[s].step[2];
-            plan->stream = plan->stream || !p->kind || !c->stage[s].join;
+            plan->stream = plan->stream || !p->backend || !c->stage[s].join;
             plan->part[0] = n[0];
             plan->part[1] = n[1];
             plan->band = n[1];

@@ -8,18 +8,18 @@
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
 #include "base/fft64.h"
-#include "tool/adaptive.h"
-#include "tool/stat.h"
+#include "app/adaptive.h"
+#include "app/stat.h"
 #include "local/log.h"
-#include "image/math.h"
-#include "image/sat.h"
-#include "image/threshold.h"
+#include "local/math.h"
+#include "global/sat.h"
+#include "global/threshold.h"
 #include "local/morph.h"
-#include "image/morphrecon_derive.h"
+#include "global/morphrecon_derive.h"
 #include "local/nlmeans.h"
 #include "local/deconvolve.h"
 #include "local/moments.h"
-#include "tool/image_run.h"
+#include "app/image_run.h"
 #include "plans.h"
 
 #include <malloc.h>
@@ -41,8 +41,8 @@ static const char *const NAME[FAMILIES] = {"img-gauss",     "img-log",    "img-l
 
 static struct set {
     const char *name;
-    struct vp_kind kind; /* with functions of ours in between; .name NULL: the CPU */
-    const struct vp_kind *under;
+    struct vp_backend backend; /* with functions of ours in between; .name NULL: the CPU */
+    const struct vp_backend *under;
     bool real;
     int *device, n;
 } sets[MAX_SETS];
@@ -170,9 +170,9 @@ static bool add_set(const char *name)
     s->real = s->under != &pretended && s->under != &vp_cpu;
     if (s->under == &vp_cpu)
         return true;
-    s->kind = *s->under;
-    s->kind.kernel = counted_kernel;
-    s->kind.host_alloc = canary_alloc;
+    s->backend = *s->under;
+    s->backend.kernel = counted_kernel;
+    s->backend.host_alloc = canary_alloc;
     return true;
 }
 
@@ -872,7 +872,7 @@ static int run(const struct trial *t, const struct params *p, const struct scene
     memcpy(tally.n, s->result, sizeof tally.n);
     tally.last = last;
     tally.count = calloc((size_t)(page * s->result[2]), sizeof *tally.count);
-    if (t->problem.kind) {
+    if (t->problem.backend) {
         memcpy(e.device, t->set->device, (size_t)t->set->n * sizeof *e.device);
     } else {
         tally.run = last->run;
@@ -969,8 +969,8 @@ static struct vp_problem problem_of(const struct trial *t, const struct scene *s
         p.image[2] = VP_UNKNOWN;
     else if (t->unknown)
         p.outer = VP_UNKNOWN;
-    if (t->set->kind.name) {
-        p.kind = &t->set->kind;
+    if (t->set->backend.name) {
+        p.backend = &t->set->backend;
         p.devices = t->set->n;
     }
     for (int d = 0; d < p.devices; d++)
@@ -1199,7 +1199,7 @@ static bool test_family(enum family family, int plans, uint64_t seed)
     if (ok && plans >= 200) {
         CHECK((family == DECONVOLVE || family == SAT || n.bands >= plans / 50) && n.piped >= plans / 10 && n.files >= plans / 10 && n.chosen >= plans / 50);
         for (int i = 0; i < n_sets; i++) {
-            const bool streams = sets[i].kind.name ? !n.without : family <= LOG; /* CPU: where something is kept */
+            const bool streams = sets[i].backend.name ? !n.without : family <= LOG; /* CPU: where something is kept */
             CHECK(n.on[i] + n.without > plans / (2 * n_sets));
             CHECK(n.streams[i] || !streams || family == RECON); /* nothing that parts share */
         }

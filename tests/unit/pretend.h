@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
-#include "run/chain.h"
+#include "engine/chain.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -293,7 +293,7 @@ static void pretend_host_free(void *p)
     free((char *)p - 64);
 }
 
-static int pretend_queue(int device, struct vp_queue **q, struct vp_err *err)
+static int pretend_queue_create(int device, struct vp_queue **q, struct vp_err *err)
 {
     (void)err;
     *q = calloc(1, sizeof **q);
@@ -301,7 +301,7 @@ static int pretend_queue(int device, struct vp_queue **q, struct vp_err *err)
     return 0;
 }
 
-static void pretend_unqueue(struct vp_queue *q)
+static void pretend_queue_destroy(struct vp_queue *q)
 {
     if (!q)
         return;
@@ -312,7 +312,7 @@ static void pretend_unqueue(struct vp_queue *q)
     free(q);
 }
 
-static int pretend_event(int device, bool quiet, struct vp_event **e, struct vp_err *err)
+static int pretend_event_create(int device, bool quiet, struct vp_event **e, struct vp_err *err)
 {
     (void)quiet, (void)err;
     *e = calloc(1, sizeof **e);
@@ -320,7 +320,7 @@ static int pretend_event(int device, bool quiet, struct vp_event **e, struct vp_
     return 0;
 }
 
-static void pretend_unevent(struct vp_event *e)
+static void pretend_event_destroy(struct vp_event *e)
 {
     free(e);
 }
@@ -347,19 +347,19 @@ static inline int pretend_call(struct vp_queue *q, int (*call)(void *arg, struct
     return append(q, &t);
 }
 
-static int pretend_mark(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+static int pretend_event_record(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
     (void)err;
     return append(q, &(struct task){.what = MARK, .event = e});
 }
 
-static int pretend_after(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+static int pretend_queue_wait(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
     (void)err;
     return append(q, &(struct task){.what = AFTER, .event = e});
 }
 
-static int pretend_wait(struct vp_event *e, struct vp_err *err)
+static int pretend_event_synchronize(struct vp_event *e, struct vp_err *err)
 {
     int rc = 0;
     if (chance(2))
@@ -377,7 +377,7 @@ static int pretend_wait(struct vp_event *e, struct vp_err *err)
     return rc;
 }
 
-static bool pretend_passed(struct vp_event *e)
+static bool pretend_event_query(struct vp_event *e)
 {
     lock_device(e->device);
     const bool yes = e->passed == e->marks;
@@ -385,7 +385,7 @@ static bool pretend_passed(struct vp_event *e)
     return yes;
 }
 
-static double pretend_between(struct vp_event *from, struct vp_event *to)
+static double pretend_event_elapsed(struct vp_event *from, struct vp_event *to)
 {
     return from->passed && to->passed ? to->when - from->when : 0;
 }
@@ -469,12 +469,14 @@ static const struct vp_kernel *pretend_kernel(const char *name)
     return pretend.tables ? &with_table : &any;
 }
 
-static const struct vp_kind pretended = {
+static const struct vp_backend pretended = {
     .name = "pretended", .count = pretend_count, .info = pretend_info, .alloc = pretend_alloc,
     .release = pretend_release, .host_alloc = pretend_host_alloc, .host_free = pretend_host_free,
-    .queue = pretend_queue, .unqueue = pretend_unqueue, .event = pretend_event, .unevent = pretend_unevent,
-    .copy = pretend_copy, .mark = pretend_mark, .after = pretend_after, .wait = pretend_wait,
-    .passed = pretend_passed, .between = pretend_between, .kernel = pretend_kernel,
+    .queue_create = pretend_queue_create, .queue_destroy = pretend_queue_destroy,
+    .event_create = pretend_event_create, .event_destroy = pretend_event_destroy,
+    .copy = pretend_copy, .event_record = pretend_event_record, .queue_wait = pretend_queue_wait,
+    .event_synchronize = pretend_event_synchronize, .event_query = pretend_event_query,
+    .event_elapsed = pretend_event_elapsed, .kernel = pretend_kernel,
 };
 
 #endif

@@ -3,7 +3,7 @@
  * formulas say; and a kernel that is found again in stars, between the pixels, in noise and among wrong ones. */
 #include "base/err.h"
 #include "boxes.h"
-#include "image/psf.h"
+#include "local/psf.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #ifndef VP_TEST_RANKS_H
 #define VP_TEST_RANKS_H
 
-#include "run/ranks.h"
+#include "device/ranks.h"
 #include "test.h"
 
 #include <pthread.h>

@@ -12,7 +12,7 @@
 #include "ct/backproject.h"
 #include "ct/ranked_work.h"
 #include "ct/reconstruct.h"
-#include "run/rates.h"
+#include "engine/rates.h"
 #include "stack/reader.h"
 
 #include <fcntl.h>
@@ -545,7 +545,7 @@ static void host_free(void *p)
     free(p);
 }
 
-static struct vp_kind devices;
+static struct vp_backend devices;
 
 static void make_devices(void)
 {
@@ -636,7 +636,7 @@ static int64_t at_once; /* and the views that its devices work on at once, at le
 
 /* How a reconstruction is asked for. */
 struct ask {
-    const struct vp_kind *kind;
+    const struct vp_backend *backend;
     int n_devices;
     uint64_t device_memory;
     enum vp_filter_on filter_on;
@@ -672,7 +672,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
                                        .filter = s->filter, .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0,
                                        .z1 = z1, .memory = a->memory ? a->memory : 1 << 30,
                                        .device_memory = a->device_memory, .threads = 1, .any_order = a->any_order,
-                                       .kind = a->kind, .devices = numbers, .n_devices = a->n_devices,
+                                       .backend = a->backend, .devices = numbers, .n_devices = a->n_devices,
                                        .want_subsets = a->subsets, .rates = a->rates};
     if (vp_reconstruct_plan(r, &job, NULL, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
         goto out;
@@ -723,7 +723,7 @@ static float *by_cpu(struct scene *s)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_reconstruct_plan r;
-    float *volume = reconstruct(s, &(struct ask){.kind = &vp_cpu, .n_devices = 1}, &r, &err);
+    float *volume = reconstruct(s, &(struct ask){.backend = &vp_cpu, .n_devices = 1}, &r, &err);
     CHECK_STR(err.msg, "");
     return volume;
 }
@@ -763,7 +763,7 @@ static void same_bits_whatever_the_devices(void)
                 like.mirror = way & 1;
                 like.pairs = way & 2 && views % 2 == 0;
                 like.filters = true;
-                struct ask a = {.kind = &devices, .n_devices = 1 + way % 5, .any_order = way & 4,
+                struct ask a = {.backend = &devices, .n_devices = 1 + way % 5, .any_order = way & 4,
                                 .filter_on = way & 8 ? VP_FILTER_ON_GPU : VP_FILTER_ON_CPU,
                                 .device_memory = way & 16 ? room(&s, 5) : 0};
                 be_slow(way & 32);
@@ -788,7 +788,7 @@ static void slices_that_leave_early(void)
     float *want = begin(&s, 40, 1 << 30);
     be_slow(true);
     for (int way = 0; way < 16; way++) {
-        struct ask a = {.kind = &devices, .n_devices = 1 + way % 4, .any_order = way & 4};
+        struct ask a = {.backend = &devices, .n_devices = 1 + way % 4, .any_order = way & 4};
         bool stayed = true;
         uint64_t least = UINT64_MAX;
         like.pairs = way & 8;
@@ -820,7 +820,7 @@ static void slices_that_leave_early(void)
         like.after = 0;
     }
     be_slow(false);
-    struct ask a = {.kind = &devices, .n_devices = 1, .any_order = true};
+    struct ask a = {.backend = &devices, .n_devices = 1, .any_order = true};
     check_same(&s, &a, want, &r);
     CHECK(!r.stay);
     free(want);
@@ -859,7 +859,7 @@ static void slabs_of_the_plan(void)
     like.memory = 1 << 30;
     like.mirror = like.pairs = like.filters = true;
     like.flat = true;
-    struct ask a = {.kind = &devices, .n_devices = 3, .any_order = true};
+    struct ask a = {.backend = &devices, .n_devices = 3, .any_order = true};
     free(reconstruct(&s, &a, &r, &err)); /* 16 slices of a half in steps of 4: two devices of 8 or three of 8, 8, 0 */
     CHECK_INT(r.passes, 1);
     CHECK_INT(r.used, 2);
@@ -931,7 +931,7 @@ static void plans_that_are_made_twice(void)
         const struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
                                          .nu = NU, .nv = NV, .filter = s.filter, .grid = &s.grid, .z1 = 61,
                                          .memory = 1 << 30, .device_memory = room(&s, 3 + way), .threads = 1,
-                                         .any_order = way & 2, .kind = &devices, .devices = numbers,
+                                         .any_order = way & 2, .backend = &devices, .devices = numbers,
                                          .n_devices = 1 + way % 3};
         struct vp_reconstruct_plan now, next, again;
         char made[61] = {0};
@@ -968,7 +968,7 @@ static void memory_that_goes_away(void)
     struct scene s;
     struct ask a;
     float *want = begin(&s, 16, 1 << 30);
-    a = (struct ask){.kind = &devices, .n_devices = 2, .any_order = true};
+    a = (struct ask){.backend = &devices, .n_devices = 2, .any_order = true};
     int found = 0;
     like.lost = 1; /* planned again */
     check_same(&s, &a, want, &r);
@@ -1015,7 +1015,7 @@ static void memory_that_goes_away_later(void)
     like.flat = true;
     float *want = begin(&s, 12, 1 << 30);
     for (int way = 0; way < 48; way++) {
-        struct ask a = {.kind = &devices, .n_devices = 1 + way % 2, .any_order = way & 4, .z0 = way & 8 ? 6 : 0,
+        struct ask a = {.backend = &devices, .n_devices = 1 + way % 2, .any_order = way & 4, .z0 = way & 8 ? 6 : 0,
                         .z1 = 12, .device_memory = room(&s, 1 + way / 16),
                         .memory = PROCESS + 65536 * (1 + (uint64_t)way % 7)};
         like.good = 1 + way % 5;
@@ -1033,7 +1033,7 @@ static void memory_that_goes_away_later(void)
     make_scene(&s, 400, 320, 0);
     want = by_cpu(&s);
     for (uint64_t kib = 550; kib < 750; kib += 100) {
-        struct ask a = {.kind = &devices, .n_devices = 1, .memory = PROCESS + (kib << 10)};
+        struct ask a = {.backend = &devices, .n_devices = 1, .memory = PROCESS + (kib << 10)};
         like.memory = room(&s, 200);
         like.after = room(&s, 5);
         like.good = 1;
@@ -1054,7 +1054,7 @@ static void slabs_that_take_more(void)
     like.row = 1000;
     float *want = begin(&s, 12, 1 << 30);
     for (uint64_t bytes = room(&s, 1); bytes < room(&s, 8); bytes += 500) {
-        struct ask a = {.kind = &devices, .n_devices = 1, .z0 = 6, .z1 = 12, .device_memory = bytes};
+        struct ask a = {.backend = &devices, .n_devices = 1, .z0 = 6, .z1 = 12, .device_memory = bytes};
         check_same(&s, &a, want + a.z0 * NX * NY, &r);
     }
     like.row = 0;
@@ -1091,11 +1091,11 @@ static void memory_that_goes_away_while_a_pipe_is_read(void)
     make_scene(&s, 24, 12, 0);
     like.memory = 1 << 30;
     like.mirror = like.pairs = like.filters = true;
-    struct ask a = {.kind = &vp_cpu, .n_devices = 1, .sinograms = scan_path};
+    struct ask a = {.backend = &vp_cpu, .n_devices = 1, .sinograms = scan_path};
     float *want = reconstruct(&s, &a, &r, &err);
     CHECK(want && !pipe2(fd, O_CLOEXEC));
     snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
-    a = (struct ask){.kind = &devices, .n_devices = 1, .sinograms = path};
+    a = (struct ask){.backend = &devices, .n_devices = 1, .sinograms = path};
     like.good = 0;
     like.lost = 1;
     like.slow = 20; /* the reader is at work by then */
@@ -1119,7 +1119,7 @@ static void views_from_a_pipe(void)
     int fd[2];
     float *want = begin(&s, 16, 1 << 30);
     for (int way = 0; way < 6; way++) {
-        struct ask a = {.kind = &devices, .n_devices = 1 + way % 2, .pipe = path,
+        struct ask a = {.backend = &devices, .n_devices = 1 + way % 2, .pipe = path,
                         .device_memory = way < 4 ? 0 : room(&s, 16)};
         void *fed = NULL;
         like.filters = way % 3;
@@ -1150,7 +1150,7 @@ static void more_memory_is_never_too_little(void)
         struct vp_reconstruct_plan p;
         struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU, .nu = NU,
                                    .nv = NV, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
-                                   .kind = &vp_cpu, .devices = numbers, .n_devices = 1};
+                                   .backend = &vp_cpu, .devices = numbers, .n_devices = 1};
         struct vp_err why = VP_ERR_INIT;
         if (!vp_reconstruct_plan(&p, &r, NULL, &why)) {
             CHECK(!passes || p.passes <= passes);
@@ -1194,7 +1194,7 @@ static void subsets_of_views(void)
             make_scene(&s, views, slices[i], 0);
             float *all = by_cpu(&s);
             for (int subsets = 2; subsets <= 4; subsets++) {
-                struct ask a = {.kind = &devices, .n_devices = subsets, .any_order = true, .subsets = subsets,
+                struct ask a = {.backend = &devices, .n_devices = subsets, .any_order = true, .subsets = subsets,
                                 .filter_on = VP_FILTER_ON_GPU};
                 float *want = reconstruct(&s, &a, &r, &err);
                 CHECK_STR(err.msg, "");
@@ -1235,7 +1235,7 @@ static void subsets_only_where_they_pay(void)
             struct vp_reconstruct_plan p;
             struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
                                        .nu = NU, .nv = NV, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
-                                       .threads = 1, .kind = &devices, .devices = numbers, .n_devices = 4};
+                                       .threads = 1, .backend = &devices, .devices = numbers, .n_devices = 4};
             CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
             CHECK_STR(err.msg, "");
             /* one slice is too thin to be cut; 64 give every device a slab; and what is done at once needs nothing */
@@ -1246,7 +1246,7 @@ static void subsets_only_where_they_pay(void)
             CHECK_INT(p.subsets, 1);
         }
     struct vp_reconstruct_plan r;
-    struct ask a = {.kind = &devices, .n_devices = 2, .subsets = 3};
+    struct ask a = {.backend = &devices, .n_devices = 2, .subsets = 3};
     free_scene(&s);
     make_scene(&s, 24, 1, 0);
     CHECK(!reconstruct(&s, &a, &r, &err));
@@ -1320,7 +1320,7 @@ static void unequal_devices(void)
             like.rate[i] = way & 16 ? 1 + way * (i + 2) % 7 : 0;
             like.less[i] = way & 8 ? like.memory - room(&s, 4 + (way * (i + 2)) % 13) : 0;
         }
-        a = (struct ask){.kind = &devices, .n_devices = 3, .any_order = way & 1};
+        a = (struct ask){.backend = &devices, .n_devices = 3, .any_order = way & 1};
         check_same(&s, &a, want, &r);
     }
     memset(like.speed, 0, sizeof like.speed);
@@ -1352,7 +1352,7 @@ static void shares_of_what_was_measured(void)
             like.rate[i] = fast < 0 ? 0 : i == fast ? 8 : 2;
             like.made[i] = 0;
         }
-        a = (struct ask){.kind = &devices, .n_devices = 3};
+        a = (struct ask){.backend = &devices, .n_devices = 3};
         check_same(&s, &a, want, &r);
         CHECK_INT(r.passes, 2);
         /* 8, 8 and 4; then the same, or 12 for the fast one and 4 for the others */
@@ -1376,7 +1376,7 @@ static void device_that_breaks(void)
     like.mirror = like.pairs = like.filters = true;
     for (int n = 1; n < 60; n += 1 + n / 4) {
         struct vp_err err = VP_ERR_INIT;
-        struct ask a = {.kind = &devices, .n_devices = 1 + n % 3, .any_order = true,
+        struct ask a = {.backend = &devices, .n_devices = 1 + n % 3, .any_order = true,
                         .device_memory = n % 2 ? 0 : room(&s, 6)};
         a.subsets = n % 5 == 0 && a.n_devices > 1 ? 2 : 0;
         like.breaks = n % 2 ? 1 + n % 29 : 0;
@@ -1404,7 +1404,7 @@ static void rows_that_a_device_cannot_filter(void)
     float *want = by_cpu(&s);
     for (int filters = 0; filters < 2; filters++) {
         like.filters = filters;
-        a = (struct ask){.kind = &devices, .n_devices = 2, .filter_on = VP_FILTER_ON_AUTO};
+        a = (struct ask){.backend = &devices, .n_devices = 2, .filter_on = VP_FILTER_ON_AUTO};
         check_same(&s, &a, want, &r);
         CHECK_INT(r.filter_device, filters);
     }
@@ -1420,7 +1420,7 @@ static void rows_that_a_device_cannot_filter(void)
 
 struct grid_run {
     struct scene *scene;
-    const struct vp_kind *kind;
+    const struct vp_backend *backend;
     struct vp_mesh mesh;
     enum vp_filter_on filter_on;
     int64_t pair;
@@ -1430,7 +1430,7 @@ struct grid_run {
     float *left[RANKS_MOST][3];   /* what their messages may still need then */
 };
 
-/* One rank of a grid, as tool/ranked.c has it work. */
+/* One rank of a grid, as app/ranked.c has it work. */
 static void be_rank(struct vp_ranks *ranks, void *arg)
 {
     struct grid_run *g = arg;
@@ -1457,7 +1457,7 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
     job = whole = (struct vp_reconstruct){
         .source = source, .views = s->views, .n_views = s->geom.views, .last = s->geom.views, .in_nu = NU, .nu = s->geom.nu,
         .nv = NV, .filter = own, .filter_on = g->filter_on, .grid = &s->grid, .z1 = s->grid.n[2], .memory = 1 << 30,
-        .threads = 1, .kind = g->kind, .devices = device, .n_devices = 1, .want_subsets = 1};
+        .threads = 1, .backend = g->backend, .devices = device, .n_devices = 1, .want_subsets = 1};
     const struct vp_mesh_problem problem = {.of = &whole, .sample_bytes = 4, .ranks = ranks->size, .hosts = 1,
                                             .unit = m->half ? K : 1, .mirror = m->half, .pair = g->pair};
     job.ranks = ranks;
@@ -1536,11 +1536,11 @@ static void grids_of_ranks(void)
     uint64_t shared = 0, whole = 0;
     float *one = begin(&s, 40, 1 << 30), *subsets[5] = {NULL};
     for (int c = 2; c <= 4; c++)
-        subsets[c] = reconstruct(&s, &(struct ask){.kind = &devices, .n_devices = c, .any_order = true, .subsets = c}, &r, &err);
+        subsets[c] = reconstruct(&s, &(struct ask){.backend = &devices, .n_devices = c, .any_order = true, .subsets = c}, &r, &err);
     CHECK_STR(err.msg, "");
     for (size_t i = 0; i < sizeof grid / sizeof *grid; i++)
         for (int way = 0; way < 16; way++) {
-            struct grid_run g = {.scene = &s, .kind = way & 1 ? &devices : &vp_cpu,
+            struct grid_run g = {.scene = &s, .backend = way & 1 ? &devices : &vp_cpu,
                                  .mesh = {.rows = grid[i][0], .columns = grid[i][1], .half = way & 2 && way & 1,
                                           .gather = way & 4 && grid[i][0] > 1},
                                  .filter_on = way & 8 && way & 1 ? VP_FILTER_ON_GPU : VP_FILTER_ON_CPU,
@@ -1605,7 +1605,7 @@ static void memory_that_goes_away_from_a_rank(void)
     int kept = 0;
     for (int way = 0; way < 8; way++) {
         const bool subsets = way & 1, gather = way & 2;
-        struct grid_run g = {.scene = &s, .kind = &devices, .pair = 12, .filter_on = VP_FILTER_ON_CPU,
+        struct grid_run g = {.scene = &s, .backend = &devices, .pair = 12, .filter_on = VP_FILTER_ON_CPU,
                              .mesh = {.rows = subsets ? 1 : 2, .columns = subsets ? 2 : 1, .half = way & 4,
                                       .gather = gather && !subsets}};
         like.memory = 1 << 30;

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/err.h"
-#include "image/reduce.h"
+#include "pages/reduce.h"
 
 #include <stdlib.h>
 

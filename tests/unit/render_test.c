@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pictures: resizing and gray values against their definition; PNG read back by a decoder of our own. */
 #include "base/err.h"
-#include "image/render.h"
+#include "pages/render.h"
 #include "stack/outfile.h"
 #include "test.h"
 

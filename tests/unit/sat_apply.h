@@ -3,7 +3,7 @@
 #ifndef VP_SAT_APPLY_H
 #define VP_SAT_APPLY_H
 
-#include "image/sat.h"
+#include "global/sat.h"
 
 static void sat_apply(const struct vp_op *op, const struct vp_area *out, const void *state)
 {

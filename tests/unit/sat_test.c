@@ -2,7 +2,7 @@
 /* Summed area tables: integers against the plain sum, floats to the bit against the order that sat.h writes down, and
  * against sums in long double. */
 #include "base/isa.h"
-#include "image/sat.h"
+#include "global/sat.h"
 
 #include "plans.h"
 #include "sat_apply.h"
@@ -478,8 +478,8 @@ static void test_plans(void)
         struct vp_problem p = {.chain = &s.chain, .image = {size[0], size[1], size[2]}, .inner = s.inner,
                                .outer = s.outer, .lines = !s.r.volume, .stored_in = vp_type_size(s.in), .stored_out = 8,
                                .threads = (int)dice(1, 3), .memory = 1 << 30};
-        p.kind = trial % 3 ? &pretended : NULL;
-        p.devices = p.kind ? (int)dice(1, 3) : 0;
+        p.backend = trial % 3 ? &pretended : NULL;
+        p.devices = p.backend ? (int)dice(1, 3) : 0;
         for (int d = 0; d < p.devices; d++)
             p.free[d] = 1 << 30;
         for (int i = 0; i < 6; i++) {
@@ -505,7 +505,7 @@ static void test_plans(void)
                        vp_type_name(s.in), vp_type_name(s.r.out), s.r.squares ? " and squares" : "",
                        s.r.exclusive ? ", exclusive" : "", s.r.volume ? "volumes" : "images", (long long)s.n[0],
                        (long long)s.n[1], (long long)s.n[2], (long long)s.inner, (long long)s.outer,
-                       p.kind ? "devices" : "CPU", plan.workers, (long long)plan.slab);
+                       p.backend ? "devices" : "CPU", plan.workers, (long long)plan.slab);
             wrong += rc != 0;
             runs++;
             types[s.in]++;

@@ -3,7 +3,7 @@
  * image in the cut detector is its image in the whole one, moved by the cut. */
 #include "base/err.h"
 #include "geom/geom.h"
-#include "image/select.h"
+#include "pages/select.h"
 #include "geometry.h"
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Moments, histograms, quantiles and comparisons against naive references in long double and sorting. */
 #include "base/err.h"
-#include "image/compare.h"
-#include "image/statistics.h"
+#include "pages/compare.h"
+#include "pages/statistics.h"
 #include "test.h"
 
 #include <float.h>

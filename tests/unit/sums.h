@@ -62,7 +62,7 @@ static struct vp_problem problem_of_scene(const struct scene *s, bool on_devices
                            .memory = 1 << 30};
     p.lines = s->lines;
     p.stored_out += s->twin ? 8 : 0;
-    p.kind = on_devices ? &pretended : NULL;
+    p.backend = on_devices ? &pretended : NULL;
     p.devices = on_devices ? (int)dice(1, 4) : 0;
     for (int d = 0; d < p.devices; d++)
         p.free[d] = 1 << 30;

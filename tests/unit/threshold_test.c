@@ -5,8 +5,8 @@
 #include "base/size.h"
 #include "boxes.h"
 #include "samples.h"
-#include "image/threshold.h"
-#include "run/store.h"
+#include "global/threshold.h"
+#include "engine/store.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #define VP_TRY_H
 
 #include "base/err.h"
-#include "run/plan_internal.h"
+#include "engine/plan_internal.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * the boxes beside its own is told, so that entries of many lengths go from one visit to the next. The sum is a
  * float's: it is the same only if boxes and their order are. */
 #include "sums.h"
-#include "run/store.h"
+#include "engine/store.h"
 
 static char dir[] = "/tmp/twice_test.XXXXXX";
 
@@ -180,8 +180,8 @@ static void test_plans(void)
             const int rc = run_scene_plan(&s, &p, &plan, &way);
             CHECK_INT(rc, 0);
             runs++;
-            on[p.kind != NULL]++;
-            way.says = make_trouble(trial, p.kind, pages_of_scene(&s), &way.fail_at);
+            on[p.backend != NULL]++;
+            way.says = make_trouble(trial, p.backend, pages_of_scene(&s), &way.fail_at);
             const int failed = run_scene_plan(&s, &p, &plan, &way);
             CHECK_INT(failed != 0, way.fail_at >= 0 || pretend.launched > pretend.fail_at);
             troubles += failed != 0;

@@ -244,16 +244,16 @@ struct scene {
 };
 
 /* Slabs from below, or of mirrored pairs from outside. */
-static void cut(struct scene *s, const struct vp_kind *kind, const int *device, int devices)
+static void cut(struct scene *s, const struct vp_backend *backend, const int *device, int devices)
 {
     const int64_t nz = s->grid.n[2];
     struct vp_bp_job job = {.views = s->views, .n_views = s->scan->views, .last = s->scan->views, .nu = s->scan->nu,
                             .nv = s->scan->nv, .in_nu = s->scan->nu, .grid = &s->grid, .z1 = nz, .any_order = true,
-                            .threads = 2, .device = device[0], .stay = !kind->on_host && dice(0, 1)};
+                            .threads = 2, .device = device[0], .stay = !backend->on_host && dice(0, 1)};
     struct vp_err err = VP_ERR_INIT;
     struct vp_bp_plan plan;
 
-    CHECK_INT(vp_slab_plan(kind, &job, &plan, &err), 0);
+    CHECK_INT(vp_slab_plan(backend, &job, &plan, &err), 0);
     s->partner = plan.partner;
     job.mirrored = plan.mirror && nz % 2 == 0 && dice(0, 1);
     const int64_t end = job.mirrored ? nz / 2 : nz;
@@ -362,15 +362,15 @@ static void same_floats(float *a, float *b, int64_t n)
 
 /* ---- the tests ---- */
 
-static void twice_into_one(struct scene *s, const struct vp_kind *kind, const int *device, int devices)
+static void twice_into_one(struct scene *s, const struct vp_backend *backend, const int *device, int devices)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_volume y, x;
     const int64_t nz = s->grid.n[2], page = s->grid.n[0] * s->grid.n[1];
 
-    cut(s, kind, device, (int)vp_min64(devices, MOST_SLABS));
-    CHECK_INT(vp_volume_open(&y, kind, s->job, s->slabs, &err), 0);
-    CHECK_INT(vp_volume_open(&x, kind, s->job, s->slabs, &err), 0);
+    cut(s, backend, device, (int)vp_min64(devices, MOST_SLABS));
+    CHECK_INT(vp_volume_open(&y, backend, s->job, s->slabs, &err), 0);
+    CHECK_INT(vp_volume_open(&x, backend, s->job, s->slabs, &err), 0);
     check(&y, s, 0, 0, 0, "nothing yet");
     add(&y, s, 0);
     check(&y, s, 1, 0, 0, "once");
@@ -416,7 +416,7 @@ static void twice_into_one(struct scene *s, const struct vp_kind *kind, const in
     const bool thinner = s->slabs == 1 && s->job[0].z1 > 1;
     s->job[0].z1 -= thinner;
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(vp_volume_open(&x, kind, s->job, 1, &err), 0);
+    CHECK_INT(vp_volume_open(&x, backend, s->job, 1, &err), 0);
     if (s->slabs > 1 || thinner) {
         CHECK_INT(vp_volume_blend(&y, 1, &x, 1, &err), -1);
         CHECK(strstr(err.msg, s->slabs > 1 ? "slabs" : "lie differently"));
@@ -429,8 +429,8 @@ static void twice_into_one(struct scene *s, const struct vp_kind *kind, const in
 int main(void)
 {
     static const int numbers[MOST_SLABS] = {0, 3, 1, 2};
-    struct vp_kind devices = pretended;
-    const struct vp_kind *real = NULL;
+    struct vp_backend devices = pretended;
+    const struct vp_backend *real = NULL;
     struct vp_err err = VP_ERR_INIT;
     int *number = NULL, n = 0;
 

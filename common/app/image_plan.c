@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/image_internal.h"
+#include "base/places.h"
+#include "base/size.h"
+#include "device/device.h"
+#include "app/open.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP = 64 << 20 };
+
+/* Of so many bytes what the problem may take. */
+static void set_memory(struct vp_problem *p, uint64_t all)
+{
+    p->memory = all > p->beside ? all - p->beside : 0;
+    p->over = p->memory + p->beside - all;
+}
+
+static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
+                         enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
+{
+    const struct vp_op *last = &chain->stage[chain->n - 1];
+    *p = (struct vp_problem){.chain = chain, .lines = im->lines, .inner = im->inner,
+                             .outer = im->outer, .threads = (int)run->common.threads,
+                             .stored_out = vp_type_size(result)};
+    for (int a = 0; a < 3; a++)
+        p->image[a] = im->size[a] >= VP_UNKNOWN ? VP_UNKNOWN : im->size[a] + last->before[a] + last->behind[a];
+    p->stored_out += last->twin ? vp_type_size(last->twin_out) : 0;
+    /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
+    const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
+    const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
+    const struct vp_stack out = {first->nx + vp_op_grows(last, 0), first->ny + vp_op_grows(last, im->lines ? 2 : 1),
+                                 unknown ? -1 : 1, result, {0, NULL, NULL}};
+    const struct vp_stack twin = {out.nx, out.ny, out.pages, last->twin_out, {0, NULL, NULL}};
+    const int results = writes + (writes && last->twin);
+    uint64_t least = 0;
+    for (int i = 0; i < results; i++) {
+        const struct vp_stack *s = i ? &twin : &out;
+        /* rows are collected to pages that are compressed or held back */
+        const uint64_t page = im->lines && (unknown || run->common.compress) ? vp_page_bytes(s) : 0;
+        least += vp_output_holds(run, s, 0) + page;
+        p->beside += vp_output_holds(run, s, run->common.memory) + page;
+    }
+    *spare = p->beside - least;
+    p->beside = p->beside > im->held ? p->beside : im->held;
+    p->flow = !unknown && !(writes && run->common.compress);
+    for (int k = 0; k < im->n; k++) {
+        const uint64_t pages = vp_reader_holds(im->reader[k], true), rows = vp_reader_holds(im->reader[k], false);
+        p->beside += im->lines || (p->flow && rows > pages) ? rows : pages;
+        /* a page that goes with all others is read again for each */
+        p->flow = p->flow && (!im->single[k] || vp_reader_seekable(im->reader[k]));
+    }
+    for (int s = 0; s < chain->n; s++)
+        p->beside += chain->stage[s].holds;
+    set_memory(p, run->common.memory);
+    p->once = !im->seekable;
+    p->held = vp_scratch_in_memory();
+    p->rows = vp_output_any_order(run) && writes && !unknown && !im->lines;
+    for (int k = 0; k < im->n; k++) {
+        p->single[k] = im->single[k];
+        if (im->single[k])
+            continue;
+        p->stored_in += vp_type_size(vp_reader_stack(im->reader[k])->type);
+        p->rows = p->rows && vp_reader_concurrent(im->reader[k]);
+    }
+    for (int a = 0; a < im->params.chunk.n; a++)
+        p->chunk[a] = im->params.chunk.v[a];
+    if (im->params.chunk.n == 1)
+        p->chunk[1] = p->chunk[2] = p->chunk[0];
+}
+
+/* Voxels of all images; a great many if a pipe does not say. */
+static double voxels_of(const struct vp_images *im, const struct vp_problem *p)
+{
+    return (double)im->size[0] * (double)im->size[1] * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
+           * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
+}
+
+/* For what `auto` means. */
+static struct vp_effort effort_of(const struct vp_images *im, const struct vp_problem *p)
+{
+    const struct vp_rates *rates = p->rates ? p->rates : &vp_rates;
+    double cost = 0;
+
+    for (int s = 0; s < p->chain->n; s++)
+        cost += p->chain->stage[s].cost;
+    return (struct vp_effort){.on_cpu = voxels_of(im, p) * cost * 1e-9 / (double)p->threads,
+                              .start = rates->device_start, .work = voxels_of(im, p) * (double)p->stored_in,
+                              .all = rates->devices_all};
+}
+
+/* The devices that --device names, if they can run the chain. */
+static int find_devices(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
+{
+    struct vp_problem *p = &j->problem;
+    const bool automatic = !strcmp(run->common.device, "auto");
+    int *devices = NULL, n = 0;
+    char why[256] = "";
+    int rc = 0;
+
+    p->backend = NULL;
+    if (!(run->tool->flags & VP_TOOL_CUDA) || !strcmp(run->common.device, "cpu"))
+        return 0;
+    const struct vp_effort effort = effort_of(im, p);
+    if (automatic && !vp_choose(&effort, 1))
+        return 0;
+    const struct vp_backend *backend = NULL;
+    vp_devices_only(run->common.device);
+    if (vp_devices_find(&backend, &devices, &n, run->common.device, err))
+        return -1;
+    if (backend->on_host) {
+        if (*vp_devices_refused())
+            vp_warn(run, "on the CPU: %s", vp_devices_refused());
+        goto out;
+    }
+    if (!vp_lanes_have(backend, p->chain, why, sizeof why)) {
+        if (automatic)
+            vp_note(run, "on the CPU: %s: %s", backend->name, why);
+        else
+            rc = vp_fail(err, VP_ERESOURCE, "device %s: %s", run->common.device, why),
+            vp_hint(err, "use --device cpu, or auto");
+        goto out;
+    }
+    if (automatic)
+        n = vp_choose(&effort, n);
+    p->devices = 0;
+    if (n > 1)
+        vp_devices_start(backend, devices, (int)vp_min64(n, VP_MAX_DEVICES));
+    for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
+        struct vp_device_info info = {0};
+        rc = backend->info(devices[i], &info, err);
+        if (i == 0)
+            snprintf(j->name, sizeof j->name, "%s", info.name);
+        j->device[p->devices] = devices[i];
+        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* like devices get like plans */
+    }
+    if (!rc)
+        p->backend = backend;
+    else if (automatic) {
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        rc = 0;
+    }
+out:
+    free(devices);
+    return rc;
+}
+
+int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
+{
+    struct vp_problem *p = &j->problem;
+    int rc;
+    while ((rc = vp_plan_make(&j->plan, p, err))) {
+        if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
+            const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)p->beside);
+            p->beside -= spare;
+            set_memory(p, run->common.memory);
+            j->spare = 0;
+        } else if (err->code == VP_ERESOURCE && p->backend && !strcmp(run->common.device, "auto")) {
+            vp_note(run, "on the CPU: %s", err->msg);
+            p->backend = NULL;
+            memcpy(j->chain->stage[0].step, j->step, sizeof j->step);
+            memcpy(j->chain->stage[0].halo, j->halo, sizeof j->halo);
+        } else {
+            break;
+        }
+        *err = (struct vp_err)VP_ERR_INIT;
+    }
+    if (!rc || err->code != VP_ERESOURCE)
+        return rc;
+    int64_t halo[3];
+    vp_chain_halo(j->chain, halo);
+    if (p->held && vp_chain_twice(j->chain))
+        return vp_hint(err, "%s is in memory itself: set TMPDIR to a folder on a disk, or allow more --memory",
+                       vp_tmpdir());
+    return vp_hint(err, p->rows || (p->flow && (!halo[2] || p->image[2] == 1))
+                        ? "allow more with --memory"
+                        : im->seekable
+                            ? "allow more with --memory, or give uncompressed files, and one to write with -o"
+                            : "allow more with --memory, or give files (or --spool), and one to write with -o");
+}
+
+/* Pages that are too large for one visit of the CPU may come by rows. 0 if that is possible, and quicker than a plan
+ * that is there. */
+static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, bool planned,
+                        struct vp_err *err)
+{
+    struct vp_op *const first = j->chain->stage;
+    const struct vp_op *op = vp_chain_twice(j->chain), stage = *first;
+    const struct vp_image_job before = *j;
+    struct vp_problem *p = &j->problem;
+    struct vp_err why = VP_ERR_INIT;
+    bool single = false;
+    for (int k = 0; k < im->n; k++)
+        single = single || im->single[k];
+    if (!op || !op->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || p->backend || single || p->once
+        || (planned && !j->plan.twice))
+        return -1;
+    p->image[0] = first->image[0] = im->size[0];
+    p->image[1] = first->image[1] = 1;
+    p->image[2] = first->image[2] = im->size[1];
+    if (p->chunk[0]) {
+        p->chunk[2] = p->chunk[1];
+        p->chunk[1] = 1;
+    }
+    p->lines = true;
+    if (!vp_images_plan_again(im, run, j, &why) && (!planned || j->plan.seconds < before.plan.seconds)) {
+        *err = (struct vp_err)VP_ERR_INIT;
+        return 0;
+    }
+    *j = before;
+    *first = stage;
+    return -1;
+}
+
+int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_chain *chain, enum vp_type stored,
+                   bool writes, struct vp_image_job *j, struct vp_err *err)
+{
+    for (int s = 0; s < chain->n; s++)
+        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN)
+            return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
+                                "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
+                                vp_reader_name(im->reader[0]), chain->stage[s].kernel);
+    memset(j, 0, sizeof *j);
+    make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
+    j->chain = chain;
+    memcpy(j->step, chain->stage[0].step, sizeof j->step);
+    memcpy(j->halo, chain->stage[0].halo, sizeof j->halo);
+    if (find_devices(im, run, j, err))
+        return -1;
+    if (j->problem.backend)
+        vp_lanes_demand(j->problem.backend, chain);
+    const int rc = vp_images_plan_again(im, run, j, err);
+    return writes && !plan_by_rows(im, run, j, !rc, err) ? 0 : rc;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/image_run.h"
+#include "base/stats.h"
+#include "stack/set.h"
+#include "engine/execute.h"
+#include "stack/axes.h"
+#include "app/image_internal.h"
+#include "app/open.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the result ---- */
+
+/* The type of its samples in the file: the last stage's, or i8 again where i16 stood in for it. */
+static enum vp_type type_in_file(const struct vp_images *im, const struct vp_chain *chain)
+{
+    const enum vp_type out = chain->stage[chain->n - 1].out;
+    return im->all_i8 && im->type == VP_I16 && out == VP_I16 ? VP_I8 : out;
+}
+
+/* Where the first voxel is now. */
+static int move_origin(struct vp_meta *meta, const int64_t corner[3])
+{
+    double voxel[3], origin[3];
+
+    if (!(corner[0] || corner[1] || corner[2]) || !vp_meta_numbers(meta, "origin", 3, origin))
+        return 0;
+    if (!vp_meta_numbers(meta, "voxel", 3, voxel))
+        return vp_meta_set(meta, "origin", NULL);
+    for (int a = 0; a < 3; a++)
+        origin[a] += (double)corner[a] * voxel[a];
+    return vp_set_numbers(meta, "origin", 3, origin);
+}
+
+/* What the samples now are. */
+static int describe(struct vp_meta *meta, const struct vp_result *result)
+{
+    double scale[2];
+    int rc = 0;
+
+    if (!result)
+        return 0;
+    if (result->quantity)
+        rc = vp_meta_set(meta, "quantity", *result->quantity ? result->quantity : NULL)
+             || vp_meta_set(meta, "value-unit", NULL);
+    if (rc || result->values == VP_VALUES || !vp_meta_numbers(meta, "scale", 2, scale))
+        return rc;
+    if (result->values == VP_NO_VALUES)
+        return vp_meta_set(meta, "scale", NULL);
+    const double gain = result->values == VP_SPREADS   ? fabs(scale[0])
+                        : result->values == VP_SQUARES ? scale[0] * scale[0] : scale[0];
+    return vp_set_numbers(meta, "scale", 2, (const double[]){gain, 0});
+}
+
+/* The result may be larger or smaller than the input. */
+static int resize(const struct vp_images *im, struct vp_stack *out, const struct vp_op *op)
+{
+    const int64_t more[3] = {vp_op_grows(op, 0), vp_op_grows(op, im->lines ? 2 : 1),
+                             im->lines ? 0 : vp_op_grows(op, 2)};
+    struct vp_axes axes;
+    out->nx += more[0];
+    out->ny += more[1];
+    if (more[0] || more[1]) /* projections of another size are not those that the geometry speaks of */
+        vp_meta_remove_prefix(&out->meta, "geom.");
+    vp_axes_get(out, &axes);
+    const int z = vp_axes_z(&axes);
+    if (!more[2] || axes.n < 2 || !axes.sized || z < 0)
+        return 0;
+    axes.size[z] += more[2];
+    return vp_axes_set(&out->meta, &axes);
+}
+
+/* Its metadata and length; then it is opened. With a twin writer[1] is that of the second. */
+static int open_result(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain,
+                     const struct vp_result *result, struct vp_writer *writer[2], struct vp_err *err)
+{
+    const struct vp_op *last = &chain->stage[chain->n - 1];
+    struct vp_stack out = {0};
+    int rc = -1;
+
+    writer[0] = writer[1] = NULL;
+    if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || resize(im, &out, last)
+        || move_origin(&out.meta, im->corner) || describe(&out.meta, result)) {
+        vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+    } else {
+        out.type = type_in_file(im, chain);
+        if (im->outer < VP_UNKNOWN && im->nz < VP_UNKNOWN)
+            out.pages = im->lines ? im->outer : im->inner * (im->nz + vp_op_grows(last, 2)) * im->outer;
+        rc = vp_open_output(run, &out, &writer[0], err);
+        out.type = last->twin_out;
+        rc = rc || (last->twin && vp_open_result(run, im->twin, &out, &writer[1], err)) ? -1 : 0;
+    }
+    vp_stack_free(&out);
+    if (rc) {
+        vp_writer_abort(writer[0]);
+        writer[0] = NULL;
+    }
+    return rc;
+}
+
+/* ---- the run ---- */
+
+enum { TRIES = 8 };
+
+/* An output that waits for what the first visit finds. */
+struct late {
+    const struct vp_images *im;
+    struct vp_run *run;
+    const struct vp_chain *chain;
+    const struct vp_result *result;
+    struct vp_writer **writer;
+};
+
+static int open_late(void *ctx, struct vp_execute *e, struct vp_err *err)
+{
+    struct late *l = ctx;
+    if (l->writer[0]) /* it is the second try */
+        return 0;
+    if (l->im->solved(l->im->ctx, l->run, err) || open_result(l->im, l->run, l->chain, l->result, l->writer, err))
+        return -1;
+    e->writer = l->writer[0];
+    e->twin_writer = l->writer[1];
+    return 0;
+}
+
+/* Run the plan; where a device has less memory than it said, with smaller plans. */
+static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, struct vp_image_job *j,
+                   struct vp_execute *e, struct vp_err *err)
+{
+    bool full = false;
+    e->problem = &j->problem;
+    e->plan = &j->plan;
+    e->chain = chain;
+    e->held = im->type;
+    for (int k = 0; k < im->n; k++)
+        e->reader[k] = im->reader[k];
+    memcpy(e->device, j->device, sizeof e->device);
+    e->stats = run->stats;
+    e->progress = run->progress;
+    for (int i = 0; i < TRIES; i++) {
+        vp_stats_text(run->stats, "device", j->problem.backend ? j->problem.backend->name : "cpu");
+        const int rc = j->plan.twice ? vp_execute_twice(e, &full, err) : vp_execute(e, &full, err);
+        if (!rc && e->smaller)
+            vp_note(run, "a device ran short of memory %d time%s: the work went on in smaller parts", e->smaller,
+                    e->smaller > 1 ? "s" : "");
+        if (!rc || !full || i == TRIES - 1)
+            return rc;
+        vp_note(run, "%s: planning smaller parts", err->msg);
+        const struct vp_err why = *err;
+        *err = (struct vp_err)VP_ERR_INIT;
+        for (int d = 0; d < j->problem.devices; d++)
+            j->problem.free[d] = j->problem.free[d] / 10 * 7;
+        if (vp_images_plan_again(im, run, j, err)) {
+            *err = why; /* the cause: there was less than planned */
+            return -1;
+        }
+    }
+    return -1;
+}
+
+int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_result *result,
+                  struct vp_err *err)
+{
+    const enum vp_type stored = type_in_file(im, chain);
+    /* while a device starts, memory for a file in memory gets ready; others get nothing before all is well */
+    const bool waits = im->solved, early = vp_output_any_order(run) && !run->common.plan && !waits;
+    struct vp_image_job job;
+    struct vp_writer *writer[2] = {NULL};
+    struct late output = {im, run, chain, result, writer};
+    int rc = -1;
+
+    if (early && open_result(im, run, chain, result, writer, err))
+        goto out;
+    if (vp_images_plan(im, run, chain, stored, true, &job, err))
+        goto out;
+    vp_images_show(im, run, &job, stored);
+    if (vp_plan_done(run)) {
+        rc = 0;
+        goto out;
+    }
+    if (!early && !waits && open_result(im, run, chain, result, writer, err))
+        goto out;
+    if (job.plan.bands > 1 && !job.plan.flow && !(waits ? vp_output_any_order(run) : vp_writer_random(writer[0]))) {
+        job.problem.rows = false;
+        if (vp_images_plan_again(im, run, &job, err))
+            goto out;
+    }
+    struct vp_execute e = {.writer = writer[0], .twin_writer = writer[1], .stored_out = stored,
+                           .solved = waits ? open_late : NULL, .ctx = &output};
+    rc = execute(im, run, chain, &job, &e, err);
+out:
+    for (int k = im->n - 1; k > 0; k--) {
+        struct vp_err late = VP_ERR_INIT;
+        vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(im->reader[k]));
+        if (vp_reader_close(im->reader[k], rc || run->common.plan ? &late : err))
+            rc = -1;
+        im->reader[k] = NULL;
+    }
+    /* what a reader finds at the end of its input is known before any result has its name */
+    if (vp_close(run, im->reader[0], NULL, rc != 0, err))
+        rc = -1;
+    im->reader[0] = NULL;
+    for (int i = 1; i >= 0; i--)
+        if (vp_close(run, NULL, writer[i], rc != 0, err))
+            rc = -1;
+    im->n = 0;
+    return rc;
+}
+
+int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
+                   int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
+                   struct vp_err *err)
+{
+    struct vp_execute e = {.page = page, .ctx = ctx, .stored_out = chain->stage[chain->n - 1].out};
+    struct vp_image_job job;
+
+    for (int k = 0; k < im->n; k++)
+        if (!im->seekable && !vp_reader_seekable(im->reader[k]))
+            return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
+                                "%s: the samples are read twice, which a pipe cannot give",
+                                vp_reader_name(im->reader[k]));
+    int rc = vp_images_plan(im, run, chain, e.stored_out, false, &job, err);
+    if (!rc && run->common.plan)
+        return 0;
+    rc = rc || execute(im, run, chain, &job, &e, err) ? -1 : 0;
+    for (int k = 0; k < im->n && !rc; k++)
+        rc = vp_reader_seek(im->reader[k], 0, err);
+    return rc;
+}

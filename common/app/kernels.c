@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/kernels.h"
+
+#include "base/err.h"
+#include "base/size.h"
+#include "base/sort.h"
+#include "base/text.h"
+#include "stack/foreign.h"
+#include "app/open.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct vp_opt vp_kernel_options[] = {
+    VP_FILE(struct vp_kernel_params, kernel, "kernel", 'k', .metavar = "FILE", .group = "Kernel",
+            .help = "the kernel, or with --grid one on each page (must be given)",
+            .more = "A stack like any other. One page is a kernel for images, which every slice of a volume gets, too; "
+                    "several pages are one for volumes. The sample that lies on the voxel is number n / 2 of n along "
+                    "each axis, counted from 0: the middle one where n is odd."),
+    VP_SIZE(struct vp_kernel_params, grid, "grid", 0, .metavar = "NXxNY",
+            .help = "a kernel for each of NX by NY equal parts of the image",
+            .more = "The pages are the kernels, row by row. Each stands for the middle of its part; between these middles "
+                    "the kernels (or what they make of the image) are weighted bilinearly, beyond the outermost they "
+                    "stay the same. One number is for both."),
+    VP_FILE(struct vp_kernel_params, positions, "positions", 0, .metavar = "FILE",
+            .help = "a kernel for each of the places that FILE lists",
+            .more = "A line for each page, in their order: x y, in pixels from 0, or page x y; what follows # does not "
+                    "count. The places have to be those of a rectangular grid, in any order, with any distances. FILE may "
+                    "be - (standard input) where image and kernels are named."),
+    VP_CHOICE(struct vp_kernel_params, weights, "weights", 0, "output|source", .metavar = "WHOSE", .def = "output",
+              .help = "weights of a grid's kernels: those of the output pixel, or of the source",
+              .more = "output is the weighted sum of what each kernel makes of the image: out(p) = sum of W(p) (K * in). "
+                      "source is what optics do, every point of light spreads as the kernel of its place says: out = sum "
+                      "of K * (W in). The two differ where kernels change much within their own size."),
+    VP_OPT_END,
+};
+
+/* ---- places ---- */
+
+struct places {
+    double *x, *y;              /* of each page; NAN: no line has named it */
+    int64_t n, kernels;         /* places that lines have named; pages of kernels */
+};
+
+/* Takes the numbers of a line: x and y of which page. */
+static int take_line(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err)
+{
+    struct places *const p = ctx;
+    double v[4];
+    int n = 0;
+
+    line[strcspn(line, "#")] = '\0';
+    for (char *at = line, *end; n < 4; at = end + strspn(end, " \t,")) {
+        v[n] = strtod(at, &end);
+        if (end == at) {
+            if (*(at + strspn(at, " \t,")))
+                n = 4;
+            break;
+        }
+        n++;
+    }
+    if (n == 0)
+        return 0;
+    const double page = n == 3 ? v[0] : (double)p->n, x = v[n == 3], y = v[(n == 3) + 1];
+    if (n == 1 || n == 4 || !isfinite(x) || !isfinite(y))
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y, or page x y", name, (long long)number);
+    if (p->n >= p->kernels)
+        return vp_fail(err, VP_ERUN, "%s: more places than the %lld kernels", name, (long long)p->kernels);
+    if (!(page >= 0 && page < (double)p->kernels) || page != floor(page) || !isnan(p->x[(int64_t)page]))
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected a page of 0 to %lld that no other line names, got %g", name,
+                       (long long)number, (long long)p->kernels - 1, page);
+    p->x[(int64_t)page] = x;
+    p->y[(int64_t)page] = y;
+    p->n++;
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The different values among n, in order; those that differ by no more than a thousandth of a pixel are one. */
+static int64_t different(double *to, const double *from, int64_t n)
+{
+    int64_t count = 0;
+
+    memcpy(to, from, (size_t)n * sizeof *to);
+    vp_sort(to, (size_t)n, sizeof *to, by_value);
+    for (int64_t i = 0; i < n; i++)
+        if (count == 0 || to[i] - to[count - 1] > 1e-3)
+            to[count++] = to[i];
+    return count;
+}
+
+static int64_t index_of(const double *v, int64_t n, double x)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 1; i < n; i++)
+        best = fabs(v[i] - x) < fabs(v[best] - x) ? i : best;
+    return best;
+}
+
+/* Pages into the order of the grid that their places make: node[page]. */
+static int make_grid(double *const at[2], int64_t n[2], const char *name, const struct places *p, int64_t *node,
+                     struct vp_err *err)
+{
+    for (int a = 0; a < 2; a++)
+        n[a] = different(at[a], a ? p->y : p->x, p->n);
+    if (n[0] > p->n / n[1] || n[0] * n[1] != p->n)
+        return vp_fail(err, VP_ERUN, "%s: %lld places of %lld different x and %lld different y: expected a rectangular grid",
+                       name, (long long)p->n, (long long)n[0], (long long)n[1]);
+    for (int64_t i = 0; i < p->n; i++) {
+        node[i] = index_of(at[1], n[1], p->y[i]) * n[0] + index_of(at[0], n[0], p->x[i]);
+        for (int64_t other = 0; other < i; other++)
+            if (node[other] == node[i])
+                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", name, (long long)other,
+                               (long long)i);
+    }
+    return 0;
+}
+
+int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const char *path, int64_t kernels,
+                     struct vp_err *err)
+{
+    struct places p = {.x = vp_alloc_raw((size_t)kernels, sizeof(double), "places", err),
+                       .y = vp_alloc_raw((size_t)kernels, sizeof(double), "places", err), .kernels = kernels};
+    int rc = p.x && p.y ? 0 : -1;
+    for (int64_t i = 0; !rc && i < kernels; i++)
+        p.x[i] = NAN;
+    rc = rc ? rc : vp_text_lines(path, take_line, &p, err);
+    if (!rc && p.n < kernels)
+        rc = vp_fail(err, VP_ERUN, "%s: %lld places, but %lld kernels", vp_text_name(path), (long long)p.n,
+                     (long long)kernels);
+    rc = rc ? rc : make_grid(at, n, vp_text_name(path), &p, node, err);
+    free(p.x);
+    free(p.y);
+    return rc;
+}
+
+/* ---- the file ---- */
+
+static int check(const struct vp_kernel_params *p, const struct vp_stack *s, const struct vp_images *im, const char *name,
+                 struct vp_err *err)
+{
+    if (p->grid.n && p->positions)
+        return vp_fail(err, VP_EUSAGE, "--grid and --positions: expected one of them");
+    if (p->grid.n > 2)
+        return vp_fail(err, VP_EUSAGE, "--grid: expected NXxNY, got three numbers");
+    if (s->pages < 0)
+        return vp_fail_hint(err, VP_ERUN, "give a file, or --spool", "%s: how many pages it has is not known", name);
+    if (p->grid.n) {
+        const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
+        if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
+            return vp_fail(err, VP_ERUN, "%s: %lld page%s: --grid %lldx%lld expects a kernel on each of %.15g", name,
+                           (long long)s->pages, s->pages == 1 ? "" : "s", (long long)nx, (long long)ny,
+                           (double)nx * (double)ny);
+    } else if (!p->positions && s->pages > 1 && im->flat) {
+        return vp_fail_hint(err, VP_ERUN, "--grid says that they are a grid of kernels",
+                            "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
+                            (long long)s->pages);
+    }
+    return 0;
+}
+
+/* A kernel is taken voxel by voxel, whatever their sizes: that is said where these are known, and differ by more than
+ * rounding. `axes`: of the kernel. */
+static void compare_voxels(const struct vp_run *run, const struct vp_stack *s, const char *name, int axes,
+                           const struct vp_images *im)
+{
+    enum { X, Y, Z, AXES };
+    const double tolerance = 1e-3;
+    const struct vp_meta *m = &vp_reader_stack(im->reader[im->first])->meta;
+    const char *unit = vp_meta_get(&s->meta, "unit"), *of_image = vp_meta_get(m, "unit");
+    const double mm = unit ? vp_unit_mm(unit) : 0, image_mm = of_image ? vp_unit_mm(of_image) : 0;
+    double v[AXES] = {0};
+    bool differs = false;
+
+    if (!im->has_voxel || mm <= 0 || image_mm <= 0
+        || !(vp_meta_numbers(&s->meta, "voxel", AXES, v) || vp_meta_numbers(&s->meta, "voxel", AXES - 1, v)))
+        return;
+    for (int a = 0; a < axes; a++)
+        differs = differs || (v[a] > 0 && fabs(v[a] * mm / (im->voxel[a] * image_mm) - 1) > tolerance);
+    if (!differs)
+        return;
+    char size[2][96];
+    const double *const both[2] = {v, im->voxel}, scale[2] = {mm, image_mm};
+    for (int k = 0; k < 2; k++) {
+        const int n = snprintf(size[k], sizeof size[k], "%.6g x %.6g", both[k][X] * scale[k], both[k][Y] * scale[k]);
+        if (axes == AXES)
+            snprintf(size[k] + n, sizeof size[k] - (size_t)n, " x %.6g", both[k][Z] * scale[k]);
+    }
+    vp_warn(run, "%s: expected voxels of %s mm, as in %s, got %s mm", name, size[1], vp_reader_name(im->reader[im->first]),
+            size[0]);
+}
+
+static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, const struct vp_kernel_params *p,
+                        bool exact, struct vp_err *err)
+{
+    const struct vp_stack *s = vp_reader_stack(reader);
+    const int64_t pages = s->pages, page = s->nx * s->ny, across = p->grid.n ? p->grid.v[0] : 1;
+    const size_t n = (size_t)pages, size = exact ? sizeof *g->exact : sizeof *g->kernels;
+    double *at[2] = {NULL, NULL};
+    int got = -1;
+
+    *g = (struct vp_convolve_given){.n = {s->nx, s->ny, p->grid.n || p->positions ? 1 : pages},
+                                    .nodes = {across, p->grid.n == 2 ? p->grid.v[1] : across},
+                                    .weights = (enum vp_weights)p->weights};
+    if (vp_memory_claim((uint64_t)pages * (uint64_t)page * 3 * size, "kernels", vp_reader_name(reader), err))
+        return -1;
+    void *const samples = vp_alloc_raw(n, (size_t)page * size, "the kernels", err);
+    void *const own = vp_alloc_raw((size_t)page, vp_type_size(s->type), "a kernel", err);
+    int64_t *node = vp_alloc_raw(n, sizeof *node, "the kernels", err);
+    for (int a = 0; a < 2 && p->positions; a++)
+        g->node[a] = at[a] = vp_alloc_raw(n, sizeof(double), "places", err);
+    g->kernels = exact ? NULL : samples;
+    g->exact = exact ? samples : NULL;
+    if (!samples || !own || !node || (p->positions && (!at[0] || !at[1])))
+        goto out;
+    for (int64_t i = 0; i < pages; i++)
+        node[i] = i;
+    if (p->positions && vp_kernel_places(at, g->nodes, node, p->positions, pages, err))
+        goto out;
+    got = 1;
+    for (int64_t i = 0; i < pages && got == 1; i++) {
+        got = vp_reader_next(reader, own, err);
+        if (got == 1)
+            vp_convert((char *)samples + (size_t)(node[i] * page) * size, exact ? VP_F64 : VP_F32, own, s->type, page,
+                       1, 0);
+        if (got == 0)
+            vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
+                    (long long)i);
+    }
+out:
+    free(own);
+    free(node);
+    return got == 1 ? 0 : -1;
+}
+
+int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struct vp_kernel_params *p,
+                    const struct vp_images *im, struct vp_err *err)
+{
+    struct vp_reader *reader = NULL;
+
+    *g = (struct vp_convolve_given){.nodes = {1, 1}};
+    if (!p->kernel)
+        return vp_fail_hint(err, VP_EUSAGE, "give a stack that holds it: -k kernel.tif",
+                            "--kernel is missing: which one?");
+    if (p->positions && vp_list_apart(run, "--positions", p->positions, err))
+        return -1;
+    if (p->positions && !strcmp(p->positions, "-") && !strcmp(p->kernel, "-"))
+        return vp_fail(err, VP_EUSAGE, "only one of --kernel and --positions can be standard input");
+    if (vp_open_mask(run, p->kernel, &reader, err))
+        return -1;
+    const struct vp_stack *s = vp_reader_stack(reader);
+    int rc = check(p, s, im, vp_reader_name(reader), err)
+             || read_samples(g, reader, p, im->type == VP_F64, err) ? -1 : 0;
+    if (!rc)
+        compare_voxels(run, s, vp_reader_name(reader), g->n[2] > 1 ? 3 : 2, im);
+    struct vp_err late = VP_ERR_INIT;
+    if (vp_reader_close(reader, rc ? &late : err))
+        rc = -1;
+    if (rc)
+        vp_kernels_free(g);
+    return rc;
+}
+
+void vp_kernels_free(struct vp_convolve_given *g)
+{
+    free((void *)g->kernels);
+    free((void *)g->exact);
+    for (int a = 0; a < 2; a++)
+        free((void *)g->node[a]);
+    *g = (struct vp_convolve_given){0};
+}

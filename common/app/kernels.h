@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Kernels of convolution as programs take them: a file with one, or with a page for each node of a grid. */
+#ifndef VP_KERNELS_H
+#define VP_KERNELS_H
+
+#include "local/convolve.h"
+#include "app/image.h"
+
+struct vp_run;
+
+struct vp_kernel_params {
+    const char *kernel;    /* --kernel */
+    struct vp_size grid;   /* --grid */
+    const char *positions; /* --positions */
+    int weights;           /* --weights: enum vp_weights */
+};
+extern const struct vp_opt vp_kernel_options[];
+
+/* Of p, for images as they were opened (one of several planes is for volumes): the kernels, their grid, its nodes and
+ * whose its weights are. */
+int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struct vp_kernel_params *p,
+                    const struct vp_images *im, struct vp_err *err);
+/* Reads a list of places, one for each of `kernels` kernels: the n[0] different x and n[1] different y of the grid that
+ * they make go to at[0] and at[1] (room for `kernels` each), the node of each kernel, row by row, to node[]. */
+int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const char *path, int64_t kernels,
+                     struct vp_err *err);
+void vp_kernels_free(struct vp_convolve_given *g);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What ct-backproject and ct-fdk share around the stages of reconstruct.c: their options, and the way
+ * from operands to a volume on the output. */
+#include "base/size.h"
+#include "base/stats.h"
+#include "device/device.h"
+#include "engine/rates.h"
+#include "app/flats.h"
+#include "app/open.h"
+#include "app/ranked.h"
+#include "app/session.h"
+#include "app/tool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct vp_opt vp_reconstruct_options[] = {
+    VP_OPTIONS(struct vp_reconstruct_params, projections, vp_projection_options),
+    VP_RANGE(
+        struct vp_reconstruct_params, views, "views", 0, .metavar = "A:B", .help = "use only views A to B-1",
+        .more =
+            "Each view keeps the weight it has in the whole scan, so the volumes of disjoint subsets add up "
+            "to the volume of all views: see ct-reduce(1)."),
+    VP_OPTIONS(struct vp_reconstruct_params, grid, vp_grid_options),
+    VP_BYTES(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
+             .group = "Limits",
+             .help = "use at most SIZE of each GPU's memory (default: what is free)",
+             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. Where "
+                     "the filtered projections find room beside the volume, the first slices are written while the "
+                     "last are made; --plan says so."),
+    VP_INT(struct vp_reconstruct_params, subsets, "subsets", 0, .min = 0, .max = 1024, .metavar = "N", .def = "0",
+           .help = "split the views into N subsets, each on GPUs of its own (0: choose)",
+           .more = "Several GPUs make slabs of the volume, each from all views. With N subsets, N GPUs make the same "
+                   "slab, each from a part of the views, and their sums are added in order. 0 chooses subsets only "
+                   "where slabs would be so thin that they saved little; --plan says so. The result is the same "
+                   "whenever N is, but differs from that of another N by rounding (less than 1e-6, relative L2). "
+                   "Subsets need projections that can be read in any order: files, not pipes."),
+    VP_OPT_END,
+};
+
+/* For what `auto` means: low estimates of the rates of one thread and of a device. */
+static struct vp_effort effort_of(const struct vp_reconstruct *job)
+{
+    const struct vp_rates *rates = job->rates ? job->rates : &vp_rates;
+    const double views = (double)(job->last - job->first), samples = (double)job->in_nu * (double)job->nv * views;
+    const double updates = (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) * views;
+
+    return (struct vp_effort){.on_cpu = (updates / rates->cpu_updates + samples / rates->cpu_samples) / job->threads,
+                              .start = rates->device_start, .work = updates / rates->gpu_updates,
+                              .each = rates->device_share, .asked = job->want_subsets};
+}
+
+static void warn(void *run, const char *text)
+{
+    vp_warn(run, "%s", text);
+}
+
+/* Slices of a helix that not all directions are measured for. */
+static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
+{
+    const struct vp_helix *h = &s->scan.helix;
+    const struct vp_grid *g = &s->grid;
+    const double first = g->center[2] + ((double)s->job.z0 - 0.5 * (double)(g->n[2] - 1)) * g->voxel[2];
+    const double last = first + (double)(s->job.z1 - s->job.z0 - 1) * g->voxel[2];
+    if (h->pitch != 0 && (first < h->z_lo - g->voxel[2] / 2 || last > h->z_hi + g->voxel[2] / 2))
+        vp_warn(run, "slices lie at z from %.6g to %.6g mm, the helix measures %.6g to %.6g: beyond that values are too low",
+                first, last, h->z_lo, h->z_hi);
+}
+
+/* What the reader takes is not there for the work. */
+static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
+{
+    const uint64_t holds = vp_reader_holds(reader, false), memory = run->common.memory;
+    if (holds < memory) {
+        run->common.memory -= holds;
+        return 0;
+    }
+    return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory", "%s: reading it takes %s: expected at most %s",
+                        vp_reader_name(reader), vp_bytes_text(holds).text, vp_bytes_text(memory).text);
+}
+
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
+                    struct vp_err *err)
+{
+    const bool automatic = !strcmp(run->common.device, "auto");
+    vp_devices_only(run->common.device);
+    if (!automatic)
+        vp_devices_warm(run->common.device);
+    if (vp_open_input(run, 0, VP_AS_VALUES, &s->reader, err))
+        return -1;
+    if (take_memory(run, s->reader, err))
+        return -1;
+    const struct vp_stack *in = vp_reader_stack(s->reader);
+    const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
+    struct vp_reconstruct *job = &s->job;
+
+    if (vp_quantity_check(in, need, vp_reader_name(s->reader), err) ||
+        vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
+        vp_geom_views(&s->geom, &s->views, &s->scan, err) ||
+        vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, &s->scan, err) ||
+        vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
+        return -1;
+
+    if (s->scan.curved && need == VP_NEED_FILTERED)
+        return vp_fail_hint(err, VP_EUSAGE, "ct-filter flattens the views and filters them; ct-fdk does all",
+                            "%s: the detector is curved, and what is summed along rays needs a flat one",
+                            vp_reader_name(s->reader));
+    vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
+    warn_of_ends(s, run);
+    job->source = s->source;
+    job->views = s->views;
+    job->n_views = s->geom.views;
+    job->in_nu = job->nu = s->geom.nu;
+    job->nv = s->geom.nv;
+    if (vp_views_nv(s->source) != job->nv) /* sinograms of a pipe that did not say how many there are */
+        return vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld sinograms",
+                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)job->nv);
+    job->last = job->n_views;
+    if (p->views.given) {
+        job->first = p->views.lo;
+        job->last = p->views.hi < job->n_views ? p->views.hi : job->n_views;
+        if (job->first >= job->n_views || (p->views.hi != INT64_MAX && p->views.hi > job->n_views))
+            return vp_fail(
+                err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)p->views.lo,
+                (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
+    }
+    job->grid = &s->grid;
+    job->helix = &s->scan.helix;
+    job->memory = run->common.memory;
+    if (job->n_views > 10000) /* of fewer the numbers are next to nothing */
+        job->memory -= vp_min64((int64_t)(job->memory / 2), job->n_views * VP_GEOM_VIEW_BYTES);
+    job->threads = (int)run->common.threads;
+    job->device_memory = p->device_memory;
+    job->want_subsets = (int)p->subsets;
+    struct vp_effort effort = effort_of(job);
+    effort.on_cpu /= vp_ranked_count(s->ranked);
+    effort.work /= vp_ranked_count(s->ranked);
+    const char *device = automatic && !vp_choose(&effort, 1) ? "cpu" : run->common.device;
+    vp_devices_warm(device);
+    const double t = vp_now();
+    if (vp_devices_find(&job->backend, &s->devices, &job->n_devices, device, err))
+        return -1;
+    vp_stats_time(run->stats, "devices", vp_now() - t);
+    if (automatic && *vp_devices_refused())
+        vp_warn(run, "on the CPU: %s", vp_devices_refused());
+    job->devices = s->devices;
+    if (automatic && !job->backend->on_host)
+        job->n_devices = s->ranked ? job->n_devices : vp_choose(&effort, job->n_devices);
+    job->any_order = vp_output_any_order(run);
+    job->stats = run->stats;
+    job->progress = run->progress;
+    return 0;
+}
+
+int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
+                      struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+
+    job->filter_on = on;
+    if (on == VP_FILTER_ON_GPU && job->backend->on_host)
+        return vp_fail_hint(err, VP_ERESOURCE, "use --device cuda, or --filter-on auto",
+                            "--filter-on gpu: the back-projection is on the CPU");
+
+    if (vp_filter_open(&job->filter, p, &s->geom, s->views, &s->scan, job->threads, err))
+        return -1;
+    if (vp_filter_tables(job->filter)->by_slope) {
+        if (on == VP_FILTER_ON_GPU)
+            return vp_fail_hint(err, VP_EUSAGE, "use --filter-on auto, or a number for --pad",
+                                "--filter-on gpu: with --pad auto views are filtered on the CPU");
+        job->filter_on = VP_FILTER_ON_CPU;
+    }
+    const bool turns = vp_filter_tables(job->filter)->turns;
+    job->in_nv = turns ? job->nv : 0;
+    job->nu = vp_filter_widen(job->filter, &s->geom);
+    job->nv = s->geom.nv;
+    if (turns && on == VP_FILTER_ON_GPU)
+        return vp_fail_hint(err, VP_ERESOURCE, "use --filter-on auto",
+                            "--filter-on gpu: the views have to be turned first, which is done on the CPU");
+    if (job->nu == job->in_nu && !turns)
+        return 0;
+    free(s->views);
+    s->views = NULL;
+    const int rc = vp_geom_views(&s->geom, &s->views, &s->scan, err);
+    job->views = s->views;
+    return rc;
+}
+
+void vp_session_show(const struct vp_session *s, struct vp_run *run)
+{
+    const struct vp_reconstruct *job = &s->job;
+    const struct vp_reconstruct_plan *p = &s->plan;
+
+    vp_stats_text(run->stats, "device", job->backend->name);
+    if (job->filter)
+        vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
+    vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
+            (long long)(job->in_nv ? job->in_nv : job->nv), (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
+    vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
+            (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
+            s->grid.voxel[2]);
+    if (job->z1 - job->z0 != s->grid.n[2])
+        vp_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
+    if (job->filter)
+        vp_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
+                p->filter_device ? ", on the device: " : "",
+                p->filter_device ? p->filter_kernel : "");
+    if (job->in_nv)
+        vp_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)job->nu, (long long)job->nv);
+    if (p->passes == 0) /* of ranks whose memory a model knows */
+        return;
+    vp_plan(run, "kernel", "%s", p->kernel);
+    if (p->used > 1)
+        vp_plan(run, "devices", "%d: %d slab%s%s", p->used, p->used / p->subsets,
+                p->used == p->subsets ? "" : "s a pass",
+                p->subsets > 1 ? "" : ", each of all views: the bits of one device");
+    if (p->subsets > 1)
+        vp_plan(run, "subsets", "%d of the views for each slab, added in float32 in their order: other rounding than "
+                "one device's (less than 1e-6, relative L2)", p->subsets);
+    vp_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
+            (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
+            p->mirrored ? " and their mirror images" : "", p->batch);
+    if (p->stay)
+        vp_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
+                job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
+    vp_plan(run, "memory", "%s of %s", vp_bytes_text(p->bytes).text, vp_bytes_text(job->memory).text);
+    for (int i = 0; i < p->parts && p->device_bytes; i++) {
+        const struct vp_bp_part *part = &p->part[i];
+        struct vp_device_info device;
+        struct vp_err ignored = VP_ERR_INIT;
+        if (!job->backend->info(part->device, &device, &ignored))
+            vp_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
+                    vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
+                    vp_bytes_text(device.free).text);
+    }
+    vp_plan(run, "threads", "%d", job->threads);
+}
+
+/* The header of the volume: the projections' metadata less what described projections. */
+static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
+{
+    static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
+                                                 "voxel",       "unit",     "axes"};
+
+    if (vp_meta_copy(&out->meta, &vp_reader_stack(s->reader)->meta))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    vp_meta_remove_prefix(&out->meta, "geom.");
+    for (size_t i = 0; i < sizeof of_projections / sizeof *of_projections; i++)
+        vp_meta_set(&out->meta, of_projections[i], NULL);
+    out->type = VP_F32;
+    if (vp_grid_to_stack(&s->grid, z0, z1, out, err))
+        return -1;
+    if (vp_meta_set(&out->meta, "quantity", "attenuation") || vp_meta_set(&out->meta, "value-unit", "1/mm"))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    return 0;
+}
+
+int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1, struct vp_stack *out,
+                      struct vp_err *err)
+{
+    return volume_header(s, z0, z1, out, err) || vp_output_history(run, out, err) ? -1 : 0;
+}
+
+static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+    const double t = vp_now();
+    const int rc = vp_reconstruct_plan(&s->plan, job, NULL, err);
+
+    vp_stats_time(run->stats, "devices", vp_now() - t);
+    if (!rc)
+        return 0;
+    /* auto means whatever can do it */
+    if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend->on_host ||
+        job->filter_on == VP_FILTER_ON_GPU || job->want_subsets > 1)
+        return -1;
+    vp_note(run, "on the CPU: %s", err->msg);
+    *err = (struct vp_err)VP_ERR_INIT;
+    job->backend = &vp_cpu;
+    job->n_devices = 1;
+    return vp_reconstruct_plan(&s->plan, job, NULL, err);
+}
+
+void vp_session_truncated(const struct vp_session *s, struct vp_run *run, const struct vp_truncation *seen)
+{
+    char text[192];
+    if (vp_filter_truncated(seen, text, sizeof text))
+        vp_warn(run, "%s: %s", vp_reader_name(s->reader), text);
+}
+
+static int open_volume(const struct vp_session *s, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_stack out = {0};
+    const int rc = volume_header(s, s->job.z0, s->job.z1, &out, err) || vp_open_output(run, &out, writer, err) ? -1 : 0;
+    vp_stack_free(&out);
+    return rc;
+}
+
+int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+    struct vp_writer *writer = NULL;
+    struct vp_reconstruct_result result;
+    const bool ahead = job->any_order && !run->common.plan;
+    int rc = -1;
+
+    /* a file first: where its memory is allocated ahead, that goes on while a device is started */
+    if ((ahead && open_volume(s, run, &writer, err)) || plan(s, run, err))
+        goto out;
+    vp_session_show(s, run);
+    if (vp_plan_done(run))
+        return 0;
+    if (!ahead && open_volume(s, run, &writer, err))
+        goto out;
+    rc = vp_reconstruct_run(&s->plan, writer, &result, err);
+    if (!rc)
+        vp_blank_report(&result.repaired.blank, "view", run);
+    if (!rc && job->normalize)
+        vp_normalize_tell(job->normalize, run, &result.repaired,
+                          job->in_nu * (job->in_nv ? job->in_nv : job->nv) * (job->last - job->first), result.bad);
+    else if (!rc && result.bad)
+        vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)result.bad);
+    if (!rc)
+        vp_session_truncated(s, run, &result.truncation);
+out:
+    if (vp_close(run, s->reader, writer, rc != 0, err))
+        rc = -1;
+    s->reader = NULL;
+    return rc;
+}
+
+void vp_session_close(struct vp_session *s)
+{
+    vp_devices_settle();
+    vp_ranked_close(s->ranked);
+    vp_normalize_close(s->job.normalize);
+    vp_filter_close(s->job.filter);
+    vp_views_close(s->source);
+    vp_reader_close(s->reader, NULL);
+    vp_geom_free(&s->geom);
+    free(s->views);
+    free(s->devices);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of morphological reconstruction share. */
+#ifndef VP_MORPHRECON_INTERNAL_H
+#define VP_MORPHRECON_INTERNAL_H
+
+#include "global/morphrecon.h"
+
+struct vp_store;
+
+enum { VP_MAX_NEIGHBOURS = 26 };
+
+/* The offsets of the neighbours of a voxel: first those before it (in x fastest order), then their opposites. How many
+ * there are. */
+int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS][3]);
+
+/* An image of one row of many planes is one plane of many rows: y is z, and the other way round. */
+static inline bool vp_morphrecon_flat(const struct vp_op *op)
+{
+    const int connectivity = ((const struct vp_morphrecon_params *)op->params)->connectivity;
+    return op->image[1] == 1 && op->image[2] > 1 && (connectivity == 4 || connectivity == 8);
+}
+
+/* From a voxel of the shell, or {-1, 0, 0}, to the next one. False: there is none. */
+static inline bool vp_shell_next(const struct vp_shell *s, int64_t at[3])
+{
+    do {
+        const bool all = vp_shell_at(s, 2, at[2]) || vp_shell_at(s, 1, at[1]);
+        at[0] += all || at[0] < 0 || at[0] == s->size[0] - 1 ? 1 : s->size[0] - 1;
+        for (int a = 0; a < 2 && at[a] == s->size[a]; a++) {
+            at[a] = 0;
+            at[a + 1]++;
+        }
+    } while (at[2] < s->size[2] && !vp_shell_at(s, 0, at[0]) && !vp_shell_at(s, 1, at[1]) && !vp_shell_at(s, 2, at[2]));
+    return at[2] < s->size[2];
+}
+
+/* A box of keys as the forest wants it: voxel (x, y, z) at [z * plane + y * stride + x] of all three, where every voxel
+ * has neighbours on all sides: the first and the last are `guard` places from the ends of `parent` at least, and rows
+ * and planes are apart. Fewer than VP_MAX_BOX places. */
+enum { VP_MAX_BOX = 1 << 30 };
+struct vp_forest {
+    enum vp_key key;
+    int64_t size[3], stride, plane, guard;
+    const void *value, *mask;
+    int connectivity;
+    int32_t *parent;
+    void *scratch;      /* vp_morphrecon_forest_bytes() */
+    struct vp_shell shell;
+};
+
+/* The edges of the box's entry, of which the header says `voxels`. */
+uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int connectivity, int threads);
+void vp_morphrecon_forest(struct vp_forest *f, struct vp_morphrecon_entry *e, int threads);
+
+/* vp_op.solve */
+int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory,
+                        int threads, struct vp_err *err);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One threshold for an image, given or found in its histogram, and the mask of the samples above it.
+ *
+ * Integers have a bin for every value of their type, so what is found is that of the exact histogram; f32 has `bins`
+ * equal parts of a range. A threshold is the middle of a bin, which is still below it. The formulas are those of
+ * scikit-image, in float64; of several equally good thresholds the lowest is taken. */
+#ifndef VP_THRESHOLD_H
+#define VP_THRESHOLD_H
+
+#include "engine/op.h"
+
+#include <math.h>
+
+enum vp_threshold { VP_AT, VP_OTSU, VP_TRIANGLE, VP_LI, VP_YEN, VP_ISODATA };
+
+enum { VP_THRESHOLD_BINS = 65536 };
+#define VP_THRESHOLD_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
+
+/* count[0 .. bins): bin i is at first + i * width. */
+struct vp_levels { const uint64_t *count; int64_t bins; double first, width; };
+
+/* NaN if nothing was counted; the one level that has counts if there is no other. */
+double vp_threshold_find(enum vp_threshold method, const struct vp_levels *levels);
+
+/* Thresholds of the images of a run, one after the other: samples, NaN where nothing was counted. Zero-initialise
+ * it. */
+struct vp_found { int64_t n, room; double *limit; };
+void vp_found_free(struct vp_found *f);
+
+/* params of the kernel "threshold" */
+struct vp_threshold_params {
+    enum vp_type type;
+    enum vp_threshold method;
+    double limit;           /* VP_AT */
+    bool below;             /* marked are the samples not above it, instead of those above it; never NaN */
+    uint8_t mark;           /* what they become; others become 0 */
+    int64_t bins;           /* of the histogram */
+    double lo, hi;          /* f32: its range */
+    double per_bin;         /* bins / (hi - lo), 0 if hi = lo */
+    struct vp_found *found; /* may be NULL */
+};
+
+/* What is known of a box: its histogram (infinities and NaN left out), and when it is solved the limit. */
+struct vp_threshold_entry {
+    uint64_t bytes;
+    double limit;
+    uint64_t first;   /* not 0: the box has the image's first voxel; so an image's entries begin here */
+    uint32_t count[]; /* `bins` */
+};
+
+/* The bin of a sample of f32; `bins` if it is not finite. */
+VP_ANYWHERE static inline int64_t vp_threshold_bin(const struct vp_threshold_params *p, float v)
+{
+    const double at = ((double)v - p->lo) * p->per_bin;
+
+    if (!(v - v == 0))
+        return p->bins;
+    return at >= (double)(p->bins - 1) ? p->bins - 1 : at >= 1 ? (int64_t)at : 0;
+}
+
+/* Numbers that are above the limit are above this one: of integers, and of f32. NaN: none is, and none is not. */
+VP_ANYWHERE static inline int32_t vp_threshold_int(double limit)
+{
+    return limit >= 65536 ? 65536 : limit >= -32769 ? (int32_t)floor(limit) : -32769;
+}
+
+VP_ANYWHERE static inline float vp_threshold_float(double limit)
+{
+    const float f = (float)limit;
+    return (double)f > limit ? nextafterf(f, -INFINITY) : f;
+}
+
+/* Method, limit, below, mark, bins, lo, hi and found of `want` are used. The input is stack 0; set op->from[0]
+ * for another. -1: VP_EUSAGE (type, bins, range) or VP_ERESOURCE. */
+int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, const int64_t image[3],
+                    enum vp_type type, struct vp_err *err);
+
+#endif
