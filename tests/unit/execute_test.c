@@ -580,7 +580,7 @@ static void test_trouble(void)
             p.devices = 2;
             p.free[0] = p.free[1] = 1 << 30;
             pretend.launched = 0;
-            pretend.fail_at = kind == 2 ? 5 : -1;
+            pretend.fail_at = backend == 2 ? 5 : -1;
             pretend.late = trial == 5;
             pretend.refuse = backend == 3 ? 1 : 0;
         }
