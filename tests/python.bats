@@ -250,6 +250,7 @@ END
     python <<'END'
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+vp.subprocess.Popen.kill = None  # they end by SIGTERM
 running = vp.pipe(vp.img_cat("-", "never"), vp.img_gauss())
 timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
 timer.start()
