@@ -215,7 +215,7 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
 {
     static const enum cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
                                                 cudaMemcpyDeviceToDevice};
-    const enum cudaMemcpyKind backend = kinds[way];
+    const enum cudaMemcpyKind kind = kinds[way];
     const size_t width = (size_t)n[0];
     cudaError_t e = cudaSetDevice(q->device);
 
@@ -224,12 +224,12 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
     const bool dense = n[2] == 1 || (to->plane == to->row * n[1] && from->plane == from->row * n[1]);
     const bool whole_rows = to->plane % to->row == 0 && from->plane % from->row == 0;
     if (dense && to->row == n[0] && from->row == n[0]) {
-        e = cudaMemcpyAsync(to->data, from->data, width * (size_t)(n[1] * n[2]), backend, q->stream);
+        e = cudaMemcpyAsync(to->data, from->data, width * (size_t)(n[1] * n[2]), kind, q->stream);
     } else if (dense) {
         e = cudaMemcpy2DAsync(to->data, (size_t)to->row, from->data, (size_t)from->row, width,
-                              (size_t)(n[1] * n[2]), backend, q->stream);
+                              (size_t)(n[1] * n[2]), kind, q->stream);
     } else if (whole_rows) {
-        struct cudaMemcpy3DParms p = {.backend = backend, .extent = {width, (size_t)n[1], (size_t)n[2]}};
+        struct cudaMemcpy3DParms p = {.kind = kind, .extent = {width, (size_t)n[1], (size_t)n[2]}};
         p.srcPtr = (struct cudaPitchedPtr){from->data, (size_t)from->row, width, (size_t)(from->plane / from->row)};
         p.dstPtr = (struct cudaPitchedPtr){to->data, (size_t)to->row, width, (size_t)(to->plane / to->row)};
         e = cudaMemcpy3DAsync(&p, q->stream);
@@ -237,7 +237,7 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
         for (int64_t z = 0; z < n[2] && e == cudaSuccess; z++)
             e = cudaMemcpy2DAsync((char *)to->data + z * to->plane, (size_t)to->row,
                                   (const char *)from->data + z * from->plane, (size_t)from->row, width, (size_t)n[1],
-                                  backend, q->stream);
+                                  kind, q->stream);
     }
     return vp_gpu_check(err, e, way == VP_DOWN ? "cannot copy from the CUDA device" : "cannot copy to the CUDA device");
 }
