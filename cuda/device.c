@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plugin's table: CUDA devices behind the verbs of device/device.h, and the list of their kernels. */
+/* The plugin's table: the functions of device/device.h for CUDA devices, and the list of their kernels. */
 #include "device/device.h"
 #include "build.h"
 #include "gpu.h"
@@ -19,7 +19,7 @@ static const struct vp_kernel *const kernels[] = {
 struct vp_event {
     cudaEvent_t event;
     int device;
-    bool marked;
+    bool recorded;
 };
 
 static int failed(struct vp_err *err, cudaError_t e)
@@ -32,16 +32,16 @@ static int unusable(struct vp_err *err, cudaError_t e)
     return vp_gpu_check(err, e, "cannot use the CUDA device");
 }
 
-/* What devices were called before they were shown alone. */
-static const int *called;
-static int n_called;
+/* Numbers of the devices before set_visible() hid others, for messages. */
+static const int *original;
+static int n_original;
 
 static int name_of(int device)
 {
-    return device < n_called ? called[device] : device;
+    return device < n_original ? original[device] : device;
 }
 
-/* Token number `i` of a list with commas; NULL: there is none. */
+/* Returns token i of a comma-separated list, NULL if it has fewer. */
 static const char *token(const char *list, int i)
 {
     for (; list && i > 0; i--) {
@@ -51,8 +51,8 @@ static const char *token(const char *list, int i)
     return list;
 }
 
-/* CUDA_VISIBLE_DEVICES: what it holds already is a list of which these are numbers. CUDA starts every device that it
- * shows, 0.1 to 0.2 s each. */
+/* Sets CUDA_VISIBLE_DEVICES to device[], which are indices into its present list if there is one. CUDA initialises
+ * every visible device, 0.1 to 0.2 s each. Returns 0 or -1. */
 static int set_visible(const int *device, int n)
 {
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
@@ -71,8 +71,8 @@ static int set_visible(const int *device, int n)
         if (at >= sizeof list)
             return -1;
     }
-    called = device;
-    n_called = n;
+    original = device;
+    n_original = n;
     return setenv("CUDA_VISIBLE_DEVICES", list, 1);
 }
 
@@ -175,7 +175,7 @@ static int event_create(int device, bool quiet, struct vp_event **out, struct vp
 
 static int event_record(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
-    e->marked = true;
+    e->recorded = true;
     cudaSetDevice(q->device);
     return failed(err, cudaEventRecord(e->event, q->stream));
 }
@@ -183,25 +183,25 @@ static int event_record(struct vp_queue *q, struct vp_event *e, struct vp_err *e
 static int queue_wait(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
     cudaSetDevice(q->device);
-    return e->marked ? failed(err, cudaStreamWaitEvent(q->stream, e->event, 0)) : 0;
+    return e->recorded ? failed(err, cudaStreamWaitEvent(q->stream, e->event, 0)) : 0;
 }
 
 static int event_synchronize(struct vp_event *e, struct vp_err *err)
 {
-    return e->marked ? failed(err, cudaEventSynchronize(e->event)) : 0;
+    return e->recorded ? failed(err, cudaEventSynchronize(e->event)) : 0;
 }
 
 static bool event_query(struct vp_event *e)
 {
-    const bool yes = !e->marked || cudaEventQuery(e->event) != cudaErrorNotReady;
-    cudaGetLastError(); /* "not ready" is no error, but stays as the last one */
+    const bool yes = !e->recorded || cudaEventQuery(e->event) != cudaErrorNotReady;
+    cudaGetLastError(); /* clear "not ready", which is recorded as the last error */
     return yes;
 }
 
 static double event_elapsed(struct vp_event *from, struct vp_event *to)
 {
     float ms = 0;
-    if (!from->marked || !to->marked)
+    if (!from->recorded || !to->recorded)
         return 0;
     cudaSetDevice(from->device);
     return cudaEventElapsedTime(&ms, from->event, to->event) == cudaSuccess ? 1e-3 * (double)ms : 0;
@@ -209,7 +209,7 @@ static double event_elapsed(struct vp_event *from, struct vp_event *to)
 
 /* ---- copies ---- */
 
-/* As few calls as the layout allows. */
+/* Copies with as few calls as the layout allows. */
 static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from, const int64_t n[3],
                 enum vp_way way, struct vp_err *err)
 {

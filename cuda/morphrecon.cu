@@ -25,7 +25,7 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratc
     typedef tile_of<U, CONN> TILE;
     const uint64_t tiles = (uint64_t)s.tiles, voxels = tiles * TILE::P, nodes = tiles * TILE::RIM,
                    edges = nodes + tiles * TILE::crossings();
-    vp_pieces c = {(char *)scratch, 0};
+    vp_arena c = {(char *)scratch, 0};
     b->slots = 16384; /* more than twice the blocks of a launch */
     while (b->slots < 2 * tiles)
         b->slots *= 2;

@@ -498,7 +498,7 @@ template <class In, class A, bool SQUARE> struct volume_shape {
 template <class In, class A, bool SQUARE> uint64_t lay_out_arrays(volume_job *j, void *scratch)
 {
     using L = local_t<In, A, SQUARE>;
-    vp_pieces all = {(char *)scratch, 0};
+    vp_arena all = {(char *)scratch, 0};
     constexpr int ENOUGH = volume_shape<In, A, SQUARE>::enough;
     j->cut(volume_shape<In, A, SQUARE>::high);
     const int64_t tiles = j->tiles_x * j->tiles_y;
