@@ -39,7 +39,7 @@ struct kernel_table {
 /* Fills T = R1 * R2 twiddle factors W(T)^(k1 n2), at k1 * R2 + n2. */
 void fill_twiddle(int T, int R1, int R2, cx *to);
 
-/* How the axes are cut into tiles. */
+/* Division of the axes into tiles. */
 struct convolve_tiling {
     const convolve_length *length[3]; /* transforms along x, y, z; z is NULL for images */
     int valid[3];                     /* outputs of a tile */
@@ -90,8 +90,8 @@ inverse_args inverse_args_of(const vp_op *op, const vp_work *work, const convolv
 int launch_base(const vp_op *op, const vp_work *work, const convolve_part &p, int pair0, const convolve_offset &e,
                 const int planes[2], vp_err *err);
 
-/* Returns the bytes of a workspace for `count` units of `one` byte each (all arrays included), of which as many are
- * processed at a time as fit in `most` bytes, at least one. Enough for any smaller part, too. */
+/* Returns the bytes of a workspace for `count` units of `one` byte each (all arrays included), of which
+ * the largest number that fits in `most` bytes, at least one, is processed at a time. Enough for any smaller part, too. */
 inline uint64_t workspace_bytes(uint64_t one, uint64_t count, uint64_t most)
 {
     const uint64_t all = one * count, some = all < most ? all : most;

@@ -128,7 +128,7 @@ grid_table table_of(const vp_op *op, const grid_tiling &c, void *base)
     return t;
 }
 
-/* Returns the rows of tiles of one launch: all, or as many as the scratch has spectra for. */
+/* Returns the rows of tiles of one launch: all, or a band whose spectra fit in the scratch. */
 int band_of(const vp_op *op, const grid_tiling &c)
 {
     return keeps_spectra(op, c) ? 65535 : (int)std::max<uint64_t>(1, BAND / row_bytes(op, c));

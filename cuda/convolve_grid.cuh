@@ -367,7 +367,7 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
     }
 }
 
-/* Returns a result whose kernels the edge clips, with the offset restored and, if asked for, renormalised. */
+/* Returns a result whose kernels the edge clips, with the offset restored and renormalised if a.renormalize. */
 __device__ __forceinline__ float restore_clipped(const grid_args &a, const grid_tile &tx, const grid_tile &ty,
                                                  float value, float base, int x, int y)
 {

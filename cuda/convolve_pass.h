@@ -66,7 +66,7 @@ struct columns_args {
     int64_t in_pitch, out_pitch; /* from one row to the next, in complex values */
     int64_t in_outer, out_outer; /* from one image of lanes to the next */
     int in_first, out_first;     /* row at which `in` (samples) and `out` (outputs) begin; for spectra, the tile */
-    cx *spectrum;                /* of `lanes` lanes, in the order of the threads' registers */
+    cx *spectrum;                /* spectrum of `lanes` lanes, in the order of the threads' registers */
     const cx *twiddle;
     convolve_axis axis;
     int lanes;                   /* lanes with a spectrum of their own */

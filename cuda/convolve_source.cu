@@ -115,7 +115,7 @@ template <class L, bool RETRY> __global__ void __launch_bounds__(ROWS_THREADS) s
         make_finite<L>(v);
         __syncwarp();
     }
-    if (a.peaks) /* of the weighted samples: one node has a weight of at least 1 / 2 */
+    if (a.peaks) /* peak of the weighted samples: one node has a weight of at least 1 / 2 */
         store_peak<L, false>(a.peaks + at_pair * a.rows + row, v, t, live);
     line_forward<L>(v, sm, t, a.twiddle[0]);
     if (!live)

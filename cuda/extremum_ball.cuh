@@ -22,7 +22,7 @@ namespace
 
 enum {
     BALL_ROWS = 16, /* multiple of ROWS */
-    BALL_DEEP = 8   /* twice as many warps from this reach along z on, as few thread blocks fit (H100) */
+    BALL_DEEP = 8   /* reach along z from which on 8 warps are used instead of 4, as few thread blocks fit (H100) */
 };
 
 struct ball_job {
@@ -181,8 +181,8 @@ size_t ball_words(const struct vp_footprint *f, int bytes, int64_t slots)
     return (size_t)(rows * pitch + slots * rows * LANES + (2 * f->reach[2] + 1) * BALL_ROWS * LANES);
 }
 
-/* Returns the half lengths of a batch, 0 if the ball is too large: all, or at least four with as many resident thread
- * blocks of a multiprocessor as possible. */
+/* Returns the half lengths of a batch, 0 if the ball is too large: all, or at least four such that the number of
+ * resident thread blocks of a multiprocessor is largest. */
 int ball_slots(const struct vp_footprint *f, int bytes)
 {
     const size_t most = vp_shared_most(), wanted[3] = {SHARED_GPU / 4 - 1024, SHARED_GPU / 2 - 1024, most};

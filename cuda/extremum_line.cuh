@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : 
                 middle.take(keys<SIZE>(*first));
 #pragma unroll
             for (int k = 0; k < N; k++) {
-                if (k > 0 && k % 2 == 0 && k == rest) /* which is even */
+                if (k > 0 && k % 2 == 0 && k == rest) /* rest is even */
                     middle = others;
                 prefix.take(keys<SIZE>(v[k]));
                 keys<SIZE> a(prefix);

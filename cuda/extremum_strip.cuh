@@ -230,7 +230,7 @@ template <int SIZE> struct strip {
         each_block(lo, hi, [&](int, int place, int i) {
             uint4 *const at = (uint4 *)raw + place;
             const uint4 k = *at;
-            uint32_t behind = from[i + 1], before = most[i - 1]; /* of the last and the first block: unused */
+            uint32_t behind = from[i + 1], before = most[i - 1]; /* unused in the last and the first block */
             const uint32_t s3 = running<SIZE, true>(k.w, behind), s2 = running<SIZE, true>(k.z, behind),
                            s1 = running<SIZE, true>(k.y, behind), s0 = running<SIZE, true>(k.x, behind);
             *at = make_uint4(s0, s1, s2, s3);

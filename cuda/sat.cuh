@@ -243,7 +243,7 @@ template <class A> __global__ void __launch_bounds__(256) add_carry_kernel(const
         out[x] = before[x] + out[x];
 }
 
-/* Describes the part of table `which` of op that `work` asks for, with its carry at `state`. */
+/* Describes the part of table `which` of op that `work` requests, with its carry at `state`. */
 static inline table_part part_of(const struct vp_op *op, const struct vp_work *work, int which, char *state)
 {
     const struct vp_sat *const p = vp_params<vp_sat>(op);

@@ -82,7 +82,7 @@ struct table_job : table_part {
     unsigned tiles;    /* positions of a plane: whole bands, also below the last row of tiles */
     unsigned corner;   /* positions on the growing diagonals at the beginning of a plane */
     divisor by_planes, by_band, by_tiles_x;
-    unsigned padded_columns, padded_rows; /* of all tiles together */
+    unsigned padded_columns, padded_rows; /* columns and rows of all tiles together */
     uint64_t *rows;    /* published sums of rows: [plane][entry along x][row] */
     uint64_t *columns; /* published sums of columns: [plane][entry along y][column] */
     int64_t per_plane; /* words of both for one plane */

@@ -23,7 +23,7 @@ namespace
 
 enum {
     ROWS = 4,           /* rows of a lane, 16 bytes of each */
-    SHALLOW = 8,        /* planes of a slab at least, if the part has as many */
+    SHALLOW = 8,        /* planes of a slab at least, unless the part has fewer */
     DEEP = 256,         /* planes of a slab at most: the sum of 256 bytes fits 16 bits */
     MOST_PLANES = 65536 /* planes of a launch: the sum of 65536 samples of 16 bits fits 32 bits */
 };

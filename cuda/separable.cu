@@ -266,7 +266,7 @@ int launch(const vp_op *op, const vp_work *args, vp_err *err)
     if (!rz)
         return run_xy(p, &out, NULL, true, s.highpass, err);
     const bool pair = s.filters == 2;
-    volume q = p.source, sum = q; /* of one filter q alone */
+    volume q = p.source, sum = q; /* a single filter has q alone */
     if (volumes) {
         q = make_mid(p, out, 2, 0, 1);
         sum = volumes == 2 ? make_mid(p, out, 2, 0, 1) : q;

@@ -8,7 +8,7 @@
  * Shared memory: the samples, in lines or rings; for radii without specialised code the taps.
  * Cost: 2 R + 2 operations for each voxel, axis and filter (R subtractions, R fused multiply-adds, the sum).
  * Limits: arithmetic from radius 12 on, below it memory and the instruction cache: straight-line code of more than
- *   about 30 KB is several times slower. So many taps are processed in a loop, and kernels with rows of edge taps (thin
+ *   about 30 KB is several times slower. So a long list of taps is processed in a loop, and kernels with rows of edge taps (thin
  *   axes, derivatives) are separate. */
 #ifndef VP_SEPARABLE_LINE_CUH
 #define VP_SEPARABLE_LINE_CUH
@@ -68,7 +68,7 @@ __device__ __forceinline__ void finish_line(const Read &read, const axis &a, con
     }
     unsigned rest = first_of(UNIT);
 #pragma unroll
-    for (int pass = 0; pass < 2; pass++) { /* the second for units with voxels near both ends; unrolled, as a loop is slower */
+    for (int pass = 0; pass < 2; pass++) { /* the second for units near both ends; unrolled, as a loop is slower */
         const bool end = pass || i >= radius;
         const int q = end ? i - (a.n - radius) : i; /* index among the R voxels at this end */
         if (pass && (i >= radius || q <= -UNIT))

@@ -121,8 +121,8 @@ size_t half_of_shared();
 
 /* Layout of lines in memory. */
 enum line_form {
-    ROWS,    /* samples of a line are adjacent in the input and in the output */
-    COLUMNS, /* lines are adjacent in both */
+    ROWS,      /* samples of a line are adjacent in the input and in the output */
+    COLUMNS,   /* lines are adjacent in both */
     TRANSPOSED /* samples of a line are adjacent in the input, lines in the output: the next axis becomes the fastest */
 };
 
