@@ -14,7 +14,7 @@ namespace
 {
 
 /* A position in a ring in one register: the index, and above it a phase bit that flips at each wrap. */
-struct cursor {
+struct ring_position {
     unsigned at_wrap = 0;
     __device__ __forceinline__ unsigned at() const { return at_wrap & 0xffff; }
     __device__ __forceinline__ unsigned wrap() const { return at_wrap >> 16; }
@@ -41,7 +41,7 @@ __host__ __device__ constexpr int box_stride(int bytes)
 
 /* Producer, all lanes: copies the box of texels from (u, v) on, at (x, y) of the map, to the next stage when it is
  * empty. */
-__device__ __forceinline__ void bring(control &c, cursor &stage, int stages, unsigned char *shared, int bytes,
+__device__ __forceinline__ void bring(control &c, ring_position &stage, int stages, unsigned char *shared, int bytes,
                                       const CUtensorMap &map, int u, int v, int x, int y, int slot)
 {
     uint64_t *const full = &c.full[stage.at()];
@@ -56,7 +56,7 @@ __device__ __forceinline__ void bring(control &c, cursor &stage, int stages, uns
 }
 
 /* Consumer warp: releases its stage. */
-__device__ __forceinline__ void give_back(control &c, cursor &stage, int stages)
+__device__ __forceinline__ void give_back(control &c, ring_position &stage, int stages)
 {
     __syncwarp();
     if ((threadIdx.x & 31) == 0)
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
         if (warp > WARPS)
             return;
-        cursor stage, ticket;
+        ring_position stage, ticket;
         for (;;) {
             int index = 0;
             barrier_wait(&c.ticket_empty[ticket.at()], ticket.wrap() ^ 1);
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
     }
 
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(consumer_registers(WARPS)));
-    cursor stage, ticket;
+    ring_position stage, ticket;
     for (;;) {
         barrier_wait(&c.ticket_full[ticket.at()], ticket.wrap());
         const int index = c.ticket[ticket.at()];
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(288, 3)
             barrier_init(&c.full[s], 1), barrier_init(&c.empty[s], 8);
     barriers_ready();
 
-    cursor stage;
+    ring_position stage;
     if (warp == 8) {
         const spot corner = matrix_corner(a, t, lane);
 #pragma unroll 1

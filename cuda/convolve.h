@@ -90,8 +90,8 @@ inverse_args inverse_args_of(const vp_op *op, const vp_work *work, const convolv
 int launch_base(const vp_op *op, const vp_work *work, const convolve_part &p, int pair0, const convolve_offset &e,
                 const int planes[2], vp_err *err);
 
-/* Returns the bytes of a workspace for `count` units of `one` byte each (all arrays included), of which
- * the largest number that fits in `most` bytes, at least one, is processed at a time. Enough for any smaller part, too. */
+/* Returns the bytes of a workspace for `count` units of `one` byte each (all arrays included), of which the largest
+ * number that fits in `most` bytes, at least one, is processed at a time. Enough for any smaller part, too. */
 inline uint64_t workspace_bytes(uint64_t one, uint64_t count, uint64_t most)
 {
     const uint64_t all = one * count, some = all < most ? all : most;

@@ -12,14 +12,14 @@
 namespace
 {
 
-struct method {
+struct filter_method {
     int n, threads, rows, stages, radix[MAX_STAGES];
     size_t shared;
     void (*kernel)(row_args);
     double ns; /* a row */
 };
 
-template <int T, int B, int M, int... R> constexpr method make_method(double ns)
+template <int T, int B, int M, int... R> constexpr filter_method make_method(double ns)
 {
     using S = filter_shape<T, B, M, R...>;
     return {S::N, T, B, S::stages, {R...}, S::shared, filter_rows<S>, ns};
@@ -28,7 +28,7 @@ template <int T, int B, int M, int... R> constexpr method make_method(double ns)
 /* The fastest radices as measured, among those without bank conflicts; the first radix takes the factor 3, so that
  * strides stay powers of two. ns: nanoseconds for a row of N samples with cosine and redundancy weights, device memory
  * to device memory, on an H100 SXM with 132 multiprocessors at 1.98 GHz (gpu_speed in engine/rates.h). */
-const method methods[] = {
+const filter_method methods[] = {
     make_method<16, 4, 16, 8, 16>(0.614),     make_method<16, 4, 12, 16, 16>(1.01),
     make_method<16, 4, 8, 24, 16>(1.55),      make_method<16, 4, 8, 32, 16>(1.95),
     make_method<32, 2, 8, 24, 32>(3.26),      make_method<64, 1, 10, 16, 16, 4>(4.38),
@@ -42,7 +42,7 @@ const method methods[] = {
 
 /* The chosen method, its arguments except for the rows, and the bytes of its tables. */
 struct layout {
-    const method *how;
+    const filter_method *how;
     row_args a;
     size_t bytes;
 };
@@ -59,14 +59,14 @@ int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l
         return -1;
     *l = {};
     const int64_t left = vp_max64(t.pad, t.before), need = left + t.nu + vp_max64(t.pad, t.after);
-    for (const method &m : methods)
+    for (const filter_method &m : methods)
         if (m.n >= need && m.shared <= (size_t)most && (!l->how || m.n < l->how->n))
             l->how = &m;
     if (!l->how)
         return vp_fail(err, VP_ERUN, "rows of %lld samples with their padding are too long for this device",
                        (long long)need);
 
-    const method &how = *l->how;
+    const filter_method &how = *l->how;
     row_args &a = l->a;
     vp_arena all = {memory, 0};
     all.take(a.twiddle[0], how.n);
@@ -99,7 +99,7 @@ int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l
 int make_tables(const struct vp_filter_tables &t, const layout &l, const char *memory, std::vector<char> &all,
                 struct vp_err *err)
 {
-    const method &how = *l.how;
+    const filter_method &how = *l.how;
     all.resize(l.bytes);
     const auto at = [&](auto *table) {
         return (std::remove_const_t<std::remove_pointer_t<decltype(table)>> *)(all.data() + ((char *)table - memory));

@@ -263,7 +263,7 @@ template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kern
 template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, int tiles)
 {
     typedef tile_of<U, CONN> TILE;
-    struct alignas(4 * sizeof(U)) quad {
+    struct alignas(4 * sizeof(U)) key_quad {
         U v[4];
     };
     const int64_t n = (int64_t)tiles * TILE::P / 4, step = (int64_t)gridDim.x * blockDim.x;
@@ -274,7 +274,7 @@ template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, in
         const uint32_t base = __ldcg(b.base + tile);
         const uint2 four = __ldcg((const uint2 *)(b.node + 4 * i));
         const uint32_t node[4] = {four.x & 0xffff, four.x >> 16, four.y & 0xffff, four.y >> 16};
-        const quad low = *(const quad *)(b.low + 4 * i), high = *(const quad *)(b.high + 4 * i);
+        const key_quad low = *(const key_quad *)(b.low + 4 * i), high = *(const key_quad *)(b.high + 4 * i);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             U v = low.v[k];

@@ -167,14 +167,14 @@ template <class A> __global__ void __launch_bounds__(256) init_kernel(const tabl
 /* ---- launching ---- */
 
 /* Sizes of a grid of tiles and its published words. */
-struct sizes {
+struct table_sizes {
     int64_t tiles_x, tiles_y, padded_columns, padded_rows; /* as in struct table_job */
     int64_t rows, per_plane, words; /* words of the sums of rows; of a plane; of all planes */
 };
 
-template <class In, class A, int WARPS> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes)
+template <class In, class A, int WARPS> table_sizes table_sizes_of(int64_t nx, int64_t ny, int64_t planes)
 {
-    sizes s;
+    table_sizes s;
     s.tiles_x = (nx + tile_columns<In, A>() - 1) / tile_columns<In, A>();
     s.tiles_y = (ny + tile_rows<In, A, WARPS>() - 1) / tile_rows<In, A, WARPS>();
     s.padded_columns = s.tiles_x * tile_columns<In, A>();
@@ -187,7 +187,8 @@ template <class In, class A, int WARPS> sizes sizes_of(int64_t nx, int64_t ny, i
 
 template <class In, class A, int WARPS> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
 {
-    return (uint64_t)sizes_of<In, A, WARPS>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1).words * 8;
+    const int64_t ny = p->volume ? out[1] : out[2], planes = p->volume ? out[2] : 1;
+    return (uint64_t)table_sizes_of<In, A, WARPS>(out[0], ny, planes).words * 8;
 }
 
 /* Turns the tables of single planes into that of the volume, by an inclusive scan along z that begins with the carry;
@@ -274,7 +275,7 @@ template <class A> int add_carry(const table_part &j, const struct vp_work *work
 }
 
 /* Fills the tiles of j. Returns the number of blocks; blocks below the last row of tiles return at once. */
-template <class In, class A> unsigned set_tiles(table_job &j, const sizes &s)
+template <class In, class A> unsigned set_tiles(table_job &j, const table_sizes &s)
 {
     enum { BAND = 128 };
     j.tiles_x = (unsigned)s.tiles_x;
@@ -309,7 +310,7 @@ int run(const table_part &made, const struct vp_work *work, struct vp_err *err)
 {
     const cudaStream_t stream = work->queue->stream;
     table_job j = {made};
-    const sizes s = sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
+    const table_sizes s = table_sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
     const unsigned blocks = set_tiles<In, A>(j, s);
     j.rows = (uint64_t *)work->scratch;
     j.columns = j.rows + s.rows;

@@ -8,8 +8,8 @@
  * Shared memory: the samples, in lines or rings; for radii without specialised code the taps.
  * Cost: 2 R + 2 operations for each voxel, axis and filter (R subtractions, R fused multiply-adds, the sum).
  * Limits: arithmetic from radius 12 on, below it memory and the instruction cache: straight-line code of more than
- *   about 30 KB is several times slower. So a long list of taps is processed in a loop, and kernels with rows of edge taps (thin
- *   axes, derivatives) are separate. */
+ *   about 30 KB is several times slower. So a long list of taps is processed in a loop, and kernels with rows of edge
+ *   taps (thin axes, derivatives) are separate. */
 #ifndef VP_SEPARABLE_LINE_CUH
 #define VP_SEPARABLE_LINE_CUH
 

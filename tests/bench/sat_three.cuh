@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(32 * WARPS, blocks_per_sm<In, A, Out, WARPS>()
 
 struct pass_sizes { int64_t rows, ends, per_plane; };
 
-template <class In, class A> pass_sizes pass_sizes_of(const sizes &s)
+template <class In, class A> pass_sizes pass_sizes_of(const table_sizes &s)
 {
     const int64_t rows = s.tiles_x * s.padded_rows, ends = s.tiles_y * s.padded_columns;
     return {rows, ends, rows + 2 * ends};
@@ -152,7 +152,7 @@ template <class In, class A> pass_sizes pass_sizes_of(const sizes &s)
 
 template <class In, class A, int WARPS> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
 {
-    const sizes s = sizes_of<In, A, WARPS>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1);
+    const table_sizes s = table_sizes_of<In, A, WARPS>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1);
     return (uint64_t)(pass_sizes_of<In, A>(s).per_plane * (p->volume ? out[2] : 1)) * sizeof(A);
 }
 
@@ -161,7 +161,7 @@ int run(const table_part &made, const struct vp_work *args, struct vp_err *err)
 {
     const cudaStream_t stream = args->queue->stream;
     table_job j = {made};
-    const sizes s = sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
+    const table_sizes s = table_sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
     const pass_sizes r = pass_sizes_of<In, A>(s);
     set_tiles<In, A>(j, s);
     pass_sums m = {args->scratch, (A *)args->scratch + r.rows, (A *)args->scratch + r.rows + r.ends, r.per_plane};
