@@ -41,8 +41,8 @@ __host__ __device__ constexpr int box_stride(int bytes)
 
 /* Producer, all lanes: copies the box of texels from (u, v) on, at (x, y) of the map, to the next stage when it is
  * empty. */
-__device__ __forceinline__ void bring(control &c, ring_position &stage, int stages, unsigned char *shared, int bytes,
-                                      const CUtensorMap &map, int u, int v, int x, int y, int slot)
+__device__ __forceinline__ void produce_box(control &c, ring_position &stage, int stages, unsigned char *shared,
+                                            int bytes, const CUtensorMap &map, int u, int v, int x, int y, int slot)
 {
     uint64_t *const full = &c.full[stage.at()];
     barrier_wait(&c.empty[stage.at()], stage.wrap() ^ 1);
@@ -56,7 +56,7 @@ __device__ __forceinline__ void bring(control &c, ring_position &stage, int stag
 }
 
 /* Consumer warp: releases its stage. */
-__device__ __forceinline__ void give_back(control &c, ring_position &stage, int stages)
+__device__ __forceinline__ void release_stage(control &c, ring_position &stage, int stages)
 {
     __syncwarp();
     if ((threadIdx.x & 31) == 0)
@@ -146,8 +146,8 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                     const bool mine = R == 1 || (lane >> 2 & 1) == copy;
                     const int u0 = __reduce_min_sync(~0u, mine ? iu : INT_MAX) & -(4 / M);
                     const int v0 = __reduce_min_sync(~0u, mine ? iv : INT_MAX);
-                    bring(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M), v0 - a.row_base,
-                          a.slot + o);
+                    produce_box(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M),
+                                v0 - a.row_base, a.slot + o);
                 }
             }
         }
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                 const texel_rows<M, PITCH, false> rows{box + (l.v - origin.y) * pitch + (l.u - origin.x), pitch};
                 Method::template apply<COPY>(rows, l, sum, next);
             }
-            give_back(c, stage, stages);
+            release_stage(c, stage, stages);
         });
         store_sums(a.out, a.nz, place, sum);
     }
@@ -218,8 +218,8 @@ __global__ void __launch_bounds__(288, 3)
         for (int o = 0; o < a.n; o++) {
             const int2 at = matrix_texel(a.view[o], corner, -TILE_MARGIN);
             const int u0 = __reduce_min_sync(~0u, at.x) & -2, v0 = __reduce_min_sync(~0u, at.y);
-            bring(c, stage, MATRIX_STAGES, shared, box_bytes, map, u0, v0, u0 + MATRIX_PAD, v0 + MATRIX_PAD,
-                  a.slot + o);
+            produce_box(c, stage, MATRIX_STAGES, shared, box_bytes, map, u0, v0, u0 + MATRIX_PAD, v0 + MATRIX_PAD,
+                        a.slot + o);
         }
         return;
     }
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(288, 3)
                          : "=f"(high.x), "=f"(high.y)
                          : "r"(at), "n"(8 * PITCH));
         });
-        give_back(c, stage, MATRIX_STAGES);
+        release_stage(c, stage, MATRIX_STAGES);
     }
     store_sums(a.out, 0, place, sum);
 }

@@ -332,10 +332,11 @@ int volumes_of(const vp_deconvolve_params *p)
 }
 
 /* The two convolutions. All planes of the frame are present, so their number is known. */
-struct both {
+struct operator_pair {
     vp_op forward, adjoint;
 
-    explicit both(const vp_op *op) : forward(deconvolve_params(op)->forward), adjoint(deconvolve_params(op)->adjoint)
+    explicit operator_pair(const vp_op *op)
+        : forward(deconvolve_params(op)->forward), adjoint(deconvolve_params(op)->adjoint)
     {
         forward.whole[2] = adjoint.whole[2] = true;
     }
@@ -343,20 +344,20 @@ struct both {
 
 bool has(const vp_op *op, char *why, size_t size)
 {
-    const both b(op);
+    const operator_pair b(op);
     return vp_has_types(VP_CONVOLVE_TYPES & 1u << op->in, op, why, size) &&
            vp_gpu_convolve.has(&b.forward, why, size) && vp_gpu_convolve.has(&b.adjoint, why, size);
 }
 
 uint64_t table(const vp_op *op)
 {
-    const both b(op);
+    const operator_pair b(op);
     return vp_gpu_convolve.table(&b.forward) + vp_gpu_convolve.table(&b.adjoint);
 }
 
 void fill(const vp_op *op, void *to)
 {
-    const both b(op);
+    const operator_pair b(op);
     vp_gpu_convolve.fill(&b.forward, to);
     vp_gpu_convolve.fill(&b.adjoint, (char *)to + vp_gpu_convolve.table(&b.forward));
 }
@@ -391,7 +392,7 @@ deconvolve_workspace workspace_of(const vp_op *op, void *base)
         all.take(r.f.v[v], (uint64_t)r.f.voxels);
     all.take(r.block, (uint64_t)vp_div_up(r.f.voxels, SPAN));
     all.take(r.all, 1);
-    const both b(op);
+    const operator_pair b(op);
     const auto take = [&](const vp_op &c) {
         const uint64_t filled = vp_gpu_convolve.table(&c);
         return convolution{c, all.take<char>(filled + vp_gpu_convolve.made(&c)), filled};

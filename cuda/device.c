@@ -104,7 +104,7 @@ static int info(int device, struct vp_device_info *info, struct vp_err *err)
 
 /* ---- memory ---- */
 
-static int take(int device, uint64_t bytes, void **p, struct vp_err *err)
+static int device_alloc(int device, uint64_t bytes, void **p, struct vp_err *err)
 {
     if (unusable(err, cudaSetDevice(device)))
         return -1;
@@ -117,7 +117,7 @@ static int take(int device, uint64_t bytes, void **p, struct vp_err *err)
     return failed(err, e);
 }
 
-static void release(int device, void *p)
+static void device_free(int device, void *p)
 {
     cudaSetDevice(device);
     cudaFree(p);
@@ -254,7 +254,7 @@ static const struct vp_kernel *kernel(const char *name)
 
 static const struct vp_backend table = {
     .build = VP_BUILD, .name = "cuda", .set_visible = set_visible, .count = count, .info = info,
-    .alloc = take, .release = release, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
+    .alloc = device_alloc, .release = device_free, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
     .queue_create = queue_create, .queue_destroy = queue_destroy,
     .event_create = event_create, .event_destroy = event_destroy,
     .copy = copy, .event_record = event_record, .queue_wait = queue_wait, .event_synchronize = event_synchronize,

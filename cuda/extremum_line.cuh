@@ -53,7 +53,7 @@ template <int SIZE, int STEP> struct line_walker {
     uint32_t *const own; /* slot 0 of this lane */
     uint32_t *out;       /* next output */
     const int w, m;      /* length of a window, samples */
-    const bool there;    /* the lane has outputs */
+    const bool active;    /* the lane has outputs */
     int i = 0;           /* next sample */
     int place = 0;       /* its position in its block */
     int slot = 0;        /* its slot */
@@ -61,8 +61,8 @@ template <int SIZE, int STEP> struct line_walker {
     keys<SIZE> best;
     uint32_t before[2 * SMALL] = {}; /* small windows: the samples before i */
 
-    __device__ line_walker(const extremum_line &line_, uint32_t *own_, uint32_t *out_, int count, bool there_)
-        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), there(there_)
+    __device__ line_walker(const extremum_line &line_, uint32_t *own_, uint32_t *out_, int count, bool active_)
+        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), active(active_)
     {
         if (l.radius <= SMALL) /* the (virtual) output of sample 0 */
             out -= 2 * l.radius * l.out_step;
@@ -109,7 +109,7 @@ template <int SIZE, int STEP> struct line_walker {
                 e[k] = a.word();
             }
             finish(e);
-            if (there)
+            if (active)
                 store_windows(out, l.out_step, e, i, 2 * R, m);
         }
     }
@@ -131,7 +131,7 @@ template <int SIZE, int STEP> struct line_walker {
             e[k] = a.word();
         }
         finish(e);
-        if (there)
+        if (active)
 #pragma unroll
             for (int k = 0; k < N; k++)
                 out[k * l.out_step] = e[k];
@@ -171,7 +171,7 @@ template <int SIZE, int STEP> struct line_walker {
                 make_suffixes(at(l.slots - 1), w - here);
                 uint32_t e[1] = {best.word()};
                 finish(e);
-                if (there)
+                if (active)
                     *out = e[0];
                 out += l.out_step;
                 best = keys<SIZE>(0);
@@ -226,12 +226,12 @@ template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(extrem
     uint32_t *const own = (uint32_t *)shared + threadIdx.x;
     const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start);
     const int word_of = blockIdx.x % l.groups * LANES + threadIdx.x, other = blockIdx.x / l.groups;
-    const bool there = word_of < l.words;
+    const bool active = word_of < l.words;
     const uint32_t *from = (const uint32_t *)l.in + other * l.in_other + word_of + (start - l.radius) * l.in_step;
     line_walker<SIZE, LANES> walk(l, own, (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
-                             there);
+                             active);
     /* samples that exist */
-    const int lo = there ? max(0, l.from - (start - l.radius)) : walk.m, hi = min(walk.m, l.to - (start - l.radius));
+    const int lo = active ? max(0, l.from - (start - l.radius)) : walk.m, hi = min(walk.m, l.to - (start - l.radius));
     uint32_t coming[LANES];
 
     for (int chunk = -LANES, slot = 0; chunk < walk.m; chunk += LANES) {
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : 
     const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start), origin = start - l.radius;
     const int reach = 2 * l.radius, m = count + reach, whole = reach / N, rest = reach % N;
     const int word_of = blockIdx.x % l.groups * LANES + lane, other = blockIdx.x / l.groups;
-    const bool there = word_of < l.words; /* other lanes read the last word */
+    const bool active = word_of < l.words; /* other lanes read the last word */
     /* samples that exist */
     const int lo = max(0, l.from - origin), hi = min(m, l.to - origin);
     /* slot 0; a copy of the last slot precedes it, so that the suffix maxima for a run are contiguous */
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : 
                 a.take(keys<SIZE>(suffix[k * LANES]), middle);
                 v[k] = l.last ? from_keys<SIZE>(a.word(), l.flip) : a.word();
             }
-            if (there)
+            if (active)
                 store_windows(out, l.out_step, v, i, reach, m);
         }
         from += warps * N * l.in_step;

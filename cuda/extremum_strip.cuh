@@ -220,8 +220,8 @@ template <int SIZE> struct strip {
         }
         /* no window begins after the image, and none ends before it */
         each_block(0, lo, [&](int, int place, int i) {
-            const uint32_t behind = from[i + 1];
-            ((uint4 *)raw)[place] = make_uint4(behind, behind, behind, behind);
+            const uint32_t after = from[i + 1];
+            ((uint4 *)raw)[place] = make_uint4(after, after, after, after);
         });
         each_block(hi, blocks, [&](int, int place, int i) {
             const uint32_t before = most[i - 1];
@@ -230,9 +230,9 @@ template <int SIZE> struct strip {
         each_block(lo, hi, [&](int, int place, int i) {
             uint4 *const at = (uint4 *)raw + place;
             const uint4 k = *at;
-            uint32_t behind = from[i + 1], before = most[i - 1]; /* unused in the last and the first block */
-            const uint32_t s3 = running<SIZE, true>(k.w, behind), s2 = running<SIZE, true>(k.z, behind),
-                           s1 = running<SIZE, true>(k.y, behind), s0 = running<SIZE, true>(k.x, behind);
+            uint32_t after = from[i + 1], before = most[i - 1]; /* unused in the last and the first block */
+            const uint32_t s3 = running<SIZE, true>(k.w, after), s2 = running<SIZE, true>(k.z, after),
+                           s1 = running<SIZE, true>(k.y, after), s0 = running<SIZE, true>(k.x, after);
             *at = make_uint4(s0, s1, s2, s3);
             const uint32_t p0 = running<SIZE, false>(k.x, before), p1 = running<SIZE, false>(k.y, before),
                            p2 = running<SIZE, false>(k.z, before), p3 = running<SIZE, false>(k.w, before);

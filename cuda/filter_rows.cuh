@@ -218,13 +218,13 @@ template <class S> __global__ void __launch_bounds__(S::threads * S::rows, S::bl
     extern __shared__ cx shared[];
     const int t = threadIdx.x % S::threads, line = threadIdx.x / S::threads;
     const int64_t index = (int64_t)blockIdx.x * S::rows + line;
-    const bool here = index < a.rows; /* threads without a row take part in the barriers */
+    const bool live = index < a.rows; /* threads without a row take part in the barriers */
     cx *const row = shared + line * place(S::N);
 
     {
         float x[r0];
         cx y[r0];
-        if (here) {
+        if (live) {
             const int64_t view = index / a.rows_per_view;
             const int v = a.v0 + (int)(index - view * a.rows_per_view);
             const float *const in = a.in + index * a.nu;
@@ -235,7 +235,7 @@ template <class S> __global__ void __launch_bounds__(S::threads * S::rows, S::bl
         }
         each<r0>([&](auto i) {
             constexpr float c = (float)cos_turn(i, 4 * r0), s = (float)-sin_turn(i, 4 * r0);
-            y[i] = here ? cx{x[i] * c, x[i] * s} : cx{0, 0};
+            y[i] = live ? cx{x[i] * c, x[i] * s} : cx{0, 0};
         });
         dft<r0, false>(y);
         each<r0>([&](auto i) {
@@ -271,7 +271,7 @@ template <class S> __global__ void __launch_bounds__(S::threads * S::rows, S::bl
         y[i] = times_twiddle<true>(row[place(t) + place(i * q0)], w.re, w.im);
     });
     dft<r0, true>(y);
-    if (!here)
+    if (!live)
         return;
     float *const out = a.out + index * a.nu_out;
     each<r0>([&](auto i) {

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(256) next_kernel(vp_area in, vp_area out, int3
 /* Pass along z, from states to results. */
 template <class S, class O, class T, int N>
 __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, vp_area out, int3 reach,
-                                                   int64_t image_x, int64_t image_y, finish f)
+                                                   int64_t image_x, int64_t image_y, result_args f)
 {
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         int m;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, 
 /* ---- balls ---- */
 
 template <class S, class O, class T, int N>
-__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, finish f)
+__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, result_args f)
 {
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         state<T, N> s = {};
@@ -184,7 +184,7 @@ template <class S, class O, class T, int N>
 int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_moments_params *p = params(op);
-    const finish f = {p->moment, p->sample, p->noise, p->limit};
+    const result_args f = {p->moment, p->sample, p->noise, p->limit};
     const struct vp_area in = args->in[0], out = *args->out;
     if (p->f.shape == VP_BALL)
         return vp_start_voxels(err, args, out.box, ball_kernel<S, O, T, N>, in, out,

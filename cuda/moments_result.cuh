@@ -16,7 +16,7 @@ template <class T, int N> struct state {
     T v[N];
 };
 
-struct finish {
+struct result_args {
     enum vp_moment moment;
     bool sample;
     double noise;
@@ -98,7 +98,7 @@ template <int N> __device__ double marked(const struct vp_limit &l, double n, do
 }
 
 template <class T, int N>
-__device__ double result(const finish &f, const state<T, N> &s, double n, double x, bool exact)
+__device__ double result(const result_args &f, const state<T, N> &s, double n, double x, bool exact)
 {
     if (f.moment == VP_ABOVE)
         return marked<N>(f.limit, n, total(s.v[0]), N == 2 ? spread(s, n) : 0, x);

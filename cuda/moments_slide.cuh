@@ -98,8 +98,8 @@ __device__ __forceinline__ bool is_clear(const rough_limit &l, const struct vp_l
 /* Computes strips of `width` columns and `rows` rows. */
 template <class S, class O, class A, int N>
 __global__ void __launch_bounds__(SLIDERS, RESIDENT)
-    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows, finish f,
-                 rough_limit l)
+    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows,
+                 result_args f, rough_limit l)
 {
     __shared__ __align__(32) A edge[N][COLUMNS + EACH]; /* [i]: sum of the columns before i */
     __shared__ A warps[N][SLIDERS / 32];
@@ -204,7 +204,7 @@ bool slides(const struct vp_op *op)
 }
 
 template <class S, class O, int N>
-int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 reach, const finish &f,
+int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 reach, const result_args &f,
           cudaStream_t stream, struct vp_err *err)
 {
     const int width = (COLUMNS - EACH + 1 - 2 * reach.x) / 32 * 32;

@@ -34,7 +34,7 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratc
     c.take(b->value, voxels);
     c.take(b->mask, voxels);
     if (TILE::FLAT) {
-        c.take(b->turned, voxels);
+        c.take(b->transposed, voxels);
         c.take(b->slot, b->slots);
         c.take(b->state, tiles);
     }

@@ -145,7 +145,7 @@ template <class U> struct staged_tile {
             *(run_of<U, WIDE> *)(to.v + r * WIDE) = *(const run_of<U, WIDE> *)(from + r * PITCH);
         return to;
     }
-    __device__ __forceinline__ run_of<U, N> turned_strip(int piece) const
+    __device__ __forceinline__ run_of<U, N> transposed_strip(int piece) const
     {
         const U *const from = v + piece % 32 * WIDE * PITCH + piece / 32 * HIGH;
         run_of<U, N> to;
@@ -171,7 +171,7 @@ enum { SAMPLE_THREADS = 256 };
 
 /* Sets x, y, z to the first voxel of tile t. */
 template <int SIDE, int DEPTH>
-__device__ __forceinline__ void begin_of(const recon_shape &s, int t, int &x, int &y, int &z)
+__device__ __forceinline__ void first_voxel(const recon_shape &s, int t, int &x, int &y, int &z)
 {
     x = t % s.t[0] * SIDE;
     y = t / s.t[0] % s.t[1] * SIDE;
@@ -201,10 +201,10 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
 
     for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
         int tx, ty, tz;
-        begin_of<T, DEPTH>(j.s, tile, tx, ty, tz);
+        first_voxel<T, DEPTH>(j.s, tile, tx, ty, tz);
         run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
                             *const values = (run_of<U, N> *)j.b.value + (int64_t)tile * PIECES,
-                            *const turned = FLAT ? (run_of<U, N> *)j.b.turned + (int64_t)tile * PIECES : NULL;
+                            *const transposed = FLAT ? (run_of<U, N> *)j.b.transposed + (int64_t)tile * PIECES : NULL;
         for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
             const int x = tx + piece % (T / N) * N, y = ty + piece / (T / N) % T, z = tz + piece / (T / N * T);
             const int n = min(N, j.s.n[0] - x);
@@ -220,7 +220,7 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
         for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
             masks[piece] = by_rows[0].strip(piece);
             values[piece] = by_rows[1].strip(piece);
-            turned[piece] = by_rows[0].turned_strip(piece);
+            transposed[piece] = by_rows[0].transposed_strip(piece);
         }
         __syncthreads();
     }
@@ -298,7 +298,7 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
 
     for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
         int tx, ty, tz;
-        begin_of<T, DEPTH>(j.s, tile, tx, ty, tz);
+        first_voxel<T, DEPTH>(j.s, tile, tx, ty, tz);
         run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
                             *const values = (run_of<U, N> *)j.b.value + (int64_t)tile * PIECES;
         if (FLAT) {

@@ -279,9 +279,9 @@ template <class U> struct flat_job {
 };
 
 /* Updates a tile until it is stable. Returns the neighbours to enqueue, as bits of the 3 x 3 tiles around it. Begins
- * with a phase along x if `turned`. */
+ * with a phase along x if `transposed`. */
 template <class U, bool DIAGONAL>
-__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int turned, tile_memory<U> &s, int lane)
+__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int transposed, tile_memory<U> &s, int lane)
 {
     typedef word_of<U> W;
     typedef typename W::type R;
@@ -318,7 +318,7 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
     }
     load_tile<U>(j, value, lane);
     load_mask<U>(s.mask[0], mask, lane);
-    load_mask<U>(s.mask[1], job.b.turned + at, lane);
+    load_mask<U>(s.mask[1], job.b.transposed + at, lane);
 #pragma unroll
     for (int e = 0; e < 4; e++)
         s.beyond[e][lane] = side(mask, e);
@@ -342,16 +342,16 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
         s.in[e][lane] = in;
     }
     R any = 0;
-    if (turned)
+    if (transposed)
         transpose<U>(j, s, lane);
-    for (bool begin = true;; turned ^= 1, begin = false) {
-        const R c = phase<U, DIAGONAL>(j, s.mask[turned], s.in[2 * turned][lane], s.in[2 * turned + 1][lane], lane,
-                                       job.one);
+    for (bool begin = true;; transposed ^= 1, begin = false) {
+        const R c = phase<U, DIAGONAL>(j, s.mask[transposed], s.in[2 * transposed][lane],
+                                       s.in[2 * transposed + 1][lane], lane, job.one);
         any |= c;
-        s.end[2 * turned][lane] = j[0];
-        s.end[2 * turned + 1][lane] = j[T - 1];
+        s.end[2 * transposed][lane] = j[0];
+        s.end[2 * transposed + 1][lane] = j[T - 1];
         const bool stable = !begin && !__any_sync(~0u, c != 0);
-        if (!stable || turned)
+        if (!stable || transposed)
             transpose<U>(j, s, lane);
         if (stable)
             break;
@@ -415,7 +415,7 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
     const uint32_t mask = job.b.slots - 1;
 
     for (;;) {
-        uint32_t id = 0, abandoned = 0, turned = 0;
+        uint32_t id = 0, abandoned = 0, transposed = 0;
         if (lane == 0) {
             const uint32_t ticket = atomicAdd(&c->head, 1u);
             uint32_t *const slot = &job.b.slot[ticket & mask];
@@ -431,21 +431,21 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
             if (id != LEAVE) {
                 atomicExch(slot, 0u);
                 const uint32_t why = atomicExch(&job.b.state[id - 1], (uint32_t)UNDER_WAY);
-                turned = (why & (FROM_ROW | FROM_COLUMN)) == FROM_COLUMN;
+                transposed = (why & (FROM_ROW | FROM_COLUMN)) == FROM_COLUMN;
                 if (load_now(&c->stop))
                     id = LEAVE;
                 fence();
             }
         }
         id = __shfl_sync(~0u, id, 0);
-        turned = __shfl_sync(~0u, turned, 0);
+        transposed = __shfl_sync(~0u, transposed, 0);
         __syncwarp();
         if (__shfl_sync(~0u, abandoned, 0))
             dismiss_warps(c, job.b.slot, mask, lane);
         if (id == LEAVE)
             break;
         const uint32_t tile = id - 1;
-        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)turned, s, lane);
+        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)transposed, s, lane);
         fence();
         __syncwarp();
         if (lane < 9 && (wake >> lane & 1)) {
