@@ -477,8 +477,8 @@ __device__ __forceinline__ void store_sums(const slab &s, int nz, const spot &at
 
 /* Texels of R * Z channels: channel b * Z + z is view b of the orbit, z = 1 with rows counted from the other end. */
 struct pack_args {
-    const float *q[2]; /* first view of the batch, and its opposite view; NULL: the channel is left unchanged */
-    float *packed;     /* slot 0 */
+    const float *q[2];       /* first view of the batch, and its opposite view; NULL: the channel is left unchanged */
+    float *packed;           /* slot 0 */
     int64_t slot_floats;
     int nu, nv, rows, pitch; /* columns, rows of the detector; rows of a slot; texels of a row */
     int given_first, given;  /* first row, rows that q holds; all others are 0, except that */
@@ -498,7 +498,7 @@ struct column_kernel {
     int views, channels_z; /* R, Z */
     column_set set;
     double s_lower, s_upper;
-    int K, lo, hi; /* slices of a piece; rows lo .. hi around its middle are read (SET_ANY: from s_max) */
+    int K, lo, hi;         /* slices of a piece; rows lo .. hi around its middle are read (SET_ANY: from s_max) */
     int tile_x, tile_y;
     int pitch, pitch_step; /* texels a shared row; 0: any multiple plus pitch_step / 2 (SET_ANY) */
     int stages;            /* tensor tiles in flight, at least */

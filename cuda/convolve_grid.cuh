@@ -7,15 +7,15 @@
  *     (1 - u) ((1 - v) (h00 * I) + v (h10 * I)) + u ((1 - v) (h01 * I) + v (h11 * I))
  *
  *   with u(x), v(y) the weights of the right and of the lower nodes and * convolution. u is applied after the inverse
- *   transform along x. v is linear in y, so it can be moved from the output to the samples and the taps: for the upper
- *   and the lower kernel h0, h1 of one side, c the tile's centre, D the cell's height and v(y) = v(c) + r(y - k) + k /
- *   D with r(y) = (y - c) / D,
+ *   transform along x. v is linear in y, so it can be moved from the output to the samples and the taps. Let h0, h1 be
+ *   the upper and the lower kernel of one side, c the tile's centre, D the cell's height and r(y) = (y - c) / D, so
+ *   that v(y) = v(c) + r(y - k) + k / D. Then
  *
  *     (1 - v(y)) (h0 * I)(y) + v(y) (h1 * I)(y) = (g0 * I)(y) + (g1 * (r I))(y)
  *     g1 = h1 - h0,  g0(k) = h0(k) + (v(c) + k / D) g1(k)
  *
- *   So a tile takes two forward transforms (of I and of r I), the products with a 2 x 2 matrix of spectra (g0 and g1 of
- *   the left and of the right side), and two inverse ones (left, right), instead of one forward and four inverse.
+ *   So a tile takes two forward transforms (of I and of r I), the product with a 2 x 2 matrix of spectra (g0 and g1 of
+ *   the left and of the right side), and two inverse transforms (left, right), instead of one and four.
  *     1. grid_taps, grid_spectra: spectra of g0 and g1 for every row of tiles and every node along x.
  *     2. grid_base: an offset for each tile, close to its median, is subtracted from the samples before the transforms
  *        (their rounding errors are then relative to the contrast) and restored afterwards, times the sum of the
@@ -63,7 +63,7 @@ struct grid_args {
     int type_in, type_out;
     convolve_axis axis[2];
     const grid_tile *tile[2];       /* tiles of the whole image */
-    const float *right_weight[2];        /* weight of the right node of each output position */
+    const float *right_weight[2];   /* weight of the right node of each output position */
     int nodes[2];
     int strip0, strips;             /* first tile along x, tiles along x (strips) of this launch */
     int row0, rows;                 /* first row of tiles, rows of tiles of this launch */
@@ -73,9 +73,9 @@ struct grid_args {
     const double *total, *inside;   /* sums of kernels; summed area tables as convolve_offset.sums */
     bool renormalize;
     cx *lines;                      /* transformed rows, [plane][strip][row of tiles][pair of rows] */
-    cx *results;                       /* products, transformed back along y, [plane][strip][row] */
+    cx *results;                    /* products, transformed back along y, [plane][strip][row] */
     float *base;                    /* offsets subtracted from samples, [plane][strip][row of tiles] */
-    float *peaks;                    /* peaks of lines, [plane][strip][row of tiles][pair of rows]; NULL: not wanted */
+    float *peaks;                   /* peaks of lines, [plane][strip][row of tiles][pair of rows]; NULL: not wanted */
     cx *kernel_lines;               /* transformed rows of kernels, [node][pair of rows] */
     float4 *spectra;                /* (g0, g1), [row of tiles][node along x], from row spectra_row0 on */
     int spectra_row0, spectra_rows;

@@ -45,7 +45,7 @@ struct rows_args {
     cx *out;                     /* line of (z0, pair0, y0); the rows of a plane are consecutive lines */
     int64_t out_pair, out_plane; /* pitches in complex values */
     const float *base;           /* offsets, [plane][pair] */
-    float *peaks;                 /* peaks: largest magnitude of a line, [plane][pair][row]; NULL: not wanted */
+    float *peaks;                /* peaks: largest magnitude of a line, [plane][pair][row]; NULL: not wanted */
     int *nonfinite;              /* set to 1 if a sample is not finite, which then counts as the offset */
     const cx *twiddle;
 };
@@ -72,7 +72,7 @@ struct columns_args {
     int lanes;                   /* lanes with a spectrum of their own */
     int repeats;                 /* groups of `lanes` lanes side by side that share the spectrum, 1 or more */
     int tile0, tiles, outers;
-    bool reversed;              /* last tiles first: their input was written last and is still in the L2 cache */
+    bool reversed;               /* last tiles first: their input was written last and is still in the L2 cache */
     float scale;                 /* factor of a spectrum */
 };
 

@@ -74,7 +74,7 @@ struct direct_single {
     int y0, rows, z0;         /* first row, rows, first plane of the lines */
     int out_lo[2], out_hi[2]; /* results of this launch along y and z */
     int planes;               /* results of a tile along z */
-    const float *peaks;        /* peaks of lines */
+    const float *peaks;       /* peaks of lines */
     const float *kernel;
     convolve_offset offset;
 

@@ -56,12 +56,12 @@ struct source_args {
     int y0, rows;              /* first row, rows of the samples */
     int out_y0, out_rows, z0;  /* first row, rows of the outputs; first plane */
     cx *lines;                 /* transformed rows, [plane][pair][slot][row] */
-    cx *results;                  /* transformed rows of results, [plane][pair][row] */
+    cx *results;               /* transformed rows of results, [plane][pair][row] */
     const cx *spectra;         /* [node], `spectrum` values each */
     int64_t spectrum;
     const float *kernels;
     const float *base;         /* offsets, [plane][pair] */
-    float *peaks;               /* peaks of lines, [plane][pair][row], or NULL */
+    float *peaks;              /* peaks of lines, [plane][pair][row], or NULL */
     double *along[2];          /* sums of weighted taps along x over all positions, and over existing samples,
                                   [node along y][row of kernels][x of the output]; NULL: not wanted */
     double *ones;              /* sums of weighted taps, [y][x] of the output */

@@ -52,7 +52,7 @@ template <class COUNT> struct histogram {
 };
 
 struct walk {
-    vp_area in, out; /* bin indices, u16; entropy, f32 */
+    vp_area in, out;      /* bin indices, u16; entropy, f32 */
     vp_lines window;
     int bins;
     const int64_t *t, *step;

@@ -53,7 +53,7 @@ template <int SIZE, int STEP> struct line_walker {
     uint32_t *const own; /* slot 0 of this lane */
     uint32_t *out;       /* next output */
     const int w, m;      /* length of a window, samples */
-    const bool active;    /* the lane has outputs */
+    const bool active;   /* the lane has outputs */
     int i = 0;           /* next sample */
     int place = 0;       /* its position in its block */
     int slot = 0;        /* its slot */

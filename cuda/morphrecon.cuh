@@ -115,7 +115,7 @@ struct recon_control {
 template <class U> struct recon_buffers {
     recon_control *control;
     U *value, *mask;  /* keys, by tiles */
-    U *transposed;        /* masks of flat tiles with x and y exchanged */
+    U *transposed;    /* masks of flat tiles with x and y exchanged */
     uint32_t *slot;   /* ring buffer of the queue */
     uint32_t slots;   /* its size, a power of two */
     uint32_t *state;  /* flags of each tile */

@@ -14,12 +14,12 @@
  *     2. Publish the aggregate of each row. Look back along x: h.
  *     3. Publish the aggregate of each column: the last row of r + h. Look back along y: p.
  *     4. Read the samples again from shared memory; scan down and along x, add h and p, store row by row.
- * Mapping: a tile is warp_rows * WARPS rows of 128 columns (tile_shape); a warp has consecutive rows, a lane four
- *   neighbouring columns. Sums of rows are reduced by a tree over the lanes, scans along x by shuffles.
+ * Mapping: a tile has up to 256 rows of 128 or 256 columns (tile_shape); a warp has consecutive rows, a lane four
+ *   neighbouring columns of each 128. Sums of rows are reduced by a tree over the lanes, scans along x use shuffles.
  * Publication: every fourth tile publishes the inclusive prefix in place of its aggregate, so a look-back reads that
  *   prefix and at most three aggregates, wherever the tile lies. They are 8-byte words, written and read by single
- *   relaxed accesses: a word whose upper half is all ones is not published yet (init_kernel inits them to that), so
- *   value and status cannot be torn apart and no fence is needed. 64-bit integers take two words.
+ *   relaxed accesses: a word whose upper half is all ones is not published yet (init_kernel sets them so). So value and
+ *   status cannot be torn apart and no fence is needed. 64-bit integers take two words, each with its own status.
  * Order: blocks take tiles along diagonals within bands of tile rows (place_of). All tiles that a tile waits for belong
  *   to blocks with lower indices. Forward progress takes for granted, as every decoupled look-back does, that blocks
  *   start in the order of their indices.

@@ -65,7 +65,7 @@ __device__ __forceinline__ unsigned divide(unsigned n, divisor d)
 
 /* A contiguous part of a table along y, or of a volume along z. In images planes is 1. */
 struct table_part {
-    const void *in; /* sample (0, 0, 0) of the part */
+    const void *in;      /* sample (0, 0, 0) of the part */
     void *out;
     int64_t nx, ny, planes; /* samples, rows, planes */
     int64_t in_row, in_plane, out_row, out_plane; /* pitches in samples */
@@ -205,7 +205,7 @@ template <class In, class A, int WARPS, bool SQUARE> struct thread_tile {
     using quad_t = typename quad<In>::type;
     static constexpr bool FLOATS = std::is_same<A, double>::value;
     enum { R = tile_shape<In, A>::rows, G = tile_shape<In, A>::groups, TW = 32 * LANE_COLUMNS * G };
-    const char *mine; /* the thread's first sample in shared memory */
+    const char *mine;     /* the thread's first sample in shared memory */
     int warp, lane;
     A w[G][LANE_COLUMNS]; /* sums down the warp's rows */
     A o[G][LANE_COLUMNS]; /* sums down the rows of the warps above */
