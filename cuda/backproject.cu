@@ -210,7 +210,7 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
     *c = choice{};
     cudaDeviceProp device;
     if (vp_gpu_check(err, cudaSetDevice(p->device), "cannot use the device") ||
-        vp_gpu_check(err, cudaGetDeviceProperties(&device, p->device), "cannot ask the device"))
+        vp_gpu_check(err, cudaGetDeviceProperties(&device, p->device), "cannot query the device"))
         return -1;
     if (device.major < 8)
         return vp_fail(err, VP_ERUN, "%s has compute capability %d.%d, 8.0 or newer is needed", device.name,
