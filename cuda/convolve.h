@@ -71,8 +71,8 @@ bool next_group(const vp_op *op, const convolve_tiling &c, const convolve_part &
 /* Workspace of the passes over images, for `planes` planes at a time, or for `pairs` pairs of tiles of one plane. */
 struct convolve_workspace {
     int pairs, planes;
-    cx *lines;                 /* transformed rows of samples */
-    cx *results;                  /* transformed rows of results */
+    cx *lines;                     /* transformed rows of samples */
+    cx *results;                   /* transformed rows of results */
     float *base, *restore, *peaks; /* as in convolve_offset and rows_args */
 };
 
@@ -80,7 +80,7 @@ constexpr uint64_t WORK = (uint64_t)768 << 20; /* bytes of such a workspace, if 
 
 /* Lays out the workspace with `slots` lines for each row of the input. */
 convolve_workspace workspace_of_images(vp_arena &all, int T, int slots, int64_t pairs, const int64_t in[3],
-                             const int64_t out[3]);
+                                       const int64_t out[3]);
 
 inverse_args inverse_args_of(const vp_op *op, const vp_work *work, const convolve_part &p, int T,
                              const convolve_workspace &r);

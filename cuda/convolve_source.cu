@@ -315,7 +315,7 @@ int launch_direct(vp_err *err, cudaStream_t stream, const source_args &a, int ty
     d.axis[2].size = d.axis[2].count = VP_FAR;
     d.axis[2].taps = 1;
     return !a.peaks ? 0 : vp_start(err, stream, direct_kernel<direct_source>,
-                                  dim3(DIRECT_BLOCKS, (unsigned)tiles, (unsigned)(a.pairs * planes)), dim3(256), 0, d);
+                                   dim3(DIRECT_BLOCKS, (unsigned)tiles, (unsigned)(a.pairs * planes)), dim3(256), 0, d);
 }
 
 /* ---- one length ---- */

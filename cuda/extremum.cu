@@ -32,8 +32,8 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane
     const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start), origin = start - l.radius;
     const strip<SIZE> x(l, ring + l.slots * STRIP + warp * scratch, group * STRIP * keys<SIZE>::IN_WORD);
     line_walker<SIZE, STRIP> walk(l, ring + threadIdx.x,
-                             (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
-                             word_of < l.words);
+                                  (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
+                                  word_of < l.words);
     const uint32_t *const in = (const uint32_t *)l.in + other * l.in_other;
     unsigned exist = 0;
 
@@ -173,7 +173,7 @@ template <int SIZE, int N> int runs_launch(const setting &s, extremum_line &l, i
 {
     const size_t shared = runs_shared<N>(l, warps);
     return launch_segments(s, l, runs_kernel<SIZE, N>, others, LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS, warps * N,
-                 warps * LANES, shared);
+                           warps * LANES, shared);
 }
 
 template <int SIZE> int runs_pass(const setting &s, extremum_line &l, int64_t others)
@@ -202,7 +202,7 @@ int pass(const setting &s, const extremum_pass &t, const vp_area *in, const vp_a
         const size_t shared = plane_shared<SIZE>(l, t);
         l.slots = plane_slots(t.radius);
         return launch_segments(s, l, plane_kernel<SIZE>, nz, STRIP, PLANE_BLOCKS, PLANE_ROWS, STRIP, shared,
-                     set_strip<SIZE>(l, t.x_radius));
+                               set_strip<SIZE>(l, t.x_radius));
     }
     if (t.axis == 0) {
         l.x_strip = STRIP;
@@ -227,7 +227,7 @@ int pass(const setting &s, const extremum_pass &t, const vp_area *in, const vp_a
         return runs_pass<SIZE>(s, l, others);
     l.slots = (int)vp_round_up(2 * t.radius, LANES) + LANES; /* a multiple of a chunk */
     return launch_segments(s, l, lines_kernel<SIZE>, others, LANES, LINE_BLOCKS, LANES, LANES,
-                 sizeof(uint32_t) * LANES * (size_t)l.slots);
+                           sizeof(uint32_t) * LANES * (size_t)l.slots);
 }
 
 template <int SIZE> int box(const setting &s, const struct vp_op *op, const struct vp_work *args)

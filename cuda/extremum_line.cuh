@@ -229,7 +229,7 @@ template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(extrem
     const bool active = word_of < l.words;
     const uint32_t *from = (const uint32_t *)l.in + other * l.in_other + word_of + (start - l.radius) * l.in_step;
     line_walker<SIZE, LANES> walk(l, own, (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
-                             active);
+                                  active);
     /* samples that exist */
     const int lo = active ? max(0, l.from - (start - l.radius)) : walk.m, hi = min(walk.m, l.to - (start - l.radius));
     uint32_t coming[LANES];

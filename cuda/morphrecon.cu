@@ -76,7 +76,7 @@ template <class Kernel> unsigned resident_blocks(Kernel *kernel, const struct vp
 /* Launches a kernel whose thread blocks synchronise with each other: at most `blocks`, all resident at once. */
 template <class Job>
 int launch_resident(void (*kernel)(Job), const Job &job, int64_t blocks, size_t shared, const struct vp_queue *q,
-         struct vp_err *err)
+                    struct vp_err *err)
 {
     const dim3 grid((unsigned)vp_min64(blocks, resident_blocks(kernel, q, SOLVE_THREADS, shared)));
     return vp_gpu_check(err, launch_cooperative(q->stream, kernel, grid, dim3(SOLVE_THREADS), shared, job),
@@ -161,7 +161,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
         || vp_start(err, q->stream, clear_kernel<U>, rim, threads, 0, b)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_COUNT>, rim, threads, 0, shell, faces)
         || launch_resident(summary_kernel<U>, job, vp_div_up((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
-                SOLVE_THREADS / 32 * sizeof(uint32_t), q, err)
+                           SOLVE_THREADS / 32 * sizeof(uint32_t), q, err)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_STORE>, rim, threads, 0, shell, faces)
         || vp_start(err, q->stream, header_kernel<U>, dim3(1), dim3(1), 0, shell, true))
         return -1;

@@ -165,7 +165,7 @@ __device__ __forceinline__ uint64_t nanoseconds()
 /* Launches a kernel whose blocks synchronise with each other, so that all must be resident (cooperative launch). */
 template <class... P, class... A>
 cudaError_t launch_cooperative(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
-                            const A &...args)
+                               const A &...args)
 {
     cudaLaunchAttribute cooperative = {};
     cooperative.id = cudaLaunchAttributeCooperative;

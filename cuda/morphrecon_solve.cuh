@@ -72,7 +72,7 @@ template <> struct edge_of<uint64_t> {
  * removed. */
 template <class U, enum solving WHAT>
 __device__ void solve(const solve_job<U> &job, grid_barrier &all, uint32_t *sums, uint32_t nodes, uint32_t first,
-                          uint32_t &end)
+                      uint32_t &end)
 {
     typedef wide<U> word;
     constexpr bool TWICE = sizeof(U) == 8;

@@ -68,7 +68,7 @@ __device__ __forceinline__ void store_columns(T *columns_at, S (*of)[WIDE], S le
 /* Stores the sums of rows (rows_at: the warp's first row) and of columns of a tile of W warps. */
 template <class In, int W, class T>
 __device__ __forceinline__ void store_sums(T (&row)[ROWS], T (&column)[load_shape<In>::pieces][load_shape<In>::each],
-                                          T *rows_at, T *columns_at, T (*of)[WIDE])
+                                           T *rows_at, T *columns_at, T (*of)[WIDE])
 {
     using S = load_shape<In>;
     constexpr int LEFT = S::each / S::groups; /* columns of a lane after sum_lanes() */
@@ -91,7 +91,7 @@ __device__ __forceinline__ void store_sums(T (&row)[ROWS], T (&column)[load_shap
  * column[2 i + 1] the other two. Subtracts the BIAS that made each sample unsigned. */
 template <int W, int BIAS, class T>
 __device__ __forceinline__ void store_pairs(unsigned (&row)[2], unsigned (&column)[8], T *rows_at, T *columns_at,
-                                           unsigned (*of)[WIDE])
+                                            unsigned (*of)[WIDE])
 {
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     sum_lanes<2, 1, 8>(row, lane);
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(W * 32, B) sums_kernel(const volume_job j)
         }
     }
     store_sums<In, W, A>(row, column, (A *)j.slab_rows + (slab * j.tiles_x + tx) * j.padded_rows + top,
-                   (A *)j.slab_columns + (slab * j.tiles_y + ty) * j.padded_columns + tx * WIDE, exchange[0]);
+                         (A *)j.slab_columns + (slab * j.tiles_y + ty) * j.padded_columns + tx * WIDE, exchange[0]);
 }
 
 /* Step 2: an exclusive scan over slabs, n sums of each. */

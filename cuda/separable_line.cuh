@@ -127,8 +127,8 @@ __device__ __forceinline__ void add_taps(const float (&left)[WINDOW], const floa
  * been read before. */
 template <int NF, bool EVEN, int AT, class Read>
 __device__ __forceinline__ bool add_chunks(const Read &read, const float *const *shared, int radius, int &k, float sign,
-                                         float (&left)[WINDOW], float (&right)[WINDOW], float &left_end,
-                                         float &right_end, float (&acc)[NF][UNIT])
+                                           float (&left)[WINDOW], float (&right)[WINDOW], float &left_end,
+                                           float &right_end, float (&acc)[NF][UNIT])
 {
     float v[CHUNK];
     read(UNIT - CHUNK - k, v);

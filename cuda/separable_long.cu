@@ -211,7 +211,7 @@ template <line_form FORM> __device__ __forceinline__ void extend_lines(const lin
 
 /* Stores outputs i ... i + UNIT / 2 - 1 of all lines, in `transpose`, to rows that are not plain or not complete. */
 static __device__ __noinline__ void store_rows_slowly(const line_args &a, int across, int other, int i, int end,
-                                                            const float *transpose)
+                                                      const float *transpose)
 {
 #pragma unroll 1
     for (int e = threadIdx.x % 32; e < LINES * UNIT / 2; e += 32) {
@@ -324,7 +324,7 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
                 const long long from = b.other * a.source.other + line * a.source.across + i * a.source.along;
                 store_line_slowly({a.out.data, to, a.out.along, a.out.type},
                                 {a.source.data, from, a.source.along, a.source.type}, a.highpass,
-                                *reinterpret_cast<const unit *>(v[0]), there);
+                                  *reinterpret_cast<const unit *>(v[0]), there);
             }
         }
     }
