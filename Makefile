@@ -82,7 +82,7 @@ ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=icelake-se
 ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
 # What a plugin shares with the programs: one built from other headers is refused.
-BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h)) | sha256sum | cut -c1-16)ull
+BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h common/*/*.inc)) | sha256sum | cut -c1-16)ull
 # not what is fuzzed, and slow to compile so
 ISASAN  := $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))

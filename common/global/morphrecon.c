@@ -14,27 +14,27 @@
 #define K uint8_t
 #define NAME(name) name##_u8
 #define OF_KEY vp_key_u8
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T uint16_t
 #define K uint16_t
 #define NAME(name) name##_u16
 #define OF_KEY vp_key_u16
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T int16_t
 #define K uint16_t
 #define NAME(name) name##_i16
 #define OF_KEY vp_i16_of_key
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T float
 #define K uint32_t
 #define NAME(name) name##_f32
 #define OF_KEY vp_f32_of_key
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T double
 #define K uint64_t
 #define NAME(name) name##_f64
 #define OF_KEY vp_f64_of_key
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 
 struct rows {
     void (*load)(const struct vp_morphrecon_params *p, const int64_t image[3], const int64_t at[3], int64_t n,

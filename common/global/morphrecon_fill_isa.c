@@ -253,7 +253,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 64
 #define BZ 1
 #define NAME 8_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint16_t
 #define S 2
@@ -261,7 +261,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 64
 #define BZ 1
 #define NAME 16_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint32_t
 #define S 4
@@ -269,7 +269,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 32
 #define BZ 1
 #define NAME 32_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint64_t
 #define S 8
@@ -277,7 +277,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 32
 #define BZ 1
 #define NAME 64_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint8_t
 #define S 1
@@ -285,7 +285,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 8
 #define NAME 8_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint16_t
 #define S 2
@@ -293,7 +293,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 16
 #define NAME 16_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint32_t
 #define S 4
@@ -301,7 +301,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 8
 #define NAME 32_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint64_t
 #define S 8
@@ -309,7 +309,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 16
 #define NAME 64_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define KIND(name) {{PASTE(BX_, name), PASTE(BY_, name), PASTE(BZ_, name)}, sizeof(struct PASTE(room_, name)), \
                     PASTE(visit_, name)}

@@ -172,8 +172,8 @@ uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int 
     return p.bytes;
 }
 
-#define EACH_KEY "global/morphrecon_forest.h"
-#include "global/morphrecon_keys.h"
+#define EACH_KEY "global/morphrecon_forest.inc"
+#include "global/morphrecon_keys.inc"
 
 int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS][3])
 {

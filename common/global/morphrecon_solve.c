@@ -125,8 +125,8 @@ static inline int64_t node_at(const struct around around[27], const int64_t at[3
                                                   at[2] - a->shift[2]);
 }
 
-#define EACH_KEY "global/morphrecon_solve.h"
-#include "global/morphrecon_keys.h"
+#define EACH_KEY "global/morphrecon_solve.inc"
+#include "global/morphrecon_keys.inc"
 
 /* What the headers of an image's entries say. */
 static int count(struct solve *s, struct vp_morphrecon_told *told, void *entry, struct vp_err *err)

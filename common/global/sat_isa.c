@@ -56,7 +56,7 @@
 #define PLACES(d) OF32(PLACES)(d, N)
 #define LASTS OF32(LASTS)(N - 1)
 #define NAME u32
-#include "global/sat_integers.h"
+#include "global/sat_integers.inc"
 INTEGERS(uint8_t, _u8, QUARTER, WIDER(epu8_epi32))
 INTEGERS(uint16_t, _u16, HALF, WIDER(epu16_epi32))
 INTEGERS(uint32_t, _u32, WHOLE, SAME)
@@ -79,7 +79,7 @@ typedef uint64_t vw __attribute__((vector_size(4 * LANES)));
 #define PLACES(d) OF64(PLACES)(d, N)
 #define LASTS OF64(LASTS)(N - 1)
 #define NAME u64
-#include "global/sat_integers.h"
+#include "global/sat_integers.inc"
 INTEGERS(uint8_t, _u8, EIGHTH, WIDER(epu8_epi64))
 INTEGERS(uint16_t, _u16, QUARTER, WIDER(epu16_epi64))
 INTEGERS(uint32_t, _u32, HALF, WIDER(epu32_epi64))

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "local/gauss.h"
+#include "engine/chain.h"
 
 #include <math.h>
 #include <stdio.h>

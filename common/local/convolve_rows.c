@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "local/gauss.h"
 #include "engine/chain.h"
 
 #include <math.h>

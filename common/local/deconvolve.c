@@ -47,7 +47,7 @@ static void tell(const struct vp_deconvolve_params *p, int64_t page, int64_t ite
 #define ROOT sqrtf
 #define FLOOR 1e-6f
 #define ENOUGH 1e-13
-#include "local/deconvolve_work.h"
+#include "local/deconvolve_work.inc"
 #undef REAL
 #undef TYPE
 #undef NAME
@@ -60,7 +60,7 @@ static void tell(const struct vp_deconvolve_params *p, int64_t page, int64_t ite
 #define ROOT sqrt
 #define FLOOR 1e-14
 #define ENOUGH 1e-28
-#include "local/deconvolve_work.h"
+#include "local/deconvolve_work.inc"
 
 /* ---- the operation ---- */
 

@@ -33,28 +33,28 @@ INLINE int32_t key_back(int32_t key, int32_t flip)
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME u8
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A uint16_t
 #define MOST UINT16_MAX
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME u16
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A int16_t
 #define MOST INT16_MAX
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME i16
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A int32_t
 #define MOST INT32_MAX
 #define IN key_of
 #define OUT key_back
 #define NAME f32
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define ROWS(type) {NULL, across_##type, combine_##type, load_##type, grow_##type, gather_##type, finish_##type}
 

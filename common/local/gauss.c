@@ -36,23 +36,6 @@ static int64_t row_step(int64_t n) { return round_up(n, 16) + vp_div_up(n, 16) %
 
 /* ---- taps ---- */
 
-int64_t vp_edge_from(enum vp_edge edge, int64_t p, int64_t n)
-{
-    if (p >= 0 && p < n)
-        return p;
-    if (edge == VP_EDGE_ZERO)
-        return -1;
-    if (edge == VP_EDGE_WRAP) {
-        const int64_t r = p % n;
-        return r < 0 ? r + n : r;
-    }
-    if (edge == VP_EDGE_MIRROR) {
-        const int64_t q = p < 0 ? -1 - p : p, r = q % (2 * n);
-        return r < n ? r : 2 * n - 1 - r;
-    }
-    return p < 0 ? 0 : n - 1;
-}
-
 /* The Gaussian at j, not normalised. */
 static double bell(const struct vp_taps *t, int64_t j)
 {
@@ -773,12 +756,6 @@ int vp_passes_check(const double sigma[3], double truncate, const double spacing
     if (!(truncate > 0 && isfinite(truncate)))
         return vp_fail(err, VP_EUSAGE, "--truncate: expected more than 0, found %g", truncate);
     return 0;
-}
-
-const char *vp_edge_name(enum vp_edge edge)
-{
-    static const char *const names[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
-    return names[edge];
 }
 
 void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more)

@@ -68,9 +68,6 @@ void vp_taps_free(struct vp_taps *t);
 /* VP_EDGE_RENORMALIZE: the R taps up[] and R taps down[] of a voxel with lo voxels before and hi voxels after it along
  * the axis (any lo, hi >= 0; what is beyond R does not matter). Deterministic: the rows of t->up, t->down are these. */
 void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, float *down);
-/* Where sample p (outside too) of an axis of n samples is taken from: 0 ... n-1, or -1: it is 0. */
-int64_t vp_edge_from(enum vp_edge edge, int64_t p, int64_t n);
-const char *vp_edge_name(enum vp_edge edge); /* "mirrored" */
 
 /* A sum of filtered channels. */
 struct vp_sum { int n; struct { const struct vp_taps *taps; int from; } term[2]; };

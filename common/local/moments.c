@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/isa.h"
-#include "local/gauss.h"
 #include "local/moments_isa.h"
 
 #include <stdio.h>

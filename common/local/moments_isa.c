@@ -14,7 +14,7 @@
 #define SQUARE(v) ((uint32_t)(v) * (uint32_t)(v))
 #define A uint32_t
 #define NAME u32
-#include "local/moments_rows.h"
+#include "local/moments_rows.inc"
 SAMPLES(uint8_t, _u8)
 SAMPLES(uint16_t, _u16)
 SAMPLES(int16_t, _i16)
@@ -23,7 +23,7 @@ SAMPLES(int16_t, _i16)
 
 #define A uint64_t
 #define NAME u64
-#include "local/moments_rows.h"
+#include "local/moments_rows.inc"
 SAMPLES(uint8_t, _u8)
 SAMPLES(uint16_t, _u16)
 SAMPLES(int16_t, _i16)
@@ -34,7 +34,7 @@ SAMPLES(int16_t, _i16)
 #define SQUARE(v) ((double)(v) * (double)(v))
 #define A double
 #define NAME f64
-#include "local/moments_rows.h"
+#include "local/moments_rows.inc"
 SAMPLES(float, _f32)
 #undef A
 #undef NAME

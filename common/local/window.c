@@ -2,7 +2,7 @@
 /* Boxes and balls swept over an image: see window.h. */
 #include "local/window.h"
 
-#include "local/gauss.h"
+#include "engine/chain.h"
 
 #include <omp.h>
 #include <stdbool.h>
