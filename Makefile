@@ -179,6 +179,7 @@ $(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
 $(OBJ)/unit/opt_test: $(OBJ)/docs/check.o
+$(OBJ)/unit/plans_test: $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/plans/*.c))
 $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter-out $(OBJ)/fftw/%,$(filter %.o,$^)) $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian of a small radius R, the same along x, y and z: all three passes of local/gauss.h in one kernel, which reads
+/* Gaussian of a small radius R, the same along x, y and z: all three passes of local/separable.h in one kernel, which reads
  * the volume once and writes it once. Bits are those of the passes one after the other.
  *
  * Overview: a block marches along z with a tile of TX x TY columns. Planes of it with their halo come into a ring of
@@ -52,7 +52,7 @@ template <int R> struct shape {
 struct fused_axis {
     int n, rule;
     bool clip;
-    float t[FUSED_LONGEST], scale[FUSED_LONGEST]; /* of gauss.h */
+    float t[FUSED_LONGEST], scale[FUSED_LONGEST]; /* of separable.h */
 };
 
 struct fused_args {
@@ -89,7 +89,7 @@ template <class Sample> __device__ __forceinline__ float one_of(const Sample *p,
     return sizeof(Sample) == 2 ? float_of<0x7410>((unsigned)*p ^ a.flip, a.zero) : (float)*p;
 }
 
-/* The sum acc of a voxel, a sample x, becomes the output; clip: -t and scale of gauss.h, scale 0 where the weights
+/* The sum acc of a voxel, a sample x, becomes the output; clip: -t and scale of separable.h, scale 0 where the weights
  * are all inside. No branch: where there are edges, there are many of them. */
 __device__ __forceinline__ float finish(float2 clip, float end, float x, float acc)
 {
@@ -135,7 +135,7 @@ __device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p,
         x[j] = p.x[j][at % R];
         p.d[j][at % (2 * R)] = v[j] - p.x[j][(at + R - 1) % R];
         p.x[j][at % R] = v[j];
-        /* differences of gauss.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
+        /* differences of separable.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
 #pragma unroll
         for (int k = R - 1; k >= 0; k--)
             acc[j] = __fmaf_rn(a.t[k], p.d[j][(at + R + k + 1) % (2 * R)] - p.d[j][(at + R - k) % (2 * R)], acc[j]);

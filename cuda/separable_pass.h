@@ -6,7 +6,7 @@
  *   separable_z.cu       z, or y alone, any filters
  *   separable_long.cu    one axis, order 0, a radius above UNIT, not thin      turns the volume for the next axis
  *
- * The order of operations is that of local/gauss.h, voxel by voxel, so results equal those of a CPU with fused
+ * The order of operations is that of local/separable.h, voxel by voxel, so results equal those of a CPU with fused
  * multiply-add to the bit, whichever does it. */
 #ifndef VP_SEPARABLE_PASS_H
 #define VP_SEPARABLE_PASS_H
@@ -14,7 +14,7 @@
 #include "launch.cuh"
 
 extern "C" {
-#include "local/gauss.h"
+#include "local/separable.h"
 }
 
 #include <type_traits>

@@ -3,7 +3,7 @@
 
 #include "base/isa.h"
 #include "base/size.h"
-#include "local/gauss_isa.h"
+#include "local/separable_isa.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static bool load(void *to, const void *from, enum vp_type type, int64_t n, doubl
         return copy_float(to, from, n, (float)less);
     if (type == VP_F64)
         return copy_double(to, from, n, less);
-    PASTE(vp_gauss_, VP_ISA).load(to, from, type, n);
+    PASTE(vp_separable_, VP_ISA).load(to, from, type, n);
     for (int64_t i = 0; i < n; i++)
         ((float *)to)[i] -= (float)less;
     return false;
@@ -67,7 +67,7 @@ static double most(const void *x, bool wide, int64_t n)
  * evict one another. */
 static void store(void *to, enum vp_type type, const float *from, int64_t n)
 {
-    PASTE(vp_gauss_, VP_ISA).store(to, type, from, n, true);
+    PASTE(vp_separable_, VP_ISA).store(to, type, from, n, true);
 }
 
 /* Vectors of columns whose largest values are in registers. */
