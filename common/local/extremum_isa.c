@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* What is turned over on the way in and out. */
+/* Bits inverted on load and store: maxima are minima of complements. */
 INLINE int32_t flip_of(const struct vp_tile *t)
 {
     return ((const struct vp_extremum_params *)t->w->op->params)->max ? -1 : 0;

@@ -1,11 +1,11 @@
-/* Inner part of moments.c: rows of sums, built once for each instruction set. Private to moments.c. */
+/* Inner loops of moments.c: rows of sums, built once for each instruction set. Private to moments.c. */
 #ifndef VP_MOMENTS_ISA_H
 #define VP_MOMENTS_ISA_H
 
 #include "local/moments.h"
 #include "local/window.h"
 
-/* Merges that make a window of w samples: doublings, and those of the lengths that w is the sum of. */
+/* Maximum number of merges for a window of w samples: doublings, and merges of the powers of two that add up to w. */
 static inline int vp_moments_steps(int64_t w)
 {
     int steps = 0;
@@ -15,8 +15,8 @@ static inline int vp_moments_steps(int64_t w)
     return steps;
 }
 
-/* Where in tile->rows, for rows of n voxels, the counts of a row are kept (8 + 4 n numbers): behind the other rows. */
-static inline size_t vp_moments_kept(const struct vp_window *w, int64_t n)
+/* Offset in tile->rows, for rows of n voxels, of the cached counts of a row (8 + 4 n numbers), after the other rows. */
+static inline size_t vp_moments_kept(const struct vp_sweep *w, int64_t n)
 {
     const struct vp_moments_params *p = w->op->params;
     const int64_t r = w->op->halo[0];

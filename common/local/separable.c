@@ -35,7 +35,7 @@ static int64_t row_step(int64_t n) { return round_up(n, 16) + vp_div_up(n, 16) %
 
 /* ---- layout ---- */
 
-struct layout {
+struct separable_layout {
     int64_t span, tile;           /* output columns and rows of a tile, which runs along z */
     int64_t across;               /* tiles along x */
     int64_t blocks, block, piece; /* blocks of columns of a tile; their width; pieces of a block (a multiple of 16) */
@@ -66,10 +66,10 @@ static size_t short_taps(const struct vp_separable *p, const struct vp_op *op, c
 }
 
 /* kept: the ring of planes outlives the part and does not depend on its depth. */
-static struct layout layout_of(const struct vp_separable *p, const struct vp_op *op, const struct vp_box *out,
+static struct separable_layout layout_of(const struct vp_separable *p, const struct vp_op *op, const struct vp_box *out,
                                int threads, bool kept)
 {
-    struct layout l = {0};
+    struct separable_layout l = {0};
     const int64_t *const image = op->image, w = vp_box_size(out, 0), rows = vp_box_size(out, 1);
     const int64_t planes = vp_box_size(out, 2), rx = p->radius[0], ry = p->radius[1], rz = p->radius[2];
 
@@ -112,13 +112,13 @@ static struct layout layout_of(const struct vp_separable *p, const struct vp_op 
 }
 
 /* Returns the number of tiles. */
-static int64_t tiles_of(const struct layout *l, const struct vp_box *out)
+static int64_t tiles_of(const struct separable_layout *l, const struct vp_box *out)
 {
     return (vp_box_size(out, 1) + l->tile - 1) / l->tile * l->across;
 }
 
 /* Memory of one thread. */
-struct workspace {
+struct separable_work {
     int64_t left;                 /* first column of the current tile */
     float *planes;                /* ring of planes; the team's unless layout.alone */
     float *rows;                  /* ring of rows filtered along x */
@@ -130,7 +130,7 @@ struct workspace {
 };
 
 /* Fills w with pointers into mem (NULL: none). Returns the bytes. */
-static size_t workspace_layout(struct workspace *w, const struct layout *l, int channels, void *mem)
+static size_t workspace_layout(struct separable_work *w, const struct separable_layout *l, int channels, void *mem)
 {
     const size_t column = COLUMNS * sizeof(float), made = (size_t)l->made_width * sizeof(float);
     size_t bytes = 0;
@@ -156,8 +156,8 @@ static size_t workspace_layout(struct workspace *w, const struct layout *l, int 
 static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
     const struct vp_separable *const p = op->params;
-    const struct layout l = layout_of(p, op, out, threads, false);
-    struct workspace w;
+    const struct separable_layout l = layout_of(p, op, out, threads, false);
+    struct separable_work w;
 
     (void)in;
     return l.tables + (uint64_t)(l.alone ? threads : 1) * l.planes
@@ -170,17 +170,17 @@ static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int thre
 
     if (!p->radius[2] || p->edge == VP_EDGE_WRAP || p->highpass)
         return 0;
-    const struct layout l = layout_of(p, op, out, threads, true);
+    const struct separable_layout l = layout_of(p, op, out, threads, true);
     return (uint64_t)tiles_of(&l, out) * l.planes;
 }
 
 /* One call of run() or go_on(). */
-struct job {
+struct separable_job {
     const struct vp_separable *p;
     const struct vp_op *op;
     const struct vp_part *in, *out;
     const struct vp_separable_isa *isa;
-    struct layout l;
+    struct separable_layout l;
     char *kept;                   /* rings of planes of all tiles, or NULL */
     struct { const struct vp_taps *taps; float *table; } short_axis[6]; /* edge taps of every output */
     int short_axes;
@@ -191,7 +191,7 @@ struct job {
 /* ---- lines ---- */
 
 /* VP_EDGE_RENORMALIZE: true if the outputs of the block that begins at i have taps of their own. */
-static bool own_taps(const struct job *j, const struct vp_taps *t, int axis, int64_t i)
+static bool own_taps(const struct separable_job *j, const struct vp_taps *t, int axis, int64_t i)
 {
     const int64_t r = t->radius, before = i, after = j->op->image[axis] - 1 - i;
 
@@ -200,7 +200,7 @@ static bool own_taps(const struct job *j, const struct vp_taps *t, int axis, int
 
 /* Returns the end of the block of outputs that begins at i: at most `end`, and at most where another kind of taps may
  * begin. */
-static int64_t block_end(const struct job *j, int axis, int64_t i, int64_t end)
+static int64_t block_end(const struct separable_job *j, int axis, int64_t i, int64_t end)
 {
     const int64_t r = j->p->radius[axis], n = j->op->image[axis];
     const int64_t first = vp_min64(r, n - r), second = vp_max64(r, n - r);
@@ -212,7 +212,7 @@ static int64_t block_end(const struct job *j, int axis, int64_t i, int64_t end)
 }
 
 /* Returns the taps of output i of an axis. */
-static struct vp_separable_edge with_taps(const struct job *j, const struct vp_taps *t, int axis, int64_t i)
+static struct vp_separable_edge with_taps(const struct separable_job *j, const struct vp_taps *t, int axis, int64_t i)
 {
     const int64_t r = t->radius, after = j->op->image[axis] - 1 - i;
 
@@ -226,7 +226,7 @@ static struct vp_separable_edge with_taps(const struct job *j, const struct vp_t
 }
 
 /* Order 0: returns the edge correction of output i of a block that begins at `first`. */
-static struct vp_separable_edge with_scale(const struct job *j, const struct vp_taps *t, int axis, int64_t i, int64_t first)
+static struct vp_separable_edge with_scale(const struct separable_job *j, const struct vp_taps *t, int axis, int64_t i, int64_t first)
 {
     const int64_t last = j->op->image[axis] - 1, e = vp_min64(i, last - i);
 
@@ -237,7 +237,7 @@ static struct vp_separable_edge with_scale(const struct job *j, const struct vp_
 
 /* Filters along the axis: outputs i ... i + count - 1 (one block), n samples of each, from sample `at` on of the rows
  * g[c], of which g[c][0] is sample i of channel c. */
-static void filter(const struct job *j, const struct vp_separable_sum *sum, int axis, int64_t i, int64_t count,
+static void filter(const struct separable_job *j, const struct vp_separable_sum *sum, int axis, int64_t i, int64_t count,
                    const float *const *const *g, int64_t at, float *out, int64_t step, int64_t n)
 {
     const bool inside = j->p->edge != VP_EDGE_RENORMALIZE
@@ -279,7 +279,7 @@ static int taps_along(const struct vp_separable *p, int axis, const struct vp_ta
 }
 
 /* Fills `table` with the taps of each output along short axes. */
-static void fill_tables(struct job *j, float *table)
+static void fill_tables(struct separable_job *j, float *table)
 {
     const struct vp_separable *const p = j->p;
 
@@ -309,13 +309,13 @@ static void fill_tables(struct job *j, float *table)
 /* ---- passes ---- */
 
 /* Returns the address of sample (x, y, z) of the input. */
-static const void *input(const struct job *j, int64_t x, int64_t y, int64_t z)
+static const void *input(const struct separable_job *j, int64_t x, int64_t y, int64_t z)
 {
     return vp_part_at(j->in, vp_type_size(j->op->in), x, y, z);
 }
 
 /* Stores n finished samples of output row (y, z), from column x on. */
-static void finish(const struct job *j, struct workspace *w, int64_t x, int64_t n, int64_t y, int64_t z, const float *made)
+static void finish(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y, int64_t z, const float *made)
 {
     if (j->p->highpass) {
         j->isa->load(w->input, input(j, x, y, z), j->op->in, n);
@@ -326,7 +326,7 @@ static void finish(const struct job *j, struct workspace *w, int64_t x, int64_t 
     j->isa->store(vp_part_at(j->out, vp_type_size(j->op->out), x, y, z), j->op->out, made, n, j->bypass);
 }
 
-static float *ring_row(const struct job *j, const struct workspace *w, int c, int64_t y)
+static float *ring_row(const struct separable_job *j, const struct separable_work *w, int c, int64_t y)
 {
     return w->rows + (c * j->l.row_ring + y % j->l.row_ring) * j->l.row_width;
 }
@@ -334,7 +334,7 @@ static float *ring_row(const struct job *j, const struct workspace *w, int c, in
 /* Points w->g[c] at the samples that a block of outputs from i on of the axis reads: rows of a ring of `slots` rows,
  * `pitch` samples apart, `channel` samples from channel to channel. Samples from `made` on are read only by outputs that
  * are discarded. */
-static void point_rows(const struct job *j, struct workspace *w, int axis, int64_t i, int64_t made, int channels,
+static void point_rows(const struct separable_job *j, struct separable_work *w, int axis, int64_t i, int64_t made, int channels,
                        const float *ring, int64_t slots, int64_t pitch, int64_t channel)
 {
     const int64_t r = j->p->radius[axis], n = j->op->image[axis];
@@ -352,9 +352,9 @@ static void point_rows(const struct job *j, struct workspace *w, int axis, int64
     }
 }
 
-static float *plane_row(const struct job *j, const struct workspace *w, int c, int64_t x, int64_t row, int64_t z)
+static float *plane_row(const struct separable_job *j, const struct separable_work *w, int c, int64_t x, int64_t row, int64_t z)
 {
-    const struct layout *const l = &j->l;
+    const struct separable_layout *const l = &j->l;
     return w->planes + ((c * l->plane_ring + z % l->plane_ring) * l->tile + row) * l->ring_width
            + x - w->left;
 }
@@ -370,7 +370,7 @@ static void prefetch(const void *const *next, enum vp_type type, int64_t done, i
 
 /* Filters a piece along x: columns x ... x + n - 1 of `count` rows from y on, into the ring of rows of the block of
  * columns that begins at x - at. */
-static void make_rows(const struct job *j, struct workspace *w, int64_t x, int64_t at, int64_t n, int64_t y, int64_t count,
+static void make_rows(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t at, int64_t n, int64_t y, int64_t count,
                       int64_t z)
 {
     const int64_t r = j->p->radius[0], width = j->op->image[0], first = x - r;
@@ -428,10 +428,10 @@ static void make_rows(const struct job *j, struct workspace *w, int64_t x, int64
 
 /* Filters along x and y: columns x ... x + n - 1 of rows y0 ... y1 - 1 of plane z, into the ring of planes of the tile
  * that begins at row `tile`, or into the output if there is no ring. */
-static void make_plane(const struct job *j, struct workspace *w, int64_t x, int64_t n, int64_t y0, int64_t y1, int64_t z,
+static void make_plane(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y0, int64_t y1, int64_t z,
                        int64_t tile)
 {
-    const struct layout *const l = &j->l;
+    const struct separable_layout *const l = &j->l;
     const int64_t r = j->p->radius[1], height = j->op->image[1];
     const bool wrap = j->p->edge == VP_EDGE_WRAP && r;
     const int64_t limit = wrap ? height : vp_min64(height, y1 + r);
@@ -464,10 +464,10 @@ static void make_plane(const struct job *j, struct workspace *w, int64_t x, int6
 
 /* Filters the ring of planes along z: columns x ... x + n - 1 of row y of planes z0 ... z1 - 1, into the output. Planes
  * before `made` are in the ring, or have been. */
-static void make_depth(const struct job *j, struct workspace *w, int64_t x, int64_t n, int64_t y, int64_t z0, int64_t z1,
+static void make_depth(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y, int64_t z0, int64_t z1,
                        int64_t tile, int64_t made)
 {
-    const struct layout *const l = &j->l;
+    const struct separable_layout *const l = &j->l;
     const int64_t r = j->p->radius[2];
 
     for (int64_t z = z0, end; z < z1; z = end) {
@@ -486,12 +486,12 @@ static void make_depth(const struct job *j, struct workspace *w, int64_t x, int6
 
 /* Step of a tile: makes columns x0 ... x1 - 1 of rows t0 ... t1 - 1 of planes z0 ... z1 - 1, for which `planes` planes
  * from `next` on enter the ring, in `strips` strips of `strip` rows. */
-struct march { int64_t x0, x1, t0, t1, z0, z1, next, planes, strips, strip; };
+struct separable_march { int64_t x0, x1, t0, t1, z0, z1, next, planes, strips, strip; };
 
 /* Strip, block and plane number i of the step: along x and y. */
-static void make_strip(const struct job *j, struct workspace *w, const struct march *m, int64_t i)
+static void make_strip(const struct separable_job *j, struct separable_work *w, const struct separable_march *m, int64_t i)
 {
-    const struct layout *const l = &j->l;
+    const struct separable_layout *const l = &j->l;
     const int64_t b = i % l->blocks, s = i / l->blocks % m->strips, z = m->next + i / l->blocks / m->strips;
     const int64_t y0 = m->t0 + s * m->strip, y1 = vp_min64(m->t1, y0 + m->strip), x = m->x0 + b * l->block;
 
@@ -500,9 +500,9 @@ static void make_strip(const struct job *j, struct workspace *w, const struct ma
 }
 
 /* Row and block number i of the step: along z. */
-static void make_row(const struct job *j, struct workspace *w, const struct march *m, int64_t i)
+static void make_row(const struct separable_job *j, struct separable_work *w, const struct separable_march *m, int64_t i)
 {
-    const struct layout *const l = &j->l;
+    const struct separable_layout *const l = &j->l;
     const int64_t x = m->x0 + i % l->blocks * l->block;
 
     if (x < m->x1)
@@ -511,14 +511,14 @@ static void make_row(const struct job *j, struct workspace *w, const struct marc
 }
 
 /* Makes tile i, all planes: by this thread alone (layout.alone), or by the team, all of whose threads call it. */
-static void make_tile(const struct job *j, struct workspace *w, int64_t i, int threads)
+static void make_tile(const struct separable_job *j, struct separable_work *w, int64_t i, int threads)
 {
-    const struct layout *const l = &j->l;
+    const struct separable_layout *const l = &j->l;
     const struct vp_box *const out = &j->out->box;
     const int64_t r = j->p->radius[2], ry = j->p->radius[1], depth = j->op->image[2];
     const bool wrap = j->p->edge == VP_EDGE_WRAP;
     const int64_t end = !r ? out->hi[2] : wrap ? depth : vp_min64(depth, out->hi[2] + r);
-    struct march m = {.next = !r ? out->lo[2] : wrap ? 0 : vp_max64(0, out->lo[2] - r)};
+    struct separable_march m = {.next = !r ? out->lo[2] : wrap ? 0 : vp_max64(0, out->lo[2] - r)};
 
     if (j->kept) {
         w->planes = (float *)(void *)(j->kept + (size_t)i * l->planes);
@@ -559,8 +559,8 @@ static void make_tile(const struct job *j, struct workspace *w, int64_t i, int t
 static int go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  void *kept, int threads, struct vp_err *err)
 {
-    struct job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = VP_ISA_FIND(vp_separable, NULL), .kept = kept};
-    struct workspace w;
+    struct separable_job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = VP_ISA_FIND(vp_separable, NULL), .kept = kept};
+    struct separable_work w;
 
     (void)err;
     j.l = layout_of(j.p, op, &out->box, threads, kept);

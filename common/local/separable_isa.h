@@ -24,7 +24,7 @@ struct vp_separable_line {
     const float *const *g;
     int order, radius, count;
     const float *t;                       /* interior taps; NULL: those of edge[] */
-    const struct vp_separable_edge *edge; /* of `block` outputs; NULL: none is near an edge */
+    const struct vp_separable_edge *edge; /* edges of `block` outputs; NULL: none is near an edge */
     bool add;                             /* accumulate into `out` */
     float *out;
     int64_t step, at, n;                  /* samples; n: a multiple of VP_SEPARABLE_COLUMNS */

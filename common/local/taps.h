@@ -9,7 +9,7 @@
 enum { VP_TAPS_MAX_RADIUS = 2048 };
 
 struct vp_taps {
-    int order;        /* of the derivative: 0, 1, 2 */
+    int order;        /* order of the derivative: 0, 1, 2 */
     int radius;       /* R; 0 (only with order 0): the identity */
     int reach;        /* radius of the interior weights: R, or 1 where only the edges need R = 2 (order 1) */
     enum vp_edge edge;
