@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* At the first row of a box the running column sums are subtracted from it, after its last row they are added: no addition
- * rounds, so the difference is the sum over the box. Columns are in strips, one for a thread at a time. A sum that
- * two or three numbers in f64 cannot hold continues in the digits of `rest`, one for all columns between two edges of
- * boxes, one for each strip. */
+/* At the first row of a box the running column sums are subtracted from it, after its last row they are added: no
+ * addition rounds, so the difference is the sum over the box. Columns are in strips, one for a thread at a time. A sum
+ * that two or three numbers in f64 cannot hold continues in the digits of `rest`, one for all columns between two edges
+ * of boxes, one for each strip. */
 #include "global/boxes_internal.h"
 
 #include "base/err.h"
@@ -300,7 +300,7 @@ static void add_strip(const struct piece_of_work *w, struct vp_box_strip *s)
 static int end_page(struct vp_boxes *b, int64_t page, int64_t image, struct vp_err *err)
 {
     if (b->failed)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the sums of the boxes");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the sums of the boxes");
     for (int64_t i = 0; i < b->inner * b->n && page % 1024 == 1023; i++)
         carry(&b->sums[i]);
     b->planes = page / b->inner + 1;
@@ -338,10 +338,10 @@ int vp_boxes_end(struct vp_boxes *b, struct vp_err *err)
     const int64_t images = endless ? b->inner : b->planes / b->size[2] * b->inner;
     for (int64_t i = 0; i < b->n; i++) {
         if (endless && b->box[i].hi[2] > b->planes)
-            return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack has ended before", b->box[i].name,
+            return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack ends before it", b->box[i].name,
                            (long long)b->box[i].lo[2], (long long)b->box[i].hi[2]);
         if (b->box[i].image >= images)
-            return vp_fail(err, VP_ERUN, "box %s: image %lld: the stack has ended before", b->box[i].name,
+            return vp_fail(err, VP_ERUN, "box %s: image %lld: the stack ends before it", b->box[i].name,
                            (long long)b->box[i].image);
     }
     for (int64_t c = 0; c < b->inner && endless; c++)

@@ -21,9 +21,9 @@ struct vp_box_columns {
 
 struct vp_boxes_isa {
     const char *name;
-    /* Adds `rows` rows, `stride` samples apart, to groups `first` ... `groups` - 1. Returns the first group that could not
-     * take its samples without rounding, or one of which is not finite; it is unchanged. NULL: samples of the type are
-     * converted. */
+    /* Adds `rows` rows, `stride` samples apart, to groups `first` ... `groups` - 1. Returns the first group that could
+     * not take its samples without rounding, or one of which is not finite; it is unchanged. NULL: samples of the type
+     * are converted. */
     int64_t (*rows[VP_N_TYPES])(const void *src, int64_t stride, int rows, int64_t first, int64_t groups,
                                 struct vp_box_columns *to);
     /* Adds n groups of numbers, `stride` apart, to `to`. False: a sum would round; it is unchanged. */

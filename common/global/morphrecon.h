@@ -6,10 +6,11 @@
  * Keys. Samples are mapped to unsigned keys in the order of the samples, or in the reverse order for reconstruction by
  * erosion. So there is only reconstruction by dilation of unsigned keys, with marker <= mask everywhere.
  *
- * In memory: vp_morphrecon_fill(). Box by box, in two passes: the first reconstructs each box alone and summarises it by
- * its shell (the voxels at faces shared with other boxes): their keys, and the minimax paths between them through the box.
- * A forest represents these paths, so an entry is at most proportional to the shell. One solve over all shells raises
- * their keys to those of the result; the second pass reconstructs each box with its shell raised, which is exact. */
+ * In memory: vp_morphrecon_fill(). Box by box, in two passes: the first reconstructs each box alone and summarises it
+ * by its shell (the voxels at faces shared with other boxes): their keys, and the maximin paths between them through
+ * the box. A forest represents these paths, so an entry is at most proportional to the shell. One solve over all shells
+ * raises their keys to those of the result; the second pass reconstructs each box with its shell raised, which is
+ * exact. */
 #ifndef VP_MORPHRECON_H
 #define VP_MORPHRECON_H
 
@@ -189,10 +190,10 @@ VP_ANYWHERE static inline int64_t vp_shell_index(const struct vp_shell *s, int64
  * (12 bytes; 16 with 64-bit keys).
  *
  * value: the reconstruction of the box alone. mask: of the same voxels. Edge (a, b, cap): a path through the box joins
- * nodes a and b whose minimum of the mask, both ends included, is at least `cap`. Together the edges give the minimax
+ * nodes a and b whose minimum of the mask, both ends included, is at least `cap`. Together the edges give the maximin
  * path between any two voxels of the shell, as far as it can raise one of them (a path through a voxel whose value is
- * its mask carries no more than that voxel itself, and is left out). Nodes below `voxels` are voxels of the shell; nodes
- * up to `nodes` are auxiliary, with initial key 0. So an entry is not unique, but the solution is. */
+ * its mask carries no more than that voxel itself, and is left out). Nodes below `voxels` are voxels of the shell;
+ * nodes up to `nodes` are auxiliary, with initial key 0. So an entry is not unique, but the solution is. */
 struct vp_morphrecon_entry {
     uint64_t bytes;           /* bytes of the entry, to the last edge */
     uint64_t clipped, nan;    /* counts of the box */
@@ -237,8 +238,8 @@ VP_ANYWHERE static inline uint64_t vp_entry_bytes(enum vp_key key, uint64_t voxe
 
 /* ---- the operation ---- */
 
-/* Fills *op for an image of image[] voxels; op->free releases its params. It uses run() if the image fits in one box, else
- * the two passes. VP_EUSAGE: connectivity, type or h do not fit; VP_ERESOURCE: out of memory. */
+/* Fills *op for an image of image[] voxels; op->free releases its params. It uses run() if the image fits in one box,
+ * else the two passes. VP_EUSAGE: connectivity, type or h do not fit; VP_ERESOURCE: out of memory. */
 int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *p, const int64_t image[3],
                      struct vp_err *err);
 

@@ -17,7 +17,7 @@ enum vp_derived {
     VP_REGIONAL_MIN,
     VP_OPEN_BY,      /* opening by reconstruction: erosion by a ball, reconstructed under the image */
     VP_CLOSE_BY,     /* closing by reconstruction */
-    VP_SEED          /* at each voxel the minimax path from the seed */
+    VP_SEED          /* at each voxel the maximin path from the seed */
 };
 
 struct vp_morphrecon_want {

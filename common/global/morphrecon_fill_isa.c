@@ -225,8 +225,8 @@ INLINE bool write_face(void *to, const void *from, size_t bytes)
     return changed != 0;
 }
 
-/* Conditions for the queue: up to FEW pixels raised from outside (given up after STEPS steps); up to FEW raised by a round
- * of sweeps; ROUNDS rounds. */
+/* Conditions for the queue: up to FEW pixels raised from outside (given up after STEPS steps); up to FEW raised by a
+ * round of sweeps; ROUNDS rounds. */
 enum { FEW = 24, STEPS = 512, ROUNDS = 4 };
 
 /* Bits of the neighbours across faces that have changed. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summary of a box: a forest of minimax paths between the voxels of its shell.
+/* Summary of a box: a forest of maximin paths between the voxels of its shell.
  *
  * After the reconstruction of the box alone, a voxel whose value is its mask cannot rise, and a path through it carries
  * no more than the voxel itself: such voxels are walls. The others are joined to sets in descending order of the mask
- * (Kruskal's algorithm by union-find); where two sets with a node each are joined, the current mask is the minimax path
+ * (Kruskal's algorithm by union-find); where two sets with a node each are joined, the current mask is the maximin path
  * between the two nodes, an edge.
  *
  * Tiles that fit the cache go first, with the voxels at their faces as nodes; then the same for the nodes and edges of

@@ -9,7 +9,8 @@ struct vp_store;
 
 enum { VP_MAX_NEIGHBOURS = 26 };
 
-/* Fills offset[] with the neighbours of a voxel: those before it (x fastest), then their opposites. Returns their number. */
+/* Fills offset[] with the neighbours of a voxel: those before it (x fastest), then their opposites. Returns their
+ * number. */
 int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS][3]);
 
 /* True for an image of one row of many planes, which is reconstructed as one plane of many rows: y and z are swapped. */

@@ -171,11 +171,11 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     }
     for (int64_t i = 0; i < vp_store_count(entries); i++)
         most = vp_store_bytes(entries, i) > most ? vp_store_bytes(entries, i) : most;
-    void *const entry = vp_alloc_raw(1, (size_t)most, "what is known of a box", err);
+    void *const entry = vp_alloc_raw(1, (size_t)most, "the histogram of a box", err);
     s.of = malloc((size_t)s.boxes * sizeof *s.of);
     s.slot = malloc(SLOTS * sizeof *s.slot);
     if (!entry || !s.of || !s.slot) {
-        vp_fail(err, VP_ERESOURCE, "not enough memory");
+        vp_fail(err, VP_ERESOURCE, "out of memory");
         goto out;
     }
     rc = 0;

@@ -46,8 +46,8 @@ struct vp_sat_request {
     enum vp_type out;         /* type of the first table */
 };
 
-/* Returns the default type of a table of `in`: f64 for floats; for integers 32 bits if no sum of `samples` samples (0: any
- * number) exceeds that range, else 64. */
+/* Returns the default type of a table of `in`: f64 for floats; for integers 32 bits if no sum of `samples` samples (0:
+ * any number) exceeds that range, else 64. */
 enum vp_type vp_sat_type(enum vp_type in, double samples);
 /* Checks that a table of type `out` of samples `in` exists; VP_EUSAGE with a hint. */
 int vp_sat_check(enum vp_type in, enum vp_type out, struct vp_err *err);

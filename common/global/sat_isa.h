@@ -7,8 +7,8 @@
 
 enum { VP_SAT_GROUP = VP_SAT_WIDE + 8 }; /* numbers of a tile */
 
-/* Up to VP_SAT_ROWS rows of a table from the first column of a tile on; `columns` are whole tiles. All arrays are of the
- * type of the sums, begin at that column, and may be read and written to the end of the tiles. */
+/* Up to VP_SAT_ROWS rows of a table from the first column of a tile on; `columns` are whole tiles. All arrays are of
+ * the type of the sums, begin at that column, and may be read and written to the end of the tiles. */
 struct vp_sat_rows {
     const void *src[VP_SAT_ROWS];
     void *dst[VP_SAT_ROWS];

@@ -300,7 +300,7 @@ static int keep(struct vp_found *f, double limit, struct vp_err *err)
         const int64_t room = 2 * f->room + 1;
         double *grown = realloc(f->limit, (size_t)room * sizeof *grown);
         if (!grown)
-            return vp_fail(err, VP_ERESOURCE, "not enough memory for the thresholds");
+            return vp_fail(err, VP_ERESOURCE, "out of memory: the thresholds");
         f->limit = grown;
         f->room = room;
     }
@@ -314,8 +314,8 @@ void vp_found_free(struct vp_found *f)
     *f = (struct vp_found){0};
 }
 
-/* Writes the threshold of the image whose entries begin with i into all of them. Returns the first entry of the next image,
- * or -1 on failure. */
+/* Writes the threshold of the image whose entries begin with i into all of them. Returns the first entry of the next
+ * image, or -1 on failure. */
 static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store *s, int64_t i, uint64_t *count,
                            struct vp_threshold_entry *e, struct vp_err *err)
 {

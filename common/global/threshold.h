@@ -69,8 +69,8 @@ VP_ANYWHERE static inline float vp_threshold_float(double limit)
     return (double)f > limit ? nextafterf(f, -INFINITY) : f;
 }
 
-/* Fills *op from method, limit, below, mark, bins, lo, hi and found of `want`; op->free releases its params. The input is
- * stack 0; set op->from[0] for another. VP_EUSAGE (type, bins, range) or VP_ERESOURCE. */
+/* Fills *op from method, limit, below, mark, bins, lo, hi and found of `want`; op->free releases its params. The input
+ * is stack 0; set op->from[0] for another. VP_EUSAGE (type, bins, range) or VP_ERESOURCE. */
 int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, const int64_t image[3],
                     enum vp_type type, struct vp_err *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution: kernels, nodes and edges of a request, and the choice of a method. The choice depends on the request alone
- * (not on the number of planes, which a pipe does not have in advance), with costs measured once: another method or another
- * size of tiles has other rounding errors. */
+/* Convolution: kernels, nodes and edges of a request, and the choice of a method. The choice depends on the request
+ * alone (not on the number of planes, which a pipe does not have in advance), with costs measured once: another method
+ * or another size of tiles has other rounding errors. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
@@ -292,8 +292,8 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
     return 0;
 }
 
-/* Sets the range of results. Valid results are numbered from the voxel under the kernel's last sample, so that no voxel of
- * the image has a number below 0. */
+/* Sets the range of results. Valid results are numbered from the voxel under the kernel's last sample, so that no voxel
+ * of the image has a number below 0. */
 static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3])
 {
     struct vp_convolve_params *p = op->params;
@@ -308,7 +308,8 @@ static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const
     }
 }
 
-static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g, int axis, int64_t size, struct vp_err *err)
+static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g, int axis, int64_t size,
+                      struct vp_err *err)
 {
     struct vp_convolve_params *p = op->params;
     const int64_t nodes = p->nodes[axis], n = op->image[axis];
@@ -326,7 +327,7 @@ static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g,
         node[i] = (g->node[axis] ? g->node[axis][i] : ((double)i + 0.5) * (double)size / (double)nodes - 0.5)
                   + shift;
         if (!isfinite(node[i]) || (i && node[i] <= node[i - 1]))
-            return vp_fail(err, VP_ERUN, "the nodes along %c: expected positions that grow, got %g after %g", 'x' + axis,
+            return vp_fail(err, VP_ERUN, "the nodes along %c: expected ascending positions, got %g after %g", 'x' + axis,
                            node[i], i ? node[i - 1] : 0);
     }
     int64_t c = 0;
@@ -377,7 +378,8 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
     return sums ? 0 : -1;
 }
 
-int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft, struct vp_err *err)
+int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft,
+                      struct vp_err *err)
 {
     if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64) || (out != in && out != VP_F32))
         return vp_fail(err, VP_EUSAGE, "%s takes u8, u16, i16, f32 and f64 to the same or f32, not %s to %s", what,
@@ -410,7 +412,7 @@ static int check(const struct vp_convolve_given *g, const int64_t size[3], enum 
             return vp_hint(err, "--crop same and full take any kernel");
         }
     if (g->crop == VP_CROP_FULL && g->edge == VP_EDGE_RENORMALIZE) {
-        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the rim of the result next to nothing of a kernel is in the "
+        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the border of the result almost no sample of a kernel is in the "
                 "image: expected another rule");
         return vp_hint(err, "--edge zero is the full convolution; --crop same renormalizes");
     }
@@ -564,7 +566,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     if (!p || !c) {
         free(p);
         free(c);
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     }
     *p = (struct vp_convolve_params){.n = {g->n[0], g->n[1], g->n[2]}, .nodes = {g->nodes[0], g->nodes[1]},
                                      .edge = g->crop == VP_CROP_VALID ? VP_EDGE_ZERO : g->edge, .crop = g->crop, .in = in,

@@ -5,8 +5,8 @@
  *
  * A grid has nodes along x and y; the up to four nodes around a voxel have bilinear weights (hats: linear between two
  * nodes, 1 outside the first and the last). With VP_WEIGHTS_OUTPUT they are weights of the output voxel, out = sum of
- * W_ij (K_ij * in); with VP_WEIGHTS_SOURCE of the input voxel, out = sum of K_ij * (W_ij in), the model of an instrument
- * that blurs point sources.
+ * W_ij (K_ij * in); with VP_WEIGHTS_SOURCE of the input voxel, out = sum of K_ij * (W_ij in), the model of an
+ * instrument that blurs point sources.
  *
  * Edges. Samples outside the image follow the rule of enum vp_edge, with weights (of the source) by their position
  * outside. VP_EDGE_RENORMALIZE takes them as 0 and multiplies the sum by S / S_inside, with S the sum of all weights of
@@ -34,8 +34,8 @@ enum vp_crop { VP_CROP_SAME, VP_CROP_FULL, VP_CROP_VALID };
 
 /* op->params: everything that a result depends on, for every device. One input: u8 u16 i16 f32, and on the CPU f64,
  * computed in f64 throughout; the result has the same type (rounded to nearest even, clamped) or f32. op->halo[a] is at
- * least vp_max64(centre, n - 1 - centre) (more, and op->step, are for the CPU's tiles: a device's kernel states its own,
- * vp_kernel.demand); op->whole[] is set for the edge rule wrap. */
+ * least vp_max64(centre, n - 1 - centre) (more, and op->step, are for the CPU's tiles: a device's kernel states its
+ * own, vp_kernel.demand); op->whole[] is set for the edge rule wrap. */
 struct vp_convolve_params {
     int64_t n[3];              /* samples of a kernel along x, y, z; z is 1 for kernels of images */
     int64_t centre[3];         /* the sample on the result's voxel (VP_CROP_VALID: the last one) */
@@ -50,13 +50,13 @@ struct vp_convolve_params {
     const double *node[2];     /* positions of the nodes, ascending: after = (p - node[c - 1]) / (node[c] - node[c - 1]) */
     enum vp_weights weights;
     enum vp_edge edge;
-    /* Samples exist at op->before[a] <= p < op->image[a] - op->behind[a]: the image of the edge rules. The first result is
-     * at its voxel first[a]. */
+    /* Samples exist at op->before[a] <= p < op->image[a] - op->behind[a]: the image of the edge rules. The first result
+     * is at its voxel first[a]. */
     enum vp_crop crop;
     int64_t first[3];
-    /* VP_EDGE_RENORMALIZE, and VP_EDGE_ZERO unless the result is valid, else NULL: for each node n[2] + 1 by n[1] + 1 by
-     * n[0] + 1 sums, of all its kernel's samples with lesser indices along each axis: S_inside of a node from eight of
-     * them. */
+    /* VP_EDGE_RENORMALIZE, and VP_EDGE_ZERO unless the result is valid, else NULL: for each node n[2] + 1 by n[1] + 1
+     * by n[0] + 1 sums, of all its kernel's samples with lesser indices along each axis: S_inside of a node from eight
+     * of them. */
     const double *sums;
     const double *total;       /* sum of each kernel; exactly 1 if it is normalised */
     enum vp_type in, out;
@@ -80,12 +80,15 @@ struct vp_convolve_given {
                                   twice one); 0: chosen by the table of costs */
 };
 
-/* Fills *op for images of size[] voxels (size[2] may be VP_UNKNOWN); op->free releases its params. A kernel of images is
- * applied to every page of a volume. VP_EUSAGE: kernels, nodes, crop or method do not fit; VP_ERESOURCE: out of memory. */
+/* Fills *op for images of size[] voxels (size[2] may be VP_UNKNOWN); op->free releases its params. A kernel of images
+ * is applied to every page of a volume. VP_EUSAGE: kernels, nodes, crop or method do not fit; VP_ERESOURCE: out of
+ * memory. */
 int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in,
                       enum vp_type out, struct vp_err *err);
 
-/* Checks that samples of `in` can be convolved to `out`; f64 needs transforms. `what`: their name in messages. VP_EUSAGE. */
-int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft, struct vp_err *err);
+/* Checks that samples of `in` can be convolved to `out`; f64 needs transforms. `what`: their name in messages.
+ * VP_EUSAGE. */
+int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft,
+                      struct vp_err *err);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution by transforms: tiles of one kernel of images, in strips, and cells of a grid with weights of the output.
  *
- * Cells: where four nodes have weights, a tile is transformed once, multiplied by four spectra, and its rows are transformed
- * back four times. Weights along x are the same in all rows, also in rows of frequencies of y, so the two nodes side by side
- * are added there; two inverse transforms of the columns remain, whose results are added along y. */
+ * Cells: where four nodes have weights, a tile is transformed once, multiplied by four spectra, and its rows are
+ * transformed back four times. Weights along x are the same in all rows, also in rows of frequencies of y, so the two
+ * nodes side by side are added there; two inverse transforms of the columns remain, whose results are added along y. */
 #include "local/convolve_fft_internal.h"
+
+#include "base/size.h"
 
 #include <math.h>
 #include <string.h>
@@ -100,8 +102,8 @@ static bool is_plain(const struct vp_convolve_job *j, int64_t x, int64_t n, int6
 }
 
 /* Stores n columns of rows y0 ... y1 - 1 from w->store[0]. */
-static void store_columns(const struct vp_convolve_job *j, struct vp_convolve_work *w, int64_t x, int64_t n, int64_t y0, int64_t y1,
-                          int64_t z, struct vp_convolve_less less)
+static void store_columns(const struct vp_convolve_job *j, struct vp_convolve_work *w, int64_t x, int64_t n, int64_t y0,
+                          int64_t y1, int64_t z, struct vp_convolve_less less)
 {
     struct vp_convolve_ending ending[VP_CONVOLVE_CHUNK * 16];
     const struct vp_box *box = &j->out->box;
@@ -173,8 +175,8 @@ static double base_of(const struct vp_convolve_job *j, int64_t ix, int64_t iy, i
 }
 
 /* Blocks of columns begin at multiples of 16 from the image's first tile on. */
-int vp_convolve_cells(const struct vp_convolve_job *j, struct vp_convolve_work *w, int64_t x0, int64_t x1, int64_t iy, int64_t z,
-                 struct vp_err *err)
+int vp_convolve_cells(const struct vp_convolve_job *j, struct vp_convolve_work *w, int64_t x0, int64_t x1, int64_t iy,
+                      int64_t z, struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution as a sum of products: with a small kernel, or axis by axis with a separable one. A thread works on blocks
- * of output whose samples fit the L2 cache, plane by plane: each plane is filtered along x and y once, and completes the
- * results of which it is the last plane. Positions of blocks are fixed relative to the image, because a constant is
+ * of output whose samples fit the L2 cache, plane by plane: each plane is filtered along x and y once, and completes
+ * the results of which it is the last plane. Positions of blocks are fixed relative to the image, because a constant is
  * subtracted from each plane of a block; taps are added in one order, each row of them as a sum of its own. */
 #include "local/convolve_internal.h"
 
@@ -69,7 +69,8 @@ uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads)
 
 /* Computes the constants subtracted from the planes under the kernel, for results of plane z of a block: plane k of the
  * kernel is over plane z + n[2] - 1 - k of samples. */
-static struct vp_convolve_less less_of(const struct vp_convolve_params *p, const struct convolve_direct_work *w, int64_t z)
+static struct vp_convolve_less less_of(const struct vp_convolve_params *p, const struct convolve_direct_work *w,
+                                       int64_t z)
 {
     const double *const less = w->plane_less + z + p->n[2] - 1, base = less[-p->centre[2]];
     bool any = false;

@@ -4,8 +4,8 @@
  *
  * A grid's tile with weights of the output is transformed once and multiplied by the spectrum of every node that has a
  * weight in it; each product is transformed back and weighted. With weights of the source it is weighted and
- * transformed for every node, and the products are added before the inverse transform. A constant is subtracted from each
- * tile first; a tile with samples far above the others is computed by vp_convolve_sum().
+ * transformed for every node, and the products are added before the inverse transform. A constant is subtracted from
+ * each tile first; a tile with samples far above the others is computed by vp_convolve_sum().
  *
  * A kernel is transformed whole: tiles are always larger than the kernel. */
 #include "local/convolve_internal.h"
@@ -179,7 +179,8 @@ static void results_of_source(const struct vp_convolve_job *j, struct convolve_f
         memcpy(w->result + y * c->out[0], row_of(p, w, y, 0), (size_t)c->out[0] * sizeof *w->result);
 }
 
-static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, void *mem, bool *bad, struct vp_err *err)
+static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, void *mem, bool *bad,
+                     struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
@@ -230,7 +231,8 @@ uint64_t vp_convolve_f64_scratch(const struct vp_op *op, int threads)
 }
 
 /* Makes all spectra, once: in the first call. */
-static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_t bytes, int threads, struct vp_err *err)
+static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_t bytes, int threads,
+                        struct vp_err *err)
 {
     struct vp_convolve_cpu *c = p->cpu;
     struct vp_convolve_f64 *f = c->exact;
@@ -279,8 +281,8 @@ static int quick_lengths(int64_t *to, int most, int64_t least, int64_t end)
     return count;
 }
 
-/* Returns nanoseconds a sample of a tile for transform, product and inverse transform. Powers of two are faster, in small
- * tiles and volumes by far. */
+/* Returns nanoseconds a sample of a tile for transform, product and inverse transform. Powers of two are faster, in
+ * small tiles and volumes by far. */
 static double cost_of(const int64_t tile[3])
 {
     const double n = (double)tile[0] * (double)tile[1] * (double)tile[2], mib = n * 8 / (1 << 20);
@@ -293,8 +295,8 @@ static double cost_of(const int64_t tile[3])
 }
 
 /* Returns nanoseconds an output. */
-static double price(const struct vp_convolve_params *p, const int64_t image[3], const int64_t size[3], const int64_t tile[3],
-                    const int64_t out[3])
+static double price(const struct vp_convolve_params *p, const int64_t image[3], const int64_t size[3],
+                    const int64_t tile[3], const int64_t out[3])
 {
     const double samples = (double)tile[0] * (double)tile[1] * (double)tile[2], both = cost_of(tile);
     const bool source = p->weights == VP_WEIGHTS_SOURCE;

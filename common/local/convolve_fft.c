@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution by transforms: overlap-save in tiles whose position is fixed relative to the image, not to the box. Spectra,
- * and the tasks of a box; convolve_cells.c and convolve_general.c make the tiles.
+/* Convolution by transforms: overlap-save in tiles whose position is fixed relative to the image, not to the box.
+ * Spectra, and the tasks of a box; convolve_cells.c and convolve_general.c make the tiles.
  *
- * A tile has tile[] samples; of its product with a kernel (or a piece of one) of piece[] samples the results from
- * piece - 1 on are those of a linear convolution, without wrap-around. Along the first axis (y; z of volumes) columns of
- * real samples are transformed, 16 (or 8, or 4) side by side, then along y of volumes the frequencies of z. For x,
- * blocks of frequencies are transposed, so that rows lie in the lanes, transformed, multiplied, transformed back and
- * transposed back while they are in the first-level cache.
+ * A tile has tile[] samples; of its product with a kernel (or a piece of one) of piece[] samples the results from piece
+ * - 1 on are those of a linear convolution, without wrap-around. Along the first axis (y; z of volumes) columns of real
+ * samples are transformed, 16 (or 8, or 4) side by side, then along y of volumes the frequencies of z. For x, blocks of
+ * frequencies are transposed, so that rows lie in the lanes, transformed, multiplied, transformed back and transposed
+ * back while they are in the first-level cache.
  *
  * Rounding errors of a transform scale with its largest value. So a constant is subtracted first (one for each tile of
- * volumes and grids, one for each VP_RUN tiles side by side of a single kernel's strips, which share columns), and a tile
- * with samples far above the others is computed by vp_convolve_sum(). */
+ * volumes and grids, one for each VP_RUN tiles side by side of a single kernel's strips, which share columns), and a
+ * tile with samples far above the others is computed by vp_convolve_sum(). */
 #include "local/convolve_fft_internal.h"
 
 #include "base/err.h"
@@ -150,8 +150,8 @@ void vp_convolve_blocks_at(const struct vp_convolve_sizes *s, float *f, int64_t 
         at[b] = f + (b * s->mid + mid) * s->rows * s->e;
 }
 
-static void spectrum_of(const struct vp_convolve_params *p, struct vp_convolve_work *w, int64_t node, const int64_t piece[3],
-                        float *to)
+static void spectrum_of(const struct vp_convolve_params *p, struct vp_convolve_work *w, int64_t node,
+                        const int64_t piece[3], float *to)
 {
     const struct vp_convolve_cpu *c = p->cpu;
     const struct vp_convolve_sizes *s = &w->s;
@@ -213,9 +213,9 @@ static void cells_of(const struct vp_convolve_cpu *c, const struct vp_box *out, 
         ++*b;
 }
 
-/* Pending work of a box: runs of tiles along x. The thread that takes one first makes those spectra that it needs and no
- * thread has begun, so that they are in its caches, then waits for the others. It waits only for tiles taken before its
- * own, so there is no deadlock, and there is no barrier. */
+/* Pending work of a box: runs of tiles along x. The thread that takes one first makes those spectra that it needs and
+ * no thread has begun, so that they are in its caches, then waits for the others. It waits only for tiles taken before
+ * its own, so there is no deadlock, and there is no barrier. */
 struct convolve_tasks {
     const struct vp_convolve_job *j;
     int64_t from[3], n[3];     /* first tile (cells: its number; general: its voxel); number of tiles */
@@ -289,7 +289,8 @@ static void make_spectrum(struct convolve_tasks *t, struct vp_convolve_work *w, 
 
 /* Makes spectra a ... b of rows v[0] ... v[1] of nodes, except those that other threads have begun. wanted: waits for
  * these, too. */
-static void make_spectra(struct convolve_tasks *t, struct vp_convolve_work *w, const int64_t v[2], int64_t a, int64_t b, bool wanted)
+static void make_spectra(struct convolve_tasks *t, struct vp_convolve_work *w, const int64_t v[2], int64_t a, int64_t b,
+                         bool wanted)
 {
     for (int64_t row = v[0]; row <= v[1]; row++)
         for (int64_t i = a; i <= b; i++) {
@@ -304,7 +305,8 @@ static void make_spectra(struct convolve_tasks *t, struct vp_convolve_work *w, c
             vp_team_wait(&t->made[row * t->kinds + i], MADE);
 }
 
-static int do_tiles(struct convolve_tasks *t, struct vp_convolve_work *w, const struct convolve_task *k, struct vp_err *err)
+static int do_tiles(struct convolve_tasks *t, struct vp_convolve_work *w, const struct convolve_task *k,
+                    struct vp_err *err)
 {
     const struct vp_convolve_job *j = t->j;
     const struct vp_convolve_cpu *c = j->c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution by transforms: memory of a thread, shared by convolve_fft.c (spectra, tasks of a box), convolve_cells.c and
- * convolve_general.c (tiles). Private to them. */
+/* Convolution by transforms: memory of a thread, shared by convolve_fft.c (spectra, tasks of a box), convolve_cells.c
+ * and convolve_general.c (tiles). Private to them. */
 #ifndef VP_CONVOLVE_FFT_INTERNAL_H
 #define VP_CONVOLVE_FFT_INTERNAL_H
 

@@ -2,6 +2,8 @@
 /* Convolution by transforms: general tiles, of volumes, of kernels in pieces, and of weights of the source. */
 #include "local/convolve_fft_internal.h"
 
+#include "base/size.h"
+
 #include <string.h>
 
 /* Loops over a tile of samples from origin[] on. Node (u, v) of several: its samples are multiplied by their weights. */
@@ -121,7 +123,8 @@ static void store_plane(const void *of, struct vp_convolve_work *w, int64_t y)
 
 /* Makes the tile at `at`, from samples minus `base`, into the output, or into `to` ([z][y][x] of out[]) if that is not
  * NULL. False, and no result: some samples are far above the others. */
-static bool tile(const struct vp_convolve_job *j, struct vp_convolve_work *w, const int64_t at[3], float *to, double base)
+static bool tile(const struct vp_convolve_job *j, struct vp_convolve_work *w, const int64_t at[3], float *to,
+                 double base)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
@@ -160,7 +163,8 @@ static bool tile(const struct vp_convolve_job *j, struct vp_convolve_work *w, co
     return true;
 }
 
-int vp_convolve_general(const struct vp_convolve_job *j, struct vp_convolve_work *w, const int64_t at[3], struct vp_err *err)
+int vp_convolve_general(const struct vp_convolve_job *j, struct vp_convolve_work *w, const int64_t at[3],
+                        struct vp_err *err)
 {
     const struct vp_convolve_cpu *c = j->c;
     const bool sources = j->p->weights == VP_WEIGHTS_SOURCE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to convolve*.c: convolve.c (request, choice of a method), convolve_rows.c (samples and edges), convolve_direct.c
- * (sums), convolve_fft.c, convolve_cells.c, convolve_general.c and convolve_f64.c (transforms). */
+/* Private to convolve*.c: convolve.c (request, choice of a method), convolve_rows.c (samples and edges),
+ * convolve_direct.c (sums), convolve_fft.c, convolve_cells.c, convolve_general.c and convolve_f64.c (transforms). */
 #ifndef VP_CONVOLVE_INTERNAL_H
 #define VP_CONVOLVE_INTERNAL_H
 
@@ -90,28 +90,30 @@ struct vp_convolve_less {
 
 /* Returns the position of the sample that stands for position q of an axis; -1: it is 0, or no result depends on it. */
 int64_t vp_convolve_place(const struct vp_convolve_job *j, int axis, int64_t q);
-/* Loads samples x ... x + n - 1 of row (y, z) minus `less` as floats, or doubles if p->exact is given, by the edge rule;
- * 0 where there is none. True if a sample is not finite, and stored as 0. */
-bool vp_convolve_load(const struct vp_convolve_job *j, void *to, int64_t x, int64_t n, int64_t y, int64_t z, double less);
-/* Returns the constant of a box of results in plane z: the median of a few samples at positions fixed by the box. The box
- * must not depend on chunks. */
+/* Loads samples x ... x + n - 1 of row (y, z) minus `less` as floats, or doubles if p->exact is given, by the edge
+ * rule; 0 where there is none. True if a sample is not finite, and stored as 0. */
+bool vp_convolve_load(const struct vp_convolve_job *j, void *to, int64_t x, int64_t n, int64_t y, int64_t z,
+                      double less);
+/* Returns the constant of a box of results in plane z: the median of a few samples at positions fixed by the box. The
+ * box must not depend on chunks. */
 double vp_convolve_constant(const struct vp_convolve_job *j, const struct vp_box *box, int64_t z);
-/* True if some samples are so far above the others that rounding in transforms would lose these; `most`: largest magnitudes
- * of n rows (or columns) of a tile. Its results are then computed by vp_convolve_sum(). */
+/* True if some samples are so far above the others that rounding in transforms would lose these; `most`: largest
+ * magnitudes of n rows (or columns) of a tile. Its results are then computed by vp_convolve_sum(). */
 bool vp_convolve_is_spiked(const struct vp_convolve_params *p, const double *most, int64_t n, double base);
 /* Sums the results of a box directly, in double, from samples minus `base`: into the output, or `to` ([z][y][x]) if not
  * NULL. */
-int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to, struct vp_err *err);
+int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to,
+                    struct vp_err *err);
 /* Returns the response of a single kernel to the constant, away from edges. */
 double vp_convolve_more(const struct vp_convolve_params *p, const struct vp_convolve_less *less);
-/* Stores results x ... x + n - 1 of row (y, z), those inside the output's box. Weights of the output: v are sums of samples
- * minus `less`, completed here (v is overwritten). */
+/* Stores results x ... x + n - 1 of row (y, z), those inside the output's box. Weights of the output: v are sums of
+ * samples minus `less`, completed here (v is overwritten). */
 void vp_convolve_store(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z,
                        struct vp_convolve_less *less);
 /* Sets the results in `box` that depend on a sample that is not finite to NaN. */
 int vp_convolve_spoil(const struct vp_convolve_job *j, const struct vp_box *box, struct vp_err *err);
-/* Makes a box in tiles of side[] voxels, with `bytes` of the scratch for each thread. make() makes a tile and sets *bad if a
- * sample was not finite. */
+/* Makes a box in tiles of side[] voxels, with `bytes` of the scratch for each thread. make() makes a tile and sets *bad
+ * if a sample was not finite. */
 int vp_convolve_tiles(struct vp_convolve_job *j, const int64_t side[3], size_t bytes, void *scratch, int threads,
                       int (*make)(const struct vp_convolve_job *j, const struct vp_box *tile, void *mem, bool *bad,
                                   struct vp_err *err),
@@ -119,7 +121,8 @@ int vp_convolve_tiles(struct vp_convolve_job *j, const int64_t side[3], size_t b
 /* Returns the weight of node `node` along an axis at q, rounded to the precision of the sums. */
 double vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q);
 /* Finds the nodes a ... b with a weight above 0 in lo ... hi - 1. */
-void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b);
+void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a,
+                            int64_t *b);
 
 /* Sums of a tile with weights at the source. */
 struct vp_convolve_ones {
@@ -129,7 +132,8 @@ struct vp_convolve_ones {
 
 /* Places it at *at of `mem` (NULL: only counts); 0 bytes for weights of the output. */
 void vp_convolve_ones_place(struct vp_convolve_ones *o, const struct vp_convolve_params *p, void *mem, size_t *at);
-/* Completes and stores the results of a tile at `at`, image[y][x] of out[], made of samples minus `base`; overwrites them. */
+/* Completes and stores the results of a tile at `at`, image[y][x] of out[], made of samples minus `base`; overwrites
+ * them. */
 void vp_convolve_store_source(const struct vp_convolve_job *j, const struct vp_convolve_ones *o, const int64_t at[3],
                               void *image, double base);
 

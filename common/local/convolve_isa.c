@@ -63,8 +63,8 @@ static double most(const void *x, bool wide, int64_t n)
     return wide ? m : f;
 }
 
-/* Non-temporal stores: ordinary ones would fetch every line first, and lines of rows a power of two apart would evict one
- * another. */
+/* Non-temporal stores: ordinary ones would fetch every line first, and lines of rows a power of two apart would evict
+ * one another. */
 static void store(void *to, enum vp_type type, const float *from, int64_t n)
 {
     PASTE(vp_separable_, VP_ISA).store(to, type, from, n, true);
@@ -76,8 +76,8 @@ enum { SIDE = 8, AHEAD = 2 };
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 
 /* Magnitudes are compared by their bits, in which NaN is the largest. */
-INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, int vectors, float less,
-                      float *most)
+INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, int vectors,
+                      float less, float *most)
 {
     vi m[SIDE];
 
@@ -164,8 +164,8 @@ static void blend(float *to, const float *a, float u, const float *b, float v, i
 /* Four rows of output and two vectors of columns in registers. */
 enum { VECTORS = LANES == 16 ? 2 : 1 };
 
-/* Adds a row of taps to each sum: taps of row i are at i * `next_taps`, its samples at i * `next_row`. Each row of taps is
- * summed separately, for small rounding errors. */
+/* Adds a row of taps to each sum: taps of row i are at i * `next_taps`, its samples at i * `next_row`. Each row of taps
+ * is summed separately, for small rounding errors. */
 INLINE void add_taps(vf sum[4][VECTORS], const float *s, int64_t next_row, const float *t, int64_t next_taps, int64_t n)
 {
     vf part[4][VECTORS];

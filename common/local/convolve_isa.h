@@ -25,8 +25,9 @@ struct vp_convolve_isa {
     double (*most)(const void *x, bool wide, int64_t n);
     /* Stores n results: f32 with non-temporal stores; integers rounded and clamped. */
     void (*store)(void *to, enum vp_type type, const float *from, int64_t n);
-    /* Loads n columns (a multiple of 16) of all rows minus a constant, to rows `pitch` floats apart; row[i] NULL: zeros.
-     * most[]: largest magnitudes of columns (integers: 0), not finite where a sample is not; such samples are kept. */
+    /* Loads n columns (a multiple of 16) of all rows minus a constant, to rows `pitch` floats apart; row[i] NULL:
+     * zeros. most[]: largest magnitudes of columns (integers: 0), not finite where a sample is not; such samples are
+     * kept. */
     void (*load_rows)(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, enum vp_type type,
                       int64_t n, float less, float *most);
     /* Stores rows of n, `stride` and `pitch` floats apart, plus `more`, as f32 with non-temporal stores. */

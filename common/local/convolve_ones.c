@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion of results of a grid with weights of the source: adds the subtracted constant times the sum of the weights,
- * computed in double for every voxel (the result of an image of ones), by which results at edges are renormalised. */
+/* Completion of results of a grid with weights of the source: adds the subtracted constant times the sum of the
+ * weights, computed in double for every voxel (the result of an image of ones), by which results at edges are
+ * renormalised. */
 #include "local/convolve_internal.h"
 
 #include "base/size.h"
@@ -30,8 +31,8 @@ static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
     return true;
 }
 
-/* Makes the weights of a node along an axis, a piecewise linear function: alpha[i] + beta[i] q for at[i] <= q < at[i + 1]
- * (the first and the last piece are unbounded). With `there` it is 0 outside the image. */
+/* Makes the weights of a node along an axis, a piecewise linear function: alpha[i] + beta[i] q for at[i] <= q < at[i +
+ * 1] (the first and the last piece are unbounded). With `there` it is 0 outside the image. */
 struct pieces { int n; int64_t at[8]; double alpha[7], beta[7]; };
 
 static struct pieces pieces_of(const struct vp_convolve_job *j, int axis, int64_t node, bool there)

@@ -38,7 +38,8 @@ static double sample(enum vp_type type, const void *row, int64_t i)
     }
 }
 
-bool vp_convolve_load(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z, double less)
+bool vp_convolve_load(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z,
+                      double less)
 {
     const struct vp_convolve_params *p = j->p;
     const size_t size = vp_type_size(p->in), wide = p->exact ? sizeof(double) : sizeof(float);
@@ -145,8 +146,8 @@ static double sum_off(const struct vp_convolve_params *p, const struct vp_convol
 }
 
 /* Computes the ending of a voxel whose kernel is over the image with its samples a[] ... b[] - 1. */
-static struct vp_convolve_ending ending_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3],
-                               const struct vp_convolve_less *less)
+static struct vp_convolve_ending ending_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3],
+                                           const int64_t b[3], const struct vp_convolve_less *less)
 {
     const struct vp_convolve_params *p = j->p;
     const bool grid = vp_convolve_is_grid(p);
@@ -242,8 +243,8 @@ static bool is_clipped(const struct vp_convolve_params *p)
 }
 
 /* Completes a row of one kernel, away from edges along y and z. */
-static void complete_row(const struct vp_convolve_job *j, char *v, int64_t x, int64_t n, const int64_t at[3], int64_t a[3],
-                         int64_t b[3], struct vp_convolve_less *less)
+static void complete_row(const struct vp_convolve_job *j, char *v, int64_t x, int64_t n, const int64_t at[3],
+                         int64_t a[3], int64_t b[3], struct vp_convolve_less *less)
 {
     const struct vp_convolve_params *p = j->p;
     const int64_t size = p->exact ? sizeof(double) : sizeof(float);
@@ -356,7 +357,8 @@ double vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t 
     return p->exact ? after : (float)after;
 }
 
-void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b)
+void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a,
+                            int64_t *b)
 {
     const int64_t n = p->nodes[axis];
 
@@ -370,9 +372,10 @@ void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_
 
 /* ---- the direct sum ---- */
 
-/* Adds a kernel's products to n sums of row (y, z) from x on; `row` and `weight`: workspace for n samples and its reach. */
-static void add_kernel(const struct vp_convolve_job *j, double *sum, int64_t x, int64_t n, int64_t y, int64_t z, double base,
-                       int64_t u, int64_t v, void *row, double *weight)
+/* Adds a kernel's products to n sums of row (y, z) from x on; `row` and `weight`: workspace for n samples and its
+ * reach. */
+static void add_kernel(const struct vp_convolve_job *j, double *sum, int64_t x, int64_t n, int64_t y, int64_t z,
+                       double base, int64_t u, int64_t v, void *row, double *weight)
 {
     const struct vp_convolve_params *p = j->p;
     const int64_t wide = n + p->n[0] - 1, left = x + p->centre[0] - (p->n[0] - 1);
@@ -399,7 +402,8 @@ static void add_kernel(const struct vp_convolve_job *j, double *sum, int64_t x, 
     }
 }
 
-int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to, struct vp_err *err)
+int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to,
+                    struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     struct vp_convolve_less less = {.base = base};

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Minimum share of a kernel over data: voxels with less keep their initial value, since the data does not determine them.
- * (Zeros would bias the voxels next to them.) */
+/* Minimum share of a kernel over data: voxels with less keep their initial value, since the data does not determine
+ * them. (Zeros would bias the voxels next to them.) */
 static const double LEAST = 1e-3;
 
 /* Workspace: volumes on the frame. */
@@ -71,7 +71,7 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
 
     (void)in;
     (void)out;
-    return op->in == VP_F64 ? lay_out_f64(&f64, op->params, NULL, threads) : lay_out_f32(&f32, op->params, NULL, threads);
+    return op->in == VP_F64 ? workspace_layout_f64(&f64, op->params, NULL, threads) : workspace_layout_f32(&f32, op->params, NULL, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
@@ -143,7 +143,7 @@ int vp_deconvolve_local(struct vp_op *op, const struct vp_deconvolve_given *g, c
         return -1;
     p = calloc(1, sizeof *p);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = (struct vp_deconvolve_params){.g = *g, .in = in, .out = out};
     p->g.kernel = (struct vp_convolve_given){0};
     *op = (struct vp_op){.kernel = "deconvolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,

@@ -104,7 +104,8 @@ struct entropy_work {
     struct entropy_histogram mine;
 };
 
-static size_t workspace_layout(struct entropy_work *w, const struct vp_entropy_params *p, const struct vp_box *in, int thread, void *mem)
+static size_t workspace_layout(struct entropy_work *w, const struct vp_entropy_params *p, const struct vp_box *in,
+                               int thread, void *mem)
 {
     const size_t rows = (size_t)(vp_box_size(in, 1) * vp_box_size(in, 2));
     size_t bytes = 0;

@@ -58,6 +58,6 @@ INLINE int32_t key_back(int32_t key, int32_t flip)
 
 #define ROWS(type) {NULL, across_##type, combine_##type, load_##type, grow_##type, gather_##type, finish_##type}
 
-const struct vp_window_rows PASTE(vp_extremum_, VP_ISA)[VP_N_TYPES] = {
+const struct vp_sweep_rows PASTE(vp_extremum_, VP_ISA)[VP_N_TYPES] = {
     [VP_U8] = ROWS(u8), [VP_U16] = ROWS(u16), [VP_I16] = ROWS(i16), [VP_F32] = ROWS(f32),
 };

@@ -34,8 +34,8 @@ struct vp_footprint {
 int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double radius[3], struct vp_err *err);
 void vp_footprint_free(struct vp_footprint *f);
 
-/* Begins an operation over a footprint: one input, stack 0 (set op->from[0] for another); halo: the reach, limited by the
- * image's size. Returns its params: `size` bytes that begin with a copy of f, else zeros, released by op->free
+/* Begins an operation over a footprint: one input, stack 0 (set op->from[0] for another); halo: the reach, limited by
+ * the image's size. Returns its params: `size` bytes that begin with a copy of f, else zeros, released by op->free
  * (vp_footprint_op_free). NULL: VP_ERESOURCE. */
 void *vp_footprint_op(struct vp_op *op, const char *kernel, size_t size, const struct vp_footprint *f,
                       const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);

@@ -423,7 +423,7 @@ int vp_math_parse(struct vp_math **out, const char *text, int stacks, enum vp_ty
     char word[32];
 
     if (!m)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     m->of = type;
     m->places = VP_MATH_FIRST;
     m->inner = m->nz = 1;
@@ -472,7 +472,8 @@ static bool is_copy(const struct vp_op *op)
 struct math_position { int64_t x, y, page; };
 
 /* Evaluates n samples of one row, or of several if no step uses x and y. Returns the number of clamped results. */
-static int64_t block(const struct vp_op *op, double *room, const void *const *in, void *out, struct math_position at, int n)
+static int64_t block(const struct vp_op *op, double *room, const void *const *in, void *out, struct math_position at,
+                     int n)
 {
     const struct vp_math *m = op->params;
     for (int k = 0; k < op->inputs; k++)

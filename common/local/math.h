@@ -37,8 +37,8 @@ struct vp_math {
     int64_t lost;                                    /* results clamped, or NaN, in conversion to an integer type */
 };
 
-/* Parses an expression over `stacks` stacks a, b, ... of type `type`. The caller owns *m until vp_math_add. VP_EUSAGE with
- * the position of the error; VP_ERESOURCE. */
+/* Parses an expression over `stacks` stacks a, b, ... of type `type`. The caller owns *m until vp_math_add. VP_EUSAGE
+ * with the position of the error; VP_ERESOURCE. */
 int vp_math_parse(struct vp_math **m, const char *text, int stacks, enum vp_type type, struct vp_err *err);
 
 void vp_math_free(struct vp_math *m); /* frees an expression that is in no chain */

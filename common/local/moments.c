@@ -31,7 +31,7 @@ static size_t row_bytes(const struct vp_sweep *w, int64_t n)
 static struct vp_sweep window_of(const struct vp_op *op)
 {
     const struct vp_moments_params *p = op->params;
-    const struct vp_window_rows (*const rows)[VP_SUM_N] = VP_ISA_FIND(vp_moments, NULL);
+    const struct vp_sweep_rows (*const rows)[VP_SUM_N] = VP_ISA_FIND(vp_moments, NULL);
     const bool counted = p->sums == VP_SUM_SPREAD && p->f.shape == VP_BALL;
 
     return (struct vp_sweep){
@@ -46,7 +46,7 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
     const struct vp_sweep w = window_of(op);
 
     (void)in;
-    return vp_window_scratch(&w, out, threads);
+    return vp_sweep_scratch(&w, out, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
@@ -55,7 +55,7 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     const struct vp_sweep w = window_of(op);
 
     (void)err;
-    vp_window_run(&w, in, out, scratch, threads);
+    vp_sweep_run(&w, in, out, scratch, threads);
     return 0;
 }
 

@@ -1,12 +1,12 @@
 /* Mean, variance and standard deviation over a neighbourhood; the cost of a box is (almost) independent of the radius.
  *
- * Types u8, u16, i16, f32 to f32, integers to their own type, and f32 (between two iterations) to any of
- * them: rounded to the nearest, halves to even, clamped, NaN 0.
- * Integers: exact sums, n sum(x^2) - sum(x)^2 without rounding, the rest in float64. Floats: in float64, by merging
- * the sums and squared deviations of parts (Chan, Golub and LeVeque 1983), which never subtracts accumulated
- * values: no cancellation for any offset, constants give 0 exactly, no finite input gives NaN. The parts lie on a
- * grid fixed to the image (y, z) or to the voxel (x), so results do not depend on boxes. A NaN makes NaN of every result
- * whose neighbourhood contains it; an infinity makes the mean infinite and the variance infinite or NaN. */
+ * Types u8, u16, i16, f32 to f32, integers to their own type, and f32 (between two iterations) to any of them: rounded
+ * to the nearest, halves to even, clamped, NaN 0. Integers: exact sums, n sum(x^2) - sum(x)^2 without rounding, the
+ * rest in float64. Floats: in float64, by merging the sums and squared deviations of parts (Chan, Golub and LeVeque
+ * 1983), which never subtracts accumulated values: no cancellation for any offset, constants give 0 exactly, no finite
+ * input gives NaN. The parts lie on a grid fixed to the image (y, z) or to the voxel (x), so results do not depend on
+ * boxes. A NaN makes NaN of every result whose neighbourhood contains it; an infinity makes the mean infinite and the
+ * variance infinite or NaN. */
 #ifndef VP_OPS_MOMENTS_H
 #define VP_OPS_MOMENTS_H
 
@@ -50,8 +50,8 @@ int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const
 int vp_moments_wiener(struct vp_op *op, double noise, const struct vp_footprint *f, const int64_t image[3],
                       enum vp_type in, enum vp_type out, struct vp_err *err);
 
-/* Marks the samples above the limit, as u8; samples outside follow the edge rule. For integers the result is that of exact
- * arithmetic except for the rounding of the limit's factors, the same on every processor and device. */
+/* Marks the samples above the limit, as u8; samples outside follow the edge rule. For integers the result is that of
+ * exact arithmetic except for the rounding of the limit's factors, the same on every processor and device. */
 int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f, enum vp_edge edge,
                      const int64_t image[3], enum vp_type in, struct vp_err *err);
 

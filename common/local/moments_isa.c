@@ -44,8 +44,8 @@ SAMPLES(float, _f32)
  * Merging parts of ka and kb samples with sums a and b increases the sum of squared deviations by
  * (kb a - ka b)^2 / (ka kb (ka + kb)): exactly 0 where the samples are one constant, as both products are exact. */
 
-/* Returns a b + c, rounded once or twice in all loops alike: the loop of a voxel depends on the box, so the compiler must
- * not choose for each. */
+/* Returns a b + c, rounded once or twice in all loops alike: the loop of a voxel depends on the box, so the compiler
+ * must not choose for each. */
 INLINE double fused(double a, double b, double c)
 {
 #ifdef __FMA__
@@ -63,13 +63,13 @@ INLINE double weight_of(double ka, double kb)
     return 1 / (k > 1 ? k : 1);
 }
 
-/* Along x the counts differ near the edges: ka, kb and the weight of every merge are in rows of their own, after the rows
- * of sums and deviations. */
+/* Along x the counts differ near the edges: ka, kb and the weight of every merge are in rows of their own, after the
+ * rows of sums and deviations. */
 static void begin_spread(const struct vp_tile *t)
 {
     const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
-    const int64_t left = vp_window_left(t), right = left + vp_box_size(&t->in, 0);
-    const size_t step = vp_window_row(sizeof(double), t->n, r);
+    const int64_t left = vp_sweep_left(t), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_sweep_row(sizeof(double), t->n, r);
     double *row = (double *)t->rows + 2 * step;
     int64_t done = 1;
 
@@ -106,8 +106,8 @@ static void begin(struct vp_tile *t)
 
 struct merge { int64_t n, full, end, step; double la, lb; const double *k; };
 
-/* Merges (s, m) with (bs, bm), deviations times `count` if it is given. In [full, end) la and lb samples are merged, with
- * weights from rows elsewhere. `am`, `bm`: deviations exist. */
+/* Merges (s, m) with (bs, bm), deviations times `count` if it is given. In [full, end) la and lb samples are merged,
+ * with weights from rows elsewhere. `am`, `bm`: deviations exist. */
 INLINE void merge_part(double *s, double *m, bool am, const double *bs, const double *bm, const struct merge *g,
                        const int32_t *count, int64_t from, int64_t to, bool full)
 {
@@ -138,8 +138,8 @@ INLINE void merge(double *s, double *m, bool am, const double *bs, const double 
 static void across_spread(const struct vp_tile *t, const void *src, void *state)
 {
     const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
-    const int64_t left = vp_window_left(t), right = left + vp_box_size(&t->in, 0);
-    const size_t step = vp_window_row(sizeof(double), t->n, r);
+    const int64_t left = vp_sweep_left(t), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_sweep_row(sizeof(double), t->n, r);
     double *s = t->rows, *m = s + step, *sum = state, *dev = sum + n;
     struct merge g = {.full = left, .step = (int64_t)step, .k = m + step};
     int64_t done = 1;
@@ -207,7 +207,7 @@ INLINE void add_counted(double *d, const double *p, const double *bs, const doub
 static void grow_spread(const struct vp_tile *t, void *state, const void *smaller, int64_t h)
 {
     const int64_t n = (int64_t)(t->lane / sizeof(double)), r = t->w->op->halo[0];
-    const double *s = (const double *)t->rows + r, *k = s + vp_window_row(sizeof(double), t->n, r);
+    const double *s = (const double *)t->rows + r, *k = s + vp_sweep_row(sizeof(double), t->n, r);
     double *d = state;
 
     if (h == 0) {
@@ -356,10 +356,10 @@ INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t a
  *
  *     n (n (x - base) - mean S) > (n std + both S) sqrt(V)
  *
- * decided by squares with their signs; NaN compares as neither. Every sum with a product is an fma on every processor, for
- * the same rounding. `part`: S and V. */
-INLINE void above(const struct vp_moments_params *p, const struct moments_counts *k, const void *src, int64_t at, int64_t n,
-                  const struct moments_part *part, uint8_t *out)
+ * decided by squares with their signs; NaN compares as neither. Every sum with a product is an fma on every processor,
+ * for the same rounding. `part`: S and V. */
+INLINE void above(const struct vp_moments_params *p, const struct moments_counts *k, const void *src, int64_t at,
+                  int64_t n, const struct moments_part *part, uint8_t *out)
 {
     const struct vp_limit l = p->limit;
     const double yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0, *samples = k->samples + at;
@@ -447,7 +447,7 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
 #define OF_TYPE(of, type) ROWS(of, PASTE(across_##of, type), PASTE(load_##of, type))
 #define EACH(type) {OF_TYPE(u32, type), OF_TYPE(u64, type), OF_TYPE(u64, type)}
 
-const struct vp_window_rows PASTE(vp_moments_, VP_ISA)[VP_N_TYPES][VP_SUM_N] = {
+const struct vp_sweep_rows PASTE(vp_moments_, VP_ISA)[VP_N_TYPES][VP_SUM_N] = {
     [VP_U8] = EACH(_u8), [VP_U16] = EACH(_u16), [VP_I16] = EACH(_i16),
     [VP_F32] = {[VP_SUM_F64] = OF_TYPE(f64, _f32), [VP_SUM_SPREAD] = ROWS(spread, across_spread, load_f64_f32)},
 };

@@ -23,10 +23,10 @@ static inline size_t vp_moments_kept(const struct vp_sweep *w, int64_t n)
     const int rows = p->sums != VP_SUM_SPREAD ? w->lanes
                    : w->f->shape == VP_BALL   ? 2 : 2 + 3 * vp_moments_steps(2 * r + 1);
 
-    return vp_round64(vp_window_row(w->lane_size, n, r) * w->lane_size * (size_t)rows);
+    return vp_round64(vp_sweep_row(w->lane_size, n, r) * w->lane_size * (size_t)rows);
 }
 
-extern const struct vp_window_rows vp_moments_avx512[VP_N_TYPES][VP_SUM_N], vp_moments_avx2[VP_N_TYPES][VP_SUM_N],
+extern const struct vp_sweep_rows vp_moments_avx512[VP_N_TYPES][VP_SUM_N], vp_moments_avx2[VP_N_TYPES][VP_SUM_N],
     vp_moments_generic[VP_N_TYPES][VP_SUM_N];
 
 #endif

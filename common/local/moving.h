@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows that move along x: image rows within a window, each of which gains and loses one sample at every step. Private to
- * rank.c and entropy.c. */
+/* Windows that move along x: image rows within a window, each of which gains and loses one sample at every step.
+ * Private to rank.c and entropy.c. */
 #ifndef VP_MOVING_H
 #define VP_MOVING_H
 

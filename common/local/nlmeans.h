@@ -28,8 +28,8 @@ struct vp_nlmeans_params {
     enum vp_type in, out;  /* out: f32, or `in`: rounded to the nearest, halves to even, clamped */
 };
 
-/* Fills *op; op->free releases its params. h > 0, sigma >= 0. The input is stack 0; set op->from[0] for another. VP_EUSAGE
- * or VP_ERESOURCE. */
+/* Fills *op; op->free releases its params. h > 0, sigma >= 0. The input is stack 0; set op->from[0] for another.
+ * VP_EUSAGE or VP_ERESOURCE. */
 int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t search[3], const int64_t patch[3],
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
 

@@ -52,8 +52,8 @@ struct vp_stars {
     int64_t used;
 };
 
-/* Reads a list of stars, one a line: x y, or x y z, separated by blanks, tabs or commas. Text after # and a first line of
- * names are ignored. VP_ERUN. */
+/* Reads a list of stars, one a line: x y, or x y z, separated by blanks, tabs or commas. Text after # and a first line
+ * of names are ignored. VP_ERUN. */
 int vp_stars_read(struct vp_stars *s, const char *path, struct vp_err *err);
 /* Allocates memory for the cutouts, from an image of size[] voxels (INT64_MAX planes: unknown until vp_stars_end());
  * excludes stars too near its edge. VP_ERESOURCE. */
@@ -64,9 +64,9 @@ void vp_stars_page(struct vp_stars *s, const float *page, int64_t nx, int64_t z)
 /* Ends the image after `pages` pages: excludes stars too near the last one. */
 void vp_stars_end(struct vp_stars *s, int64_t pages);
 /* Computes the kernel (of s->size), after vp_stars_end(). For each star: subtracts the background (the median of its
- * margin), finds its centre (given: takes that of the list), shifts it onto a voxel and scales it to sum 1; then averages
- * them, weighted by brightness, without samples that deviate by more than three sigma. Values below 0 become 0 unless
- * `negative`. VP_ERUN: no star is left. */
+ * margin), finds its centre (given: takes that of the list), shifts it onto a voxel and scales it to sum 1; then
+ * averages them, weighted by brightness, without samples that deviate by more than three sigma. Values below 0 become 0
+ * unless `negative`. VP_ERUN: no star is left. */
 int vp_stars_average(struct vp_stars *s, bool given, bool negative, float *kernel, struct vp_err *err);
 void vp_stars_free(struct vp_stars *s);
 

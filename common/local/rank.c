@@ -58,8 +58,8 @@ static uint32_t place_of(const struct vp_rank_cpu *c, struct vp_rank_place p)
     return (uint32_t)p.file << VP_RANK_FILE | (uint32_t)((size_t)p.reg * c->stride + (size_t)(p.dx * c->size));
 }
 
-/* Returns the program for boxes of height h and depth d: a sorted slab (h = 0), one window of slabs, or (h = height + 1) a
- * tile of windows not clipped in y. Balls have one program, the first. */
+/* Returns the program for boxes of height h and depth d: a sorted slab (h = 0), one window of slabs, or (h = height +
+ * 1) a tile of windows not clipped in y. Balls have one program, the first. */
 static struct code *code_at(const struct vp_rank_cpu *c, int64_t d, int64_t h)
 {
     return &c->code[(d - 1) * (c->height + 2) + h];
@@ -362,9 +362,9 @@ static bool is_there(const struct strip *s, const struct vp_span *span, int64_t 
     return y >= 0 && y < s->image[1] && z >= 0 && z < s->image[2];
 }
 
-/* Computes low[]: a window whose voxel is e from the last column lacks, in each row of half length h > e, one sample more
- * than the window of the next voxel inwards, the padding of column h - e outside. low[e] of these are low, so that the
- * ranks agree. Returns the number of low samples that all rows outside the image have together. */
+/* Computes low[]: a window whose voxel is e from the last column lacks, in each row of half length h > e, one sample
+ * more than the window of the next voxel inwards, the padding of column h - e outside. low[e] of these are low, so that
+ * the ranks agree. Returns the number of low samples that all rows outside the image have together. */
 static int64_t set_rings(const struct strip *s, int64_t y, int64_t z)
 {
     const struct vp_footprint *f = &s->p->f;
@@ -572,7 +572,7 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
     c->height = box ? (int)h : 1;
     c->depth = box ? (int)d : 1;
     if (make_network(c, p, image))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for a selection network");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: a selection network");
     if (cost_of(p) > other) {
         c->method = without;
         free_network(c);

@@ -33,8 +33,8 @@ VP_ANYWHERE static inline int64_t vp_rank_index(int64_t millionths, int64_t n)
     return place > 0 ? place - 1 : 0;
 }
 
-/* Fills *op; op->free releases its params, `f` is copied. The input is stack 0; set op->from[0] for another. `moving`: by
- * the moving histogram only (for tests). VP_EUSAGE or VP_ERESOURCE. */
+/* Fills *op; op->free releases its params, `f` is copied. The input is stack 0; set op->from[0] for another. `moving`:
+ * by the moving histogram only (for tests). VP_EUSAGE or VP_ERESOURCE. */
 int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint *f, const int64_t image[3],
                   enum vp_type type, bool moving, struct vp_err *err);
 

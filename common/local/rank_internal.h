@@ -68,16 +68,17 @@ struct vp_rank_program {
     int registers;             /* registers of file 0, the program's own */
 };
 
-/* Makes the program of a row of a box: its depth input rows (file 0, registers 0 ... depth - 1) sorted along z and then merged along x:
- * width * depth sorted registers of file 1. Register element i then stands for the window that begins at i. */
+/* Makes the program of a row of a box: its depth input rows (file 0, registers 0 ... depth - 1) sorted along z and then
+ * merged along x: width * depth sorted registers of file 1. Register element i then stands for the window that begins
+ * at i. */
 int vp_rank_slab(struct vp_rank_program *p, int width, int depth);
 
-/* Makes the program of a box from height + tile - 1 slabs (files 1, 2, ...; `slab` sorted registers each): the rank-th smallest (from 0)
- * of slabs j ... j + height - 1 into register j of file height + tile, for j < tile <= height. */
+/* Makes the program of a box from height + tile - 1 slabs (files 1, 2, ...; `slab` sorted registers each): the rank-th
+ * smallest (from 0) of slabs j ... j + height - 1 into register j of file height + tile, for j < tile <= height. */
 int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int64_t rank);
 
-/* Makes the program of a ball: its rows are the registers of file 0, which begin its reach before the voxel; the rank-th smallest of all
- * samples into register 0 of file 1. */
+/* Makes the program of a ball: its rows are the registers of file 0, which begin its reach before the voxel; the
+ * rank-th smallest of all samples into register 0 of file 1. */
 int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int64_t rank);
 
 void vp_rank_program_free(struct vp_rank_program *p);

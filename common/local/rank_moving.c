@@ -124,7 +124,8 @@ static void move_row(struct rank_histogram *h, int64_t x0, int64_t x1, char *out
     }
 }
 
-/* Replaces the samples read by a tile of floats by ranks among its distinct keys. LSD radix sort by 3 x 11 bits of pairs. */
+/* Replaces the samples read by a tile of floats by ranks among its distinct keys. LSD radix sort by 3 x 11 bits of
+ * pairs. */
 static void rank_floats(struct rank_histogram *h, const struct vp_part *in, const struct vp_box *box)
 {
     enum { BITS = 11, BINS = 1 << BITS };
@@ -193,8 +194,8 @@ uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, c
     return workspace_layout(&h, op->params, in, out, NULL);
 }
 
-static void move_tile(struct rank_histogram *h, const int64_t *image, const struct vp_part *in, const struct vp_part *out,
-                      const struct vp_box *tile)
+static void move_tile(struct rank_histogram *h, const int64_t *image, const struct vp_part *in,
+                      const struct vp_part *out, const struct vp_box *tile)
 {
     const struct vp_rank_params *p = h->p;
     struct vp_part rows = *in;

@@ -137,8 +137,8 @@ static struct rank_list merge(struct net *net, struct rank_list a, struct rank_l
     return out;
 }
 
-/* Makes positions lo ... hi of the merge, in a list as long as the whole merge. Of a and b only positions lo - (length of
- * the other) ... hi are needed. */
+/* Makes positions lo ... hi of the merge, in a list as long as the whole merge. Of a and b only positions lo - (length
+ * of the other) ... hi are needed. */
 static struct rank_list merge_range(struct net *net, struct rank_list a, struct rank_list b, int64_t lo, int64_t hi)
 {
     const int64_t skip_a = vp_max64(lo - b.n, 0), skip_b = vp_max64(lo - a.n, 0);
@@ -343,8 +343,8 @@ struct join {
     struct ref *output;
 };
 
-/* Makes windows first ... end - 1 of the tile; `core` has the slabs end - 1 ... first + height - 1 shared by all of them,
- * at the positions that can matter. */
+/* Makes windows first ... end - 1 of the tile; `core` has the slabs end - 1 ... first + height - 1 shared by all of
+ * them, at the positions that can matter. */
 static void join_tile(struct join *j, int first, int end, struct rank_list core)
 {
     const int middle = (first + end) / 2;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Passes of separable filters over a box; separable.h has the arithmetic.
  *
- * A box is divided into tiles of columns and rows that march along z. Of each new plane 16 rows at a time are transposed
- * so that x runs along memory in steps of 16 columns, filtered along x and transposed back into a small ring of rows; rows
- * of the ring are filtered along y into a ring of planes, whose planes are filtered along z. So each sample is filtered
- * once along each axis (except rows shared by neighbouring tiles), and intermediate results stay in the caches; the rings
- * of planes of all tiles are the state that a stream carries from part to part. Edge rules select pointers: a row or plane
- * outside the image is the one that the rule names. */
+ * A box is divided into tiles of columns and rows that march along z. Of each new plane 16 rows at a time are
+ * transposed so that x runs along memory in steps of 16 columns, filtered along x and transposed back into a small ring
+ * of rows; rows of the ring are filtered along y into a ring of planes, whose planes are filtered along z. So each
+ * sample is filtered once along each axis (except rows shared by neighbouring tiles), and intermediate results stay in
+ * the caches; the rings of planes of all tiles are the state that a stream carries from part to part. Edge rules select
+ * pointers: a row or plane outside the image is the one that the rule names. */
 #include "local/separable.h"
 
 #include <math.h>
@@ -226,7 +226,8 @@ static struct vp_separable_edge with_taps(const struct separable_job *j, const s
 }
 
 /* Order 0: returns the edge correction of output i of a block that begins at `first`. */
-static struct vp_separable_edge with_scale(const struct separable_job *j, const struct vp_taps *t, int axis, int64_t i, int64_t first)
+static struct vp_separable_edge with_scale(const struct separable_job *j, const struct vp_taps *t, int axis, int64_t i,
+                                           int64_t first)
 {
     const int64_t last = j->op->image[axis] - 1, e = vp_min64(i, last - i);
 
@@ -237,8 +238,8 @@ static struct vp_separable_edge with_scale(const struct separable_job *j, const 
 
 /* Filters along the axis: outputs i ... i + count - 1 (one block), n samples of each, from sample `at` on of the rows
  * g[c], of which g[c][0] is sample i of channel c. */
-static void filter(const struct separable_job *j, const struct vp_separable_sum *sum, int axis, int64_t i, int64_t count,
-                   const float *const *const *g, int64_t at, float *out, int64_t step, int64_t n)
+static void filter(const struct separable_job *j, const struct vp_separable_sum *sum, int axis, int64_t i,
+                   int64_t count, const float *const *const *g, int64_t at, float *out, int64_t step, int64_t n)
 {
     const bool inside = j->p->edge != VP_EDGE_RENORMALIZE
                         || vp_min64(i, j->op->image[axis] - i - count) >= j->p->radius[axis];
@@ -315,7 +316,8 @@ static const void *input(const struct separable_job *j, int64_t x, int64_t y, in
 }
 
 /* Stores n finished samples of output row (y, z), from column x on. */
-static void finish(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y, int64_t z, const float *made)
+static void finish(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y, int64_t z,
+                   const float *made)
 {
     if (j->p->highpass) {
         j->isa->load(w->input, input(j, x, y, z), j->op->in, n);
@@ -332,10 +334,10 @@ static float *ring_row(const struct separable_job *j, const struct separable_wor
 }
 
 /* Points w->g[c] at the samples that a block of outputs from i on of the axis reads: rows of a ring of `slots` rows,
- * `pitch` samples apart, `channel` samples from channel to channel. Samples from `made` on are read only by outputs that
- * are discarded. */
-static void point_rows(const struct separable_job *j, struct separable_work *w, int axis, int64_t i, int64_t made, int channels,
-                       const float *ring, int64_t slots, int64_t pitch, int64_t channel)
+ * `pitch` samples apart, `channel` samples from channel to channel. Samples from `made` on are read only by outputs
+ * that are discarded. */
+static void point_rows(const struct separable_job *j, struct separable_work *w, int axis, int64_t i, int64_t made,
+                       int channels, const float *ring, int64_t slots, int64_t pitch, int64_t channel)
 {
     const int64_t r = j->p->radius[axis], n = j->op->image[axis];
     int64_t last = -2, slot = 0;
@@ -352,7 +354,8 @@ static void point_rows(const struct separable_job *j, struct separable_work *w, 
     }
 }
 
-static float *plane_row(const struct separable_job *j, const struct separable_work *w, int c, int64_t x, int64_t row, int64_t z)
+static float *plane_row(const struct separable_job *j, const struct separable_work *w, int c, int64_t x, int64_t row,
+                        int64_t z)
 {
     const struct separable_layout *const l = &j->l;
     return w->planes + ((c * l->plane_ring + z % l->plane_ring) * l->tile + row) * l->ring_width
@@ -370,8 +373,8 @@ static void prefetch(const void *const *next, enum vp_type type, int64_t done, i
 
 /* Filters a piece along x: columns x ... x + n - 1 of `count` rows from y on, into the ring of rows of the block of
  * columns that begins at x - at. */
-static void make_rows(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t at, int64_t n, int64_t y, int64_t count,
-                      int64_t z)
+static void make_rows(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t at, int64_t n,
+                      int64_t y, int64_t count, int64_t z)
 {
     const int64_t r = j->p->radius[0], width = j->op->image[0], first = x - r;
     const int64_t from = vp_max64(first, 0), to = vp_min64(x + n + r, width), step = row_step(j->l.column_rows);
@@ -381,7 +384,7 @@ static void make_rows(const struct separable_job *j, struct separable_work *w, i
             j->isa->load(ring_row(j, w, 0, y + i) + at, input(j, x, y + i, z), j->op->in, n);
         return;
     }
-    /* f32 is transposed in place of the input, except columns of the last, incomplete 16 */
+    /* f32 is transposed directly from the input, except an incomplete last group of 16 columns */
     const int64_t direct = j->op->in == VP_F32 ? (to - from) / COLUMNS * COLUMNS : 0;
     const float *rows[COLUMNS], *read[COLUMNS];
     const void *next[COLUMNS];
@@ -428,8 +431,8 @@ static void make_rows(const struct separable_job *j, struct separable_work *w, i
 
 /* Filters along x and y: columns x ... x + n - 1 of rows y0 ... y1 - 1 of plane z, into the ring of planes of the tile
  * that begins at row `tile`, or into the output if there is no ring. */
-static void make_plane(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y0, int64_t y1, int64_t z,
-                       int64_t tile)
+static void make_plane(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y0,
+                       int64_t y1, int64_t z, int64_t tile)
 {
     const struct separable_layout *const l = &j->l;
     const int64_t r = j->p->radius[1], height = j->op->image[1];
@@ -464,8 +467,8 @@ static void make_plane(const struct separable_job *j, struct separable_work *w, 
 
 /* Filters the ring of planes along z: columns x ... x + n - 1 of row y of planes z0 ... z1 - 1, into the output. Planes
  * before `made` are in the ring, or have been. */
-static void make_depth(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y, int64_t z0, int64_t z1,
-                       int64_t tile, int64_t made)
+static void make_depth(const struct separable_job *j, struct separable_work *w, int64_t x, int64_t n, int64_t y,
+                       int64_t z0, int64_t z1, int64_t tile, int64_t made)
 {
     const struct separable_layout *const l = &j->l;
     const int64_t r = j->p->radius[2];
@@ -489,7 +492,8 @@ static void make_depth(const struct separable_job *j, struct separable_work *w, 
 struct separable_march { int64_t x0, x1, t0, t1, z0, z1, next, planes, strips, strip; };
 
 /* Strip, block and plane number i of the step: along x and y. */
-static void make_strip(const struct separable_job *j, struct separable_work *w, const struct separable_march *m, int64_t i)
+static void make_strip(const struct separable_job *j, struct separable_work *w, const struct separable_march *m,
+                       int64_t i)
 {
     const struct separable_layout *const l = &j->l;
     const int64_t b = i % l->blocks, s = i / l->blocks % m->strips, z = m->next + i / l->blocks / m->strips;
@@ -500,7 +504,8 @@ static void make_strip(const struct separable_job *j, struct separable_work *w, 
 }
 
 /* Row and block number i of the step: along z. */
-static void make_row(const struct separable_job *j, struct separable_work *w, const struct separable_march *m, int64_t i)
+static void make_row(const struct separable_job *j, struct separable_work *w, const struct separable_march *m,
+                     int64_t i)
 {
     const struct separable_layout *const l = &j->l;
     const int64_t x = m->x0 + i % l->blocks * l->block;

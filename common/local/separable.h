@@ -59,8 +59,8 @@ struct vp_separable {
 
 /* Checks sigma (voxels), truncate (sigmas) and spacing (units per voxel) of each axis. VP_EUSAGE names the option. */
 int vp_separable_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);
-/* Fills the rest of an operation on an image of `size` voxels whose params begin with a struct vp_separable: image, halo,
- * whole, cost, memory, functions, and text, to which `more` is appended. */
+/* Fills the rest of an operation on an image of `size` voxels whose params begin with a struct vp_separable: image,
+ * halo, whole, cost, memory, functions, and text, to which `more` is appended. */
 void vp_separable_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more);
 
 #endif

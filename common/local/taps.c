@@ -113,9 +113,9 @@ int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, do
 
     *t = (struct vp_taps){.order = order, .edge = edge, .sigma = sigma, .gain = gain};
     if (!(radius <= VP_TAPS_MAX_RADIUS)) {
-        vp_fail(err, VP_EUSAGE, "--sigma: %g voxels cut off at %g sigmas reach %g voxels far, the limit is %d", sigma,
+        vp_fail(err, VP_EUSAGE, "--sigma: %g voxels truncated at %g sigmas: the radius is %g voxels, the limit is %d", sigma,
                 truncate, radius, VP_TAPS_MAX_RADIUS);
-        return vp_hint(err, "make the image smaller before, or use a smaller --truncate");
+        return vp_hint(err, "reduce the image first, or use a smaller --truncate");
     }
     t->reach = (int)radius < order ? order : (int)radius;
     t->radius = order == 1 && t->reach == 1 && edge == VP_EDGE_RENORMALIZE ? 2 : t->reach;

@@ -24,9 +24,9 @@ struct vp_taps {
     float *up, *down, *far_up, *far_down;
 };
 
-/* Makes the tables. Radius: (int)(truncate * sigma + 0.5) as in SciPy, but at least `order` voxels for derivatives, and 2
- * where the edges need three samples. sigma in voxels, truncate in sigmas. VP_EUSAGE: radius above VP_TAPS_MAX_RADIUS;
- * VP_ERESOURCE: out of memory. The caller frees *t with vp_taps_free. */
+/* Makes the tables. Radius: (int)(truncate * sigma + 0.5) as in SciPy, but at least `order` voxels for derivatives, and
+ * 2 where the edges need three samples. sigma in voxels, truncate in sigmas. VP_EUSAGE: radius above
+ * VP_TAPS_MAX_RADIUS; VP_ERESOURCE: out of memory. The caller frees *t with vp_taps_free. */
 int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, double gain, enum vp_edge edge,
                  struct vp_err *err);
 void vp_taps_free(struct vp_taps *t);

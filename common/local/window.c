@@ -147,8 +147,8 @@ static int64_t extent(const struct window_axis *a, int64_t p)
 
 /* Returns the state of the window at p: from the end of a block (in its slot), the start of one (`prefix`), or both
  * (into `room`). step: bytes between slots. */
-static const void *window_at(const struct vp_tile *t, const struct window_axis *a, int64_t p, const char *ring, size_t step,
-                             const void *prefix, void *room, double unit)
+static const void *window_at(const struct vp_tile *t, const struct window_axis *a, int64_t p, const char *ring,
+                             size_t step, const void *prefix, void *room, double unit)
 {
     const int64_t lo = vp_max64(p - a->r, 0), hi = vp_min64(p + a->r, a->n - 1);
     const int64_t start = hi - hi % a->w;
@@ -162,10 +162,10 @@ static const void *window_at(const struct vp_tile *t, const struct window_axis *
     return room;
 }
 
-/* Takes the state at position i, in its slot: merges it into the prefix of its block, and at the end of the block turns the
- * slots into suffixes. */
-static void take_in(const struct vp_tile *t, const struct window_axis *a, int64_t i, char *ring, size_t step, void *prefix,
-                    size_t row, double unit)
+/* Takes the state at position i, in its slot: merges it into the prefix of its block, and at the end of the block turns
+ * the slots into suffixes. */
+static void take_in(const struct vp_tile *t, const struct window_axis *a, int64_t i, char *ring, size_t step,
+                    void *prefix, size_t row, double unit)
 {
     const int64_t in = i % a->w;
     const char *const place = ring + (size_t)slot(a, i) * step;
@@ -475,7 +475,7 @@ static struct vp_sweep extended(const struct vp_sweep *w, struct vp_op *op)
     return all;
 }
 
-uint64_t vp_window_scratch(const struct vp_sweep *w, const struct vp_box *out, int threads)
+uint64_t vp_sweep_scratch(const struct vp_sweep *w, const struct vp_box *out, int threads)
 {
     struct vp_op op;
     const struct vp_sweep all = extended(w, &op);
@@ -485,7 +485,7 @@ uint64_t vp_window_scratch(const struct vp_sweep *w, const struct vp_box *out, i
     return (uint64_t)layout_of(&all, side, NULL).total * (uint64_t)threads;
 }
 
-void vp_window_run(const struct vp_sweep *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
+void vp_sweep_run(const struct vp_sweep *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads)
 {
     struct vp_op op;

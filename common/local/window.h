@@ -2,12 +2,13 @@
  * with squared deviations. Private to extremum.c and moments.c.
  *
  * The state of a voxel is one number, or several in lanes of their own; a row of states is the unit of work. A box is
- * walked in three separable passes, along y and z by van Herk's (1992) and Gil and Werman's (1993) method: the axis
- * is cut in blocks as long as the window, so a window is the end of one block and the start of the next, both
- * accumulated once: three combinations a voxel for any radius, of disjoint parts, without subtraction. Blocks start at
- * the image's first voxel, so the parts combined and their order depend on the position in the image alone. With an edge
- * rule that defines samples outside, the image is extended by these on every side, and no window is clipped. A ball is the sum of its spans along x: each row is accumulated once for every length of
- * span, one plane gives the discs for every |dz|, and each disc goes to the planes dz above and below. */
+ * walked in three separable passes, along y and z by van Herk's (1992) and Gil and Werman's (1993) method: the axis is
+ * cut in blocks as long as the window, so a window is the end of one block and the start of the next, both accumulated
+ * once: three combinations a voxel for any radius, of disjoint parts, without subtraction. Blocks start at the image's
+ * first voxel, so the parts combined and their order depend on the position in the image alone. With an edge rule that
+ * defines samples outside, the image is extended by these on every side, and no window is clipped. A ball is the sum of
+ * its spans along x: each row is accumulated once for every length of span, one plane gives the discs for every |dz|,
+ * and each disc goes to the planes dz above and below. */
 #ifndef VP_WINDOW_H
 #define VP_WINDOW_H
 
@@ -27,7 +28,7 @@ struct vp_tile {
 };
 
 /* Row functions of an operation, built once for each instruction set. */
-struct vp_window_rows {
+struct vp_sweep_rows {
     /* Prepares tile->rows; may be NULL. */
     void (*begin)(struct vp_tile *t);
     /* Box. states = window along x; src: input sample (in.lo[0], y, z). */
@@ -56,26 +57,26 @@ struct vp_sweep {
     bool counts;                /* tile->count is wanted */
     /* Returns the bytes of tile->rows for rows of n output voxels. */
     size_t (*row_bytes)(const struct vp_sweep *w, int64_t n);
-    const struct vp_window_rows *rows;
+    const struct vp_sweep_rows *rows;
 };
 
 /* Returns the numbers of a row of tile->rows, for n states of `size` bytes: with the halo and the padding of a vector. */
-static inline size_t vp_window_row(size_t size, int64_t n, int64_t halo)
+static inline size_t vp_sweep_row(size_t size, int64_t n, int64_t halo)
 {
     return vp_round64((size_t)n * size) / size + 2 * (size_t)halo + 64;
 }
 
 /* Returns the samples outside the image at the start of a row with its halo. */
-static inline int64_t vp_window_left(const struct vp_tile *t)
+static inline int64_t vp_sweep_left(const struct vp_tile *t)
 {
     return t->w->op->halo[0] - (t->out.lo[0] - t->in.lo[0]);
 }
 
-uint64_t vp_window_scratch(const struct vp_sweep *w, const struct vp_box *out, int threads);
-void vp_window_run(const struct vp_sweep *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
+uint64_t vp_sweep_scratch(const struct vp_sweep *w, const struct vp_box *out, int threads);
+void vp_sweep_run(const struct vp_sweep *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads);
 
-extern const struct vp_window_rows vp_extremum_avx512[VP_N_TYPES], vp_extremum_avx2[VP_N_TYPES],
+extern const struct vp_sweep_rows vp_extremum_avx512[VP_N_TYPES], vp_extremum_avx2[VP_N_TYPES],
     vp_extremum_generic[VP_N_TYPES];
 
 #endif

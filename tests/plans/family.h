@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Families of tests/unit/plans_test.c: the random parameters of one program, and the chain that it makes of them. A file
- * of this folder defines one with FAMILY() and is linked into plans_test; nothing else lists it. */
+/* Families of tests/unit/plans_test.c: the random parameters of one program, and the chain that it makes of them. A
+ * file of this folder defines one with FAMILY() and is linked into plans_test; nothing else lists it. */
 #ifndef VP_FAMILY_H
 #define VP_FAMILY_H
 
 #include "app/image.h"
+#include "base/err.h"
 #include "local/footprint.h"
+
+#include <string.h>
 
 /* Images of a run: pages in files. */
 struct scene {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "family.h"
+#include "app/image_run.h"
 #include "app/stat.h"
 
 static struct { struct vp_stat_params stat; double range[2]; } own;
