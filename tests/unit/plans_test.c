@@ -259,7 +259,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
                       struct vp_err *err)
 {
     struct request r = {.scene = s, .out = p->out == VP_N_TYPES ? s->held : p->out,
-                        .im = {.n = s->stacks, .flat = s->flat, .type = s->held,
+                        .im = {.n = s->stacks, .flat = s->flat, .type = s->held, .scale = {1, 0},
                                .size = {s->n[0], s->n[1], unknown && s->outer == 1 ? VP_UNKNOWN : s->n[2]}}};
 
     *c = (struct vp_chain){0};
