@@ -423,5 +423,5 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
 
 }
 
-extern "C" const vp_kernel vp_gpu_convolve = {"convolve", vp::has, vp::scratch, vp::table, vp::fill, vp::launch,
-                                                nullptr, vp::demand, vp::made, vp::make};
+VP_GPU_KERNEL(convolve, vp::has, vp::scratch, vp::table, vp::fill, vp::launch,
+              nullptr, vp::demand, vp::made, vp::make);

@@ -17,6 +17,8 @@
 #include <cmath>
 #include <cstdio>
 
+extern "C" const vp_kernel vp_gpu_convolve; /* convolve.cu */
+
 namespace vp
 {
 namespace
@@ -594,4 +596,4 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
 }
 }
 
-extern "C" const vp_kernel vp_gpu_deconvolve = {"deconvolve", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
+VP_GPU_KERNEL(deconvolve, vp::has, vp::scratch, vp::table, vp::fill, vp::launch);

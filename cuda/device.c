@@ -10,11 +10,9 @@
 
 const void *vp_plugin(void);
 
-static const struct vp_kernel *const kernels[] = {
-#define VP_GPU_KERNEL(name) &vp_gpu_##name,
-    VP_GPU_KERNELS(VP_GPU_KERNEL)
-#undef VP_GPU_KERNEL
-};
+/* The entries of VP_GPU_KERNEL: the linker names the ends of their section. */
+extern const struct vp_kernel *const __start_vp_kernels[] __attribute__((visibility("hidden")));
+extern const struct vp_kernel *const __stop_vp_kernels[] __attribute__((visibility("hidden")));
 
 struct vp_event {
     cudaEvent_t event;
@@ -246,9 +244,9 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
 
 static const struct vp_kernel *kernel(const char *name)
 {
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (!strcmp(kernels[i]->name, name))
-            return kernels[i];
+    for (const struct vp_kernel *const *k = __start_vp_kernels; k < __stop_vp_kernels; k++)
+        if (!strcmp((*k)->name, name))
+            return *k;
     return NULL;
 }
 

@@ -195,4 +195,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_entropy = {"entropy", has, scratch, table, fill, launch};
+VP_GPU_KERNEL(entropy, has, scratch, table, fill, launch);

@@ -302,5 +302,5 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_min = {"min", has, scratch, table, fill, launch};
-const struct vp_kernel vp_gpu_max = {"max", has, scratch, table, fill, launch};
+VP_GPU_KERNEL(min, has, scratch, table, fill, launch);
+VP_GPU_KERNEL(max, has, scratch, table, fill, launch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by everything in cuda/, C and C++: errors, sizes, queues, page-locked memory and the tables of kernels.
  *
- * To add an operation: cuda/NAME.cu defines one `const struct vp_kernel vp_gpu_NAME`, and the list below names it.
+ * To add an operation: cuda/NAME.cu ends in VP_GPU_KERNEL(NAME, ...).
  * The promise of engine/op.h holds here too: the bits of an output voxel depend on the image and the
  * parameters, never on the boxes, the pitch, the lane or the device's number of multiprocessors. */
 #ifndef VP_GPU_H
@@ -52,31 +52,13 @@ void vp_cuda_host_free(void *p);
 extern const struct vp_backproject_kernels vp_gpu_backproject; /* backproject.cu */
 extern const struct vp_filter_kernels vp_gpu_filter;           /* filter.cu */
 
-/* The kernels of operations, one line for each: vp_gpu_gauss is defined by separable.cu and found as "gauss". */
-#define VP_GPU_KERNELS(X) \
-    X(gauss) \
-    X(log) \
-    X(min) \
-    X(max) \
-    X(rank) \
-    X(entropy) \
-    X(mean) \
-    X(var) \
-    X(std) \
-    X(wiener) \
-    X(above) \
-    X(threshold) \
-    X(subtract) \
-    X(nlmeans) \
-    X(math) \
-    X(convolve) \
-    X(deconvolve) \
-    X(sat) \
-    X(morphrecon)
-
-#define VP_GPU_KERNEL(name) extern const struct vp_kernel vp_gpu_##name;
-VP_GPU_KERNELS(VP_GPU_KERNEL)
-#undef VP_GPU_KERNEL
+/* Defines the kernel of operation NAME and enters it in the plugin's table, in which it is found by that name:
+ *     VP_GPU_KERNEL(NAME, has, scratch, ...);     the fields of struct vp_kernel after its name
+ * The table is the section vp_kernels of the plugin (device.c), so no list names the kernels. */
+#define VP_GPU_KERNEL(name, ...) \
+    extern "C" const struct vp_kernel vp_gpu_##name; \
+    const struct vp_kernel vp_gpu_##name = {#name, __VA_ARGS__}; \
+    __attribute__((section("vp_kernels"), used)) static const struct vp_kernel *const vp_entry_##name = &vp_gpu_##name
 
 #ifdef __cplusplus
 }

@@ -311,4 +311,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_math = {"math", has, NULL, table, fill, launch, state};
+VP_GPU_KERNEL(math, has, NULL, table, fill, launch, state);

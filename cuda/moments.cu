@@ -226,8 +226,8 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_var = {"var", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_std = {"std", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_above = {"above", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
+VP_GPU_KERNEL(mean, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(var, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(std, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(wiener, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(above, has, scratch, vp_spans_bytes, vp_spans_fill, launch);

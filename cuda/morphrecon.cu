@@ -290,4 +290,4 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state};
+VP_GPU_KERNEL(morphrecon, has, scratch, NULL, NULL, launch, state);

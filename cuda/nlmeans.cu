@@ -305,4 +305,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_nlmeans = {"nlmeans", has, NULL, NULL, NULL, launch};
+VP_GPU_KERNEL(nlmeans, has, NULL, NULL, NULL, launch);

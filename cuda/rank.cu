@@ -342,4 +342,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_rank = {"rank", has, NULL, vp_spans_bytes, vp_spans_fill, launch};
+VP_GPU_KERNEL(rank, has, NULL, vp_spans_bytes, vp_spans_fill, launch);

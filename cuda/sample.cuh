@@ -87,23 +87,9 @@ template <int N, class T> __device__ __forceinline__ void store_run(T *to, int n
             to[i] = r.v[i];
 }
 
-/* Where sample p of an axis of n is taken from, as vp_edge_from; -1: it is 0. */
 __device__ __forceinline__ int edge_from(int rule, int p, int n)
 {
-    if (p >= 0 && p < n)
-        return p;
-    switch (rule) {
-    case VP_EDGE_ZERO: return -1;
-    case VP_EDGE_MIRROR: {
-        const int q = p % (2 * n), r = q < 0 ? q + 2 * n : q;
-        return r < n ? r : 2 * n - 1 - r;
-    }
-    case VP_EDGE_WRAP: {
-        const int q = p % n;
-        return q < 0 ? q + n : q;
-    }
-    default: return p < 0 ? 0 : n - 1;
-    }
+    return vp_edge_from32(rule, p, n);
 }
 
 }

@@ -109,4 +109,4 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_sat = {"sat", has, scratch, NULL, NULL, launch, state, demand};
+VP_GPU_KERNEL(sat, has, scratch, NULL, NULL, launch, state, demand);

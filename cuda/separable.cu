@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian filter and its derivatives, and the Laplacian of Gaussian: kernels "gauss" of local/gauss.h and "log" of
+/* Gaussian filter and its derivatives, and the Laplacian of Gaussian: kernels "gauss" of local/separable.h and "log" of
  * local/log.h, as 1-D filters along x, y and z. Chooses the passes and the intermediate volumes, and fills the
  * tables. */
 #include "separable_pass.h"
@@ -38,7 +38,7 @@ separable filters_of(const vp_op *op)
     const bool log = !strcmp(op->kernel, "log");
     separable s = {};
     s.filters = log ? 2 : 1;
-    s.highpass = static_cast<const vp_passes *>(op->params)->highpass;
+    s.highpass = static_cast<const vp_separable *>(op->params)->highpass;
     for (int a = 0; a < 3; a++) {
         s.filter[a][0] = log ? &l->smooth[a] : &g->axis[a];
         s.filter[a][1] = log ? &l->second[a] : NULL;
@@ -282,6 +282,6 @@ int launch(const vp_op *op, const vp_work *args, vp_err *err)
 }
 
 extern "C" {
-const vp_kernel vp_gpu_gauss = {"gauss", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
-const vp_kernel vp_gpu_log = {"log", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
+VP_GPU_KERNEL(gauss, vp::has, vp::scratch, vp::table, vp::fill, vp::launch);
+VP_GPU_KERNEL(log, vp::has, vp::scratch, vp::table, vp::fill, vp::launch);
 }

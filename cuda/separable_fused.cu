@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian of a small radius R, the same along x, y and z: all three passes of local/gauss.h in one kernel, which reads
+/* Gaussian of a small radius R, the same along x, y and z: all three passes of local/separable.h in one kernel, which reads
  * the volume once and writes it once. The bits equal those of the passes in sequence.
  *
  * Overview: a block marches along z with a tile of TX x TY columns. Planes of the tile with their halo are copied
@@ -52,7 +52,7 @@ template <int R> struct fused_shape {
 struct fused_axis {
     int n, rule;
     bool clip;
-    float t[FUSED_LONGEST], scale[FUSED_LONGEST]; /* as in gauss.h */
+    float t[FUSED_LONGEST], scale[FUSED_LONGEST]; /* as in separable.h */
 };
 
 struct fused_args {
@@ -90,7 +90,7 @@ template <class Sample> __device__ __forceinline__ float one_of(const Sample *p,
     return sizeof(Sample) == 2 ? float_of<0x7410>((unsigned)*p ^ a.flip, a.zero) : (float)*p;
 }
 
-/* Returns the output from the sum acc and the sample x of a voxel; clip: (-t, scale) of gauss.h, scale 0 if all weights
+/* Returns the output from the sum acc and the sample x of a voxel; clip: (-t, scale) of separable.h, scale 0 if all weights
  * are inside. Without a branch, since edges come in groups. */
 __device__ __forceinline__ float finish(float2 clip, float end, float x, float acc)
 {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void along_z(const fused_axis &a, int at, history<R> 
         x[j] = p.x[j][at % R];
         p.d[j][at % (2 * R)] = v[j] - p.x[j][(at + R - 1) % R];
         p.x[j][at % R] = v[j];
-        /* differences of gauss.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
+        /* differences of separable.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
 #pragma unroll
         for (int k = R - 1; k >= 0; k--)
             acc[j] = __fmaf_rn(a.t[k], p.d[j][(at + R + k + 1) % (2 * R)] - p.d[j][(at + R - k) % (2 * R)], acc[j]);

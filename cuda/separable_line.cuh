@@ -30,7 +30,7 @@ __device__ __forceinline__ const float *share_taps(const taps &f, int radius, fl
     return t;
 }
 
-/* True if a voxel with lo voxels before and hi voxels after it has individual taps (gauss.h). */
+/* True if a voxel with lo voxels before and hi voxels after it has individual taps (separable.h). */
 __device__ __forceinline__ bool has_row(const taps &f, int lo, int hi)
 {
     return f.edge && (f.order ? min(lo, hi) < f.radius : max(lo, hi) < f.radius);
@@ -198,7 +198,7 @@ __device__ __forceinline__ void line_sums(const Read &read, const taps *f, const
 template <int NF, bool EVEN, int R>
 __device__ __forceinline__ void short_sums(const float (&v)[UNIT + 2 * R], const taps *f, float (&acc)[NF][UNIT])
 {
-    float d[UNIT + 2 * R - 1]; /* d[q] of local/gauss.h at i - R + q */
+    float d[UNIT + 2 * R - 1]; /* d[q] of local/separable.h at i - R + q */
 #pragma unroll
     for (int q = 0; q < UNIT + 2 * R - 1; q++)
         d[q] = v[q + 1] - v[q];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The passes of the separable filters: their arguments and launchers.
  *
- *   separable_fused.cu x, y and z at once, one small radius no intermediate volume separable_xy.cu x and then y, any
- *   filters; x alone for a single filter radii of y up to UNIT separable_z.cu z, or y alone, any filters
- *   separable_long.cu one axis, order 0, a radius above UNIT, not thin transposes the volume for the next axis
+ *   separable_fused.cu   x, y and z at once, one small radius                  no intermediate volume
+ *   separable_xy.cu      x and then y, any filters; x alone                    for a single filter radii of y up to UNIT
+ *   separable_z.cu       z, or y alone, any filters
+ *   separable_long.cu    one axis, order 0, a radius above UNIT, not thin      transposes the volume for the next axis
  *
- * All follow the order of operations of local/gauss.h for each voxel, so results equal those of a CPU with fused
+ * All follow the order of operations of local/separable.h for each voxel, so results equal those of a CPU with fused
  * multiply-add to the bit, whichever pass computes them. */
 #ifndef VP_SEPARABLE_PASS_H
 #define VP_SEPARABLE_PASS_H
@@ -13,7 +14,7 @@
 #include "launch.cuh"
 
 extern "C" {
-#include "local/gauss.h"
+#include "local/separable.h"
 }
 
 #include <type_traits>

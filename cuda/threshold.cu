@@ -185,4 +185,4 @@ uint64_t state(const struct vp_op *op, const int64_t[3])
 
 } // namespace
 
-const struct vp_kernel vp_gpu_threshold = {"threshold", has, nullptr, nullptr, nullptr, launch, state};
+VP_GPU_KERNEL(threshold, has, nullptr, nullptr, nullptr, launch, state);
