@@ -6,11 +6,10 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
+#include "base/team.h"
 #include "global/sat_isa.h"
 
 #include <omp.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +18,12 @@ enum {
     LINE = 64,
     RING = 16,            /* groups of rows that a strip may be ahead of the next */
     MAX_STRIPS = 64,
-    PAST_BYTES = 1 << 24, /* of a result that goes past the caches: a part that is written next does not */
-    PATIENCE = 200        /* looks before a thread gives way */
+    PAST_BYTES = 1 << 24  /* of a result that goes past the caches: a part that is written next does not */
 };
 
 /* What a strip hands over: for each of its groups of rows and each table, the sums of the rows so far. */
 struct strip {
-    _Alignas(LINE) _Atomic int64_t done;
+    _Alignas(LINE) int64_t done;
     _Alignas(LINE) double left[RING][2][VP_SAT_ROWS];
 };
 
@@ -134,15 +132,6 @@ static void begin_table(const struct job *j, const struct table *t, int64_t x, i
         memset(t->group + x / VP_SAT_WIDE * VP_SAT_GROUP, 0, tiles * VP_SAT_GROUP * sizeof *t->group);
 }
 
-static void wait_until(const _Atomic int64_t *done, int64_t n)
-{
-    for (int looks = 0; atomic_load_explicit(done, memory_order_acquire) < n; looks++) {
-        if (looks > PATIENCE)
-            sched_yield();
-        __asm__ volatile("" ::: "memory");
-    }
-}
-
 /* Strip i of n: every group of rows of every plane, when the strip to the left has made it. */
 static void make_strip(const struct job *j, int i, int n)
 {
@@ -155,9 +144,9 @@ static void make_strip(const struct job *j, int i, int n)
         for (int64_t g = 0; g < j->groups; g++) {
             double(*left)[VP_SAT_ROWS] = own->left[done % RING];
             if (i)
-                wait_until(&own[-1].done, done + 1);
+                vp_team_wait(&own[-1].done, done + 1);
             if (i < n - 1)
-                wait_until(&own[1].done, done - RING + 1);
+                vp_team_wait(&own[1].done, done - RING + 1);
             for (int k = 0; k < j->p->tables; k++) {
                 if (i)
                     memcpy(left[k], own[-1].left[done % RING][k], sizeof left[k]);
@@ -165,7 +154,7 @@ static void make_strip(const struct job *j, int i, int n)
                     memset(left[k], 0, sizeof left[k]);
                 make_group(j, k, plane, g, x, end - x, left[k], &j->spare[i]);
             }
-            atomic_store_explicit(&own->done, ++done, memory_order_release);
+            __atomic_store_n(&own->done, ++done, __ATOMIC_RELEASE);
         }
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* what went past the caches has arrived */
@@ -225,7 +214,7 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
     const int strips = strips_of(op, threads);
     lay_out(&j, op, scratch, kept, strips);
     for (int i = 0; i < strips; i++)
-        atomic_init(&j.strip[i].done, 0);
+        j.strip[i].done = 0;
     #pragma omp parallel num_threads(strips) if (strips > 1)
     make_strip(&j, omp_get_thread_num(), omp_get_num_threads());
     return 0;

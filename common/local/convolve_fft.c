@@ -19,10 +19,10 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/team.h"
 
 #include <math.h>
 #include <omp.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,18 +57,10 @@ static struct sizes sizes_of(const struct vp_convolve_cpu *c, int64_t lanes)
     return s;
 }
 
-/* A loop whose turns do not depend on each other: threads for which nothing is left take some of another's. */
-struct loop {
-    _Alignas(64) int64_t left; /* turns that nobody has taken yet; who has taken one may read the rest until it is done */
-    int64_t done, n;
-    void (*turn)(const void *of, struct work *w, int64_t i);
-    const void *of;
-};
-
 /* A thread's buffers. */
 struct work {
     struct sizes s;
-    struct loop *loop;        /* NULL: it is alone */
+    struct vp_team_loop *loop; /* NULL: it is alone */
     const float *spectra;     /* [row of nodes modulo `node_rows`][node][piece] */
     int64_t node_rows;
     float *f;                 /* [block][mid][row]: columns' frequencies */
@@ -166,42 +158,19 @@ uint64_t vp_convolve_spectra(const struct vp_convolve_params *p)
 
 /* ---- loops ---- */
 
-static void await(const int64_t *count, int64_t n)
-{
-    enum { SPINS = 1000 };
+struct turns { void (*turn)(const void *of, struct work *w, int64_t i); const void *of; };
 
-    for (int i = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) < n; i++)
-        if (i > SPINS)
-            sched_yield();
+static void take_turn(const void *ctx, void *thread, int64_t i)
+{
+    const struct turns *const t = ctx;
+
+    t->turn(t->of, thread, i);
 }
 
-static void take_turns(struct loop *l, struct work *w)
-{
-    int64_t left;
-
-    while ((left = __atomic_fetch_sub(&l->left, 1, __ATOMIC_ACQ_REL)) > 0) {
-        l->turn(l->of, w, l->n - left);
-        __atomic_add_fetch(&l->done, 1, __ATOMIC_RELEASE);
-    }
-}
-
-/* Turns 0 ... n - 1 of a loop of this thread: each with the buffers of the thread that takes it. */
+/* Runs turns 0 ... n - 1 of a loop of this thread: each with the buffers of the thread that takes it. */
 static void together(struct work *w, int64_t n, void (*turn)(const void *of, struct work *w, int64_t i), const void *of)
 {
-    struct loop *const l = w->loop;
-
-    if (!l || n == 1) {
-        for (int64_t i = 0; i < n; i++)
-            turn(of, w, i);
-        return;
-    }
-    l->n = n;
-    l->turn = turn;
-    l->of = of;
-    __atomic_store_n(&l->done, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&l->left, n, __ATOMIC_RELEASE);
-    take_turns(l, w);
-    await(&l->done, n);
+    vp_team_run(w->loop, n, take_turn, &(struct turns){turn, of}, w);
 }
 
 /* ---- parts of the way ---- */
@@ -699,7 +668,7 @@ struct tasks {
     int64_t y, z, x, left;     /* tiles, and how many */
     int64_t *made;             /* of each spectrum BEGUN or MADE */
     int64_t *done, tiles;      /* tiles of each row of tiles that are done, and of all */
-    struct loop *loop;         /* of each thread */
+    struct vp_team_loop *loop; /* of each thread */
 };
 
 enum { BEGUN = 1, MADE };
@@ -751,7 +720,7 @@ static void make_spectrum(struct tasks *t, struct work *w, int64_t row, int64_t 
         rows_of(t, y, v);
         if (v[0] > row - t->ring)
             break;
-        await(&t->done[y], t->n[0] * t->n[2]);
+        vp_team_wait(&t->done[y], t->n[0] * t->n[2]);
     }
     spectrum_of(p, w, row * p->nodes[0] + i / some,
                 (const int64_t[3]){q % pieces[0], q / pieces[0] % pieces[1], q / pieces[0] / pieces[1]},
@@ -772,7 +741,7 @@ static void make_spectra(struct tasks *t, struct work *w, const int64_t v[2], in
         }
     for (int64_t row = v[0]; row <= v[1] && wanted; row++)
         for (int64_t i = a; i <= b; i++)
-            await(&t->made[row * t->kinds + i], MADE);
+            vp_team_wait(&t->made[row * t->kinds + i], MADE);
 }
 
 static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struct vp_err *err)
@@ -802,19 +771,12 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
 /* Turns of the others' loops, until all tiles are done, or there was nothing to do for some milliseconds. */
 static void help(struct tasks *t, struct work *w)
 {
-    enum { SPINS = 100, ENOUGH = 20000 };
+    enum { ENOUGH = 20000 };
     const int64_t all = t->n[0] * t->n[1] * t->n[2];
 
     for (int idle = 0; idle < ENOUGH && __atomic_load_n(&t->tiles, __ATOMIC_RELAXED) < all;) {
-        bool some = false;
-        for (int i = 0; i < t->threads; i++)
-            if (__atomic_load_n(&t->loop[i].left, __ATOMIC_RELAXED) > 0) {
-                take_turns(&t->loop[i], w);
-                some = true;
-            }
-        idle = some ? 0 : idle + 1;
-        if (idle > SPINS)
-            sched_yield();
+        idle = vp_team_help(t->loop, t->threads, w) ? 0 : idle + 1;
+        vp_team_pause(idle);
     }
 }
 
