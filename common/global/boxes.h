@@ -5,6 +5,7 @@
 #define VP_BOXES_H
 
 #include "base/exact.h"
+#include "base/json.h"
 #include "engine/op.h"
 
 struct vp_outfile;
@@ -43,7 +44,8 @@ struct vp_boxes {
     int threads;
     struct vp_outfile *out;
     struct vp_box_sums *sums;   /* of the boxes of each of the `inner` images */
-    int64_t written, planes;    /* boxes; pages of an image */
+    struct vp_json print;       /* its `out`: a text in memory, which goes to the file at the end of an image */
+    int64_t planes;             /* pages of an image */
     const struct vp_boxes_isa *isa;
     struct vp_box_columns *columns;
     int64_t strip_columns, strips;
