@@ -9,6 +9,7 @@
 
 #include "copy.cuh"
 #include "footprint.cuh"
+#include "base/order.h"
 #include "local/extremum.h"
 
 namespace
@@ -89,7 +90,7 @@ template <int SIZE> __device__ uint32_t to_keys(uint32_t w, uint32_t flip)
 {
     if (SIZE < 4)
         return w ^ flip;
-    const uint32_t k = (w ^ ((uint32_t)((int32_t)w >> 31) | 0x80000000u)) ^ flip;
+    const uint32_t k = vp_order_u32(w) ^ flip;
     return (w & 0x7fffffffu) > 0x7f800000u ? 0 : k; /* NaN: below all, also of the complements */
 }
 
@@ -98,7 +99,7 @@ template <int SIZE> __device__ uint32_t from_keys(uint32_t k, uint32_t flip)
     const uint32_t f = k ^ flip;
     if (SIZE < 4)
         return f;
-    return k == 0 ? 0x7fc00000u : f ^ ((uint32_t)((int32_t)~f >> 31) | 0x80000000u);
+    return k == 0 ? VP_NAN_F32 : vp_order_u32_bits(f);
 }
 
 /* One pass. Positions along the line (y or z) are counted from the first output. */

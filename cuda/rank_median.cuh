@@ -11,6 +11,7 @@
 #define VP_RANK_MEDIAN_CUH
 
 #include "footprint.cuh"
+#include "base/order.h"
 #include "local/rank.h"
 
 namespace
@@ -25,8 +26,7 @@ template <> struct keys<float> {
     enum { LEAST = -0x7fffffff - 1, MOST = 0x7fffffff };
     static __device__ float value(int k)
     {
-        k = min(k, 0x7fc00000);
-        return __int_as_float(k ^ (k >> 31 & 0x7fffffff));
+        return __int_as_float(vp_order_i32(min(k, (int)VP_NAN_F32)));
     }
 };
 
@@ -38,8 +38,7 @@ __device__ __forceinline__ int key(float v)
 {
     /* a multiplication makes one NaN of all, 0x7fffffff, and changes nothing else */
     asm("fma.rn.f32 %0, %1, 0f3f800000, 0f80000000;" : "=f"(v) : "f"(v));
-    const int b = __float_as_int(v);
-    return b ^ (b >> 31 & 0x7fffffff);
+    return vp_order_i32(__float_as_int(v));
 }
 
 __device__ __forceinline__ void order(int &a, int &b)

@@ -6,7 +6,7 @@ use warnings;
 my %may = (
     base => '', stack => 'base', device => 'base', geom => 'base stack', engine => 'base stack device',
     ct => 'base stack geom device engine', local => 'base stack engine', global => 'base stack engine local',
-    pages => 'base stack geom engine global', app => 'base stack geom device engine ct local global pages',
+    pages => 'base stack geom engine', app => 'base stack geom device engine ct local global pages',
     tools => 'base stack geom engine ct local global pages app', # never a device
     cuda => 'base device engine ct local global', mpi => 'base device', fftw => 'base',
 );

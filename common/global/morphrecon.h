@@ -14,6 +14,7 @@
 #ifndef VP_MORPHRECON_H
 #define VP_MORPHRECON_H
 
+#include "base/order.h"
 #include "engine/op.h"
 
 #include <string.h>
@@ -62,7 +63,8 @@ static inline enum vp_key vp_key_of(enum vp_type type)
     return type == VP_U8 ? VP_KEY_U8 : type == VP_F32 ? VP_KEY_U32 : type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
 }
 
-/* The key of a sample. NaN is 0, below all others: nothing passes it and nothing changes it. */
+/* Return the key of a sample; floats in base/order.h, reversed for erosion: NaN is 0, nothing passes it and nothing
+ * changes it. */
 VP_ANYWHERE static inline uint8_t vp_key_u8(uint8_t v, bool erosion)
 {
     return (uint8_t)(erosion ? ~v : v);
@@ -78,50 +80,15 @@ VP_ANYWHERE static inline uint16_t vp_key_i16(int16_t v, bool erosion)
     return vp_key_u16((uint16_t)((uint16_t)v ^ 0x8000), erosion);
 }
 
-VP_ANYWHERE static inline uint32_t vp_key_f32(float v, bool erosion)
-{
-    uint32_t u;
-    memcpy(&u, &v, sizeof u);
-    const uint32_t k = u >> 31 ? ~u : u | (uint32_t)1 << 31;
-    return v != v ? 0 : erosion ? ~k : k;
-}
-
-VP_ANYWHERE static inline uint64_t vp_key_f64(double v, bool erosion)
-{
-    uint64_t u;
-    memcpy(&u, &v, sizeof u);
-    const uint64_t k = u >> 63 ? ~u : u | (uint64_t)1 << 63;
-    return v != v ? 0 : erosion ? ~k : k;
-}
-
-/* And back. */
 VP_ANYWHERE static inline int16_t vp_i16_of_key(uint16_t k, bool erosion)
 {
     return (int16_t)(uint16_t)(vp_key_u16(k, erosion) ^ 0x8000);
 }
 
-VP_ANYWHERE static inline float vp_f32_of_key(uint32_t k, bool erosion)
-{
-    const uint32_t o = k == 0 ? ~(uint32_t)0 : erosion ? ~k : k, nan = 0x7fc00000;
-    const uint32_t u = k == 0 ? nan : o >> 31 ? o & ~((uint32_t)1 << 31) : ~o;
-    float v;
-    memcpy(&v, &u, sizeof v);
-    return v;
-}
-
-VP_ANYWHERE static inline double vp_f64_of_key(uint64_t k, bool erosion)
-{
-    const uint64_t o = k == 0 ? ~(uint64_t)0 : erosion ? ~k : k, nan = (uint64_t)0x7ff8 << 48;
-    const uint64_t u = k == 0 ? nan : o >> 63 ? o & ~((uint64_t)1 << 63) : ~o;
-    double v;
-    memcpy(&v, &u, sizeof v);
-    return v;
-}
-
 /* The lowest key of a sample that is not NaN: -inf of floats (for erosion: +inf). */
 VP_ANYWHERE static inline uint64_t vp_key_lowest(enum vp_key key)
 {
-    return key == VP_KEY_U32 ? 0x007fffff : key == VP_KEY_U64 ? ((uint64_t)1 << 52) - 1 : 0;
+    return key == VP_KEY_U32 ? VP_KEY_LOWEST_F32 : key == VP_KEY_U64 ? VP_KEY_LOWEST_F64 : 0;
 }
 
 /* What a marker is before it is cut to the mask's key g (so the caller takes the lesser of the two; what is cut off is

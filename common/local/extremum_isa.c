@@ -4,6 +4,7 @@
 #include "local/extremum.h"
 
 #include "base/isa.h"
+#include "base/order.h"
 #include "local/window.h"
 
 #include <string.h>
@@ -14,21 +15,15 @@ INLINE int32_t flip_of(const struct vp_tile *t)
     return ((const struct vp_extremum_params *)t->w->op->params)->max ? -1 : 0;
 }
 
-/* The key of a float: negative ones have their magnitude's bits turned over. It is its own inverse. */
-INLINE int32_t turned(int32_t bits)
-{
-    return bits ^ (bits >> 31 & INT32_MAX);
-}
-
 /* no number has the key of a NaN with all bits set */
 INLINE int32_t key_of(int32_t bits, int32_t flip)
 {
-    return (bits & INT32_MAX) > 0x7f800000 ? INT32_MAX : turned(bits) ^ flip;
+    return (bits & INT32_MAX) > 0x7f800000 ? INT32_MAX : vp_order_i32(bits) ^ flip;
 }
 
 INLINE int32_t key_back(int32_t key, int32_t flip)
 {
-    return key == INT32_MAX ? 0x7fc00000 : turned(key ^ flip);
+    return key == INT32_MAX ? VP_NAN_F32 : vp_order_i32(key ^ flip);
 }
 
 #define FLIPPED(v, flip) (A)((v) ^ (flip))

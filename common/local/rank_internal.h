@@ -3,35 +3,19 @@
 #ifndef VP_RANK_INTERNAL_H
 #define VP_RANK_INTERNAL_H
 
+#include "base/order.h"
 #include "local/rank.h"
 
-/* ---- keys: integers in the order of the samples ---- */
+/* ---- keys: integers in the order of the samples, of floats signed keys ---- */
 
-/* Floats: -0 before +0; every NaN is one key after +infinity. */
-static inline int32_t vp_rank_key(float x)
-{
-    union { float f; int32_t i; } u = {.f = x};
-
-    if (x != x)
-        return 0x7fc00000;
-    return u.i ^ (u.i >> 31 & 0x7fffffff);
-}
-
-static inline float vp_rank_float(int32_t key)
-{
-    union { int32_t i; float f; } u = {.i = key ^ (key >> 31 & 0x7fffffff)};
-
-    return u.f;
-}
-
-/* A sample from its key. */
+/* Stores the sample of a key. */
 static inline void vp_rank_put(void *to, int32_t key, enum vp_type type)
 {
     switch ((int)type) {
     case VP_U8: *(uint8_t *)to = (uint8_t)key; break;
     case VP_U16: *(uint16_t *)to = (uint16_t)key; break;
     case VP_I16: *(int16_t *)to = (int16_t)key; break;
-    default: *(float *)to = vp_rank_float(key);
+    default: *(float *)to = vp_f32_of_signed_key(key);
     }
 }
 

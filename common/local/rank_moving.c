@@ -135,7 +135,7 @@ static void rank_floats(struct histogram *h, const struct vp_part *in, const str
         for (int64_t y = box->lo[1]; y < box->hi[1]; y++) {
             const float *row = vp_part_at(in, sizeof *row, box->lo[0], y, z);
             for (int64_t x = 0; x < vp_box_size(box, 0); x++, n++)
-                a[n] = (uint64_t)((uint32_t)vp_rank_key(row[x]) ^ 0x80000000u) << 32 | (uint32_t)n;
+                a[n] = (uint64_t)((uint32_t)vp_signed_key_f32(row[x]) ^ 0x80000000u) << 32 | (uint32_t)n;
         }
     for (int pass = 0; pass < 3; pass++) {
         uint32_t at[BINS + 1] = {0};
