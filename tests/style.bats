@@ -73,6 +73,33 @@ bends() {
     rmdir house/common/attic
     echo '#include "engine/op.h"' > house/common/local/gauss.c
     ok perl "$ROOT/tests/layers.pl" house
+    rm house/common/local/gauss.c
+}
+
+# twice FILE FILE TEXT: the check finds the text in the second file because it is in the first one, too
+twice() {
+    mkdir -p "house/${1%/*}" "house/${2%/*}"
+    printf '%s\n' "$3" > "house/$1"
+    printf '\n%s\n' "$3" > "house/$2"
+    run perl "$ROOT/tests/layers.pl" house
+    rm "house/$1" "house/$2"
+    [ "$status" -eq 1 ] || { echo "not found: $1 $2: $3"; return 1; }
+    [[ "$output" == "$2:2:"*"also $1:1:"* ]] || { echo "$output"; return 1; }
+}
+
+@test "the check of the rooms finds names that are given twice" {
+    twice common/base/a.h common/local/b.h 'struct vp_a {'
+    twice common/base/a.h cuda/b.cuh 'enum vp_a {VP_A};'
+    twice common/base/a.c cuda/b.cuh 'struct alignas(8) a {'
+    twice common/base/a.c common/base/b.c 'static const struct a {'
+    twice common/base/a.h common/local/b.h 'int vp_a(void);'
+    twice common/base/a.h common/local/b.h 'static inline const char *vp_a(void)'
+    twice common/base/a.h common/local/b.h '#define VP_A 1'
+    mkdir -p house/tools
+    for file in common/base/a.c common/local/b.c tools/c.c tools/d.c; do
+        echo 'struct params {' > "house/$file"
+    done
+    ok perl "$ROOT/tests/layers.pl" house
 }
 
 @test "comments use the words of the field" {

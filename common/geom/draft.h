@@ -29,7 +29,7 @@ struct vp_draft {
     double views, arc, start;                                   /* and what stands for one */
     struct vp_geom_list { double *v; int64_t n, room; } angle, matrix, shift; /* numbers: of matrices 12 a view, of
                                                                                shifts 2 */
-    struct vp_log { double aligned, rotated, ratio; int64_t positions; } log; /* of a SkyScan log: Postalignment in
+    struct vp_skyscan_log { double aligned, rotated, ratio; int64_t positions; } log; /* of a SkyScan log: Postalignment in
                               columns, Image Rotation in degrees, Camera X/Y Ratio, horizontal positions of the camera */
     const char *moved, *spiral; /* a file's own words for shifts and a helix that it does not specify; NULL: none */
     int64_t commas, words; /* of the angles: blank-separated words, and those like 12,5 */

@@ -236,7 +236,7 @@ static void add_doubt(struct vp_geom *g, const char *fmt, ...)
 /* Doubt entries of a SkyScan log that nobody documents, unless an option gives them. */
 static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
 {
-    const struct vp_log *log = &d->log;
+    const struct vp_skyscan_log *log = &d->log;
     if (log->aligned != 0 && !(d->seen & 1u << VP_GK_OFFSET_U))
         add_doubt(g, "Postalignment=%g is taken as offset-u %g: if edges come out doubled, try --offset-u %g", log->aligned,
                   -log->aligned, log->aligned);

@@ -157,7 +157,7 @@ static int import_bruker(struct vp_draft *d, const char *text, const char *name,
     d->moved = moved && !strncasecmp(moved, "ON", 2) ? "Random Movement=ON" : NULL;
     d->spiral = trajectory && !strncasecmp(trajectory, "SPIRAL", 6) ? "Scanning Trajectory=SPIRAL"
               : trajectory && !strncasecmp(trajectory, "HELICAL", 7) ? "Scanning Trajectory=HELICAL" : NULL;
-    d->log = (struct vp_log){ini_or(text, "Postalignment", 0), ini_or(text, "Image Rotation", 0),
+    d->log = (struct vp_skyscan_log){ini_or(text, "Postalignment", 0), ini_or(text, "Image Rotation", 0),
                              ini_or(text, "Camera X/Y Ratio", 1),
                              (int64_t)fmin(fmax(ini_or(text, "Number Of Horizontal Offset Positions", 1), 0), 99)};
     if (fabs(d->log.aligned) > x[NU])
