@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was understood of a geometry, in words and numbers, and what looks wrong with it. */
+/* Describes a geometry in words and numbers, and warns of implausible ones. */
 #include "base/text.h"
 #include "geom/draft.h"
 #include "base/err.h"
@@ -7,14 +7,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* What both the words and the warnings look at. */
+/* Derived quantities that descriptions and warnings share. */
 struct facts {
     struct vp_fov fov;
     double fan, cone, magnification, sod;
-    double raised;       /* degrees: of the source over the plane z = 0, on the average; helix: 0 */
+    double raised;       /* elevation of the source above the plane z = 0 in degrees, average; helix: 0 */
     double arc, step;    /* degrees, of the scan */
-    double sense;        /* sum of the steps in time, degrees: > 0 counter-clockwise */
-    double advised;      /* directions that sample the rim of the field of view as finely as the detector does */
+    double sense;        /* sum of the steps in order of acquisition, degrees: > 0 counter-clockwise */
+    double advised;      /* directions that sample the rim of the field of view as finely as the detector */
 };
 
 static struct facts gather(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
@@ -68,7 +68,7 @@ static void explain_detector(FILE *f, const struct vp_geom *g, const struct vp_v
     if (v->fu < 0 || v->fv < 0)
         line(f, "", "%s%s%s", v->fu < 0 ? "columns are mirrored" : "", v->fu < 0 && v->fv < 0 ? ", " : "",
              v->fv < 0 ? "the first row is on top (+z)" : "");
-    /* What was derived from matrices carries rounding errors that nobody wants to read. */
+    /* Hide rounding errors of values derived from matrices. */
     const double u = fabs(g->offset_u) < 1e-6 ? 0 : g->offset_u,
                  row = fabs(g->offset_v) < 1e-6 ? 0 : g->offset_v;
     line(f, "axis", "at column %.10g, row %.10g", (double)(g->nu - 1) / 2 + u, (double)(g->nv - 1) / 2 + row);
@@ -103,7 +103,7 @@ static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
         line(f, "", "centred on z = %.6g mm", grid.center[2]);
 }
 
-/* The angles in the order of the views, matrices' without jumps at 0. */
+/* Describes the angles in the order of the views; those of matrices are unwrapped. */
 static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *facts)
 {
     const double tiny = 1e-6 * fmax(facts->step, 1e-3);
@@ -131,7 +131,7 @@ static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *
              facts->step);
 }
 
-/* Directions of a parallel beam's half circle are missing, not only a few views. */
+/* True if a range of directions of a parallel beam's half circle is missing, not only single views. */
 static bool lacks_directions(const struct vp_scan *scan)
 {
     return scan->kind == VP_SCAN_PARALLEL && scan->directions > 1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The geometry as a value: what was put together becomes one, which can be computed with; numbers as text. */
+/* Makes a geometry from a draft and validates it; numbers as text. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -67,7 +67,7 @@ static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err
         for (int k = VP_GK_OFFSET_U; k <= VP_GK_START; k++)
             if (has(d, (enum vp_geom_key)k))
                 return matrices_say(name, vp_geom_fields[k].name, err);
-        /* A file of matrices may say its distances, for people to read; an option would change nothing. */
+        /* A file of matrices may give distances as information; as options they would have no effect. */
         if (!(d->seen & 1u << VP_GK_MATRIX) && d->seen & distances)
             return matrices_say(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
         return 0;
@@ -106,7 +106,7 @@ static int missing(const struct vp_draft *d, const char *name, struct vp_err *er
     return vp_hint(err, "the keys, and the options of ct-geom with the same names, are in ct-geometry(5)");
 }
 
-/* Matrices that map to mm on the detector, seen from its centre, to pixels. */
+/* Converts matrices that map to mm from the detector's centre to pixels. */
 static void millimetres_to_pixels(const struct vp_draft *d)
 {
     for (int64_t k = 0; k < d->matrix.n / 12; k++) {
@@ -118,7 +118,7 @@ static void millimetres_to_pixels(const struct vp_draft *d)
     }
 }
 
-/* What the parameters would be, for people to read: means over the views. */
+/* Derives the parameters, as information, from matrices: means over the views. */
 static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     double sod = 0, fu = 0, fv = 0, u = 0, v = 0, tilt_s = 0, tilt_c = 0;
@@ -166,13 +166,13 @@ static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name,
     return 0;
 }
 
-/* Beyond these, matrices and weights leave the range of float. */
+/* True if x is in the range in which matrices and weights are finite floats. */
 static bool sensible(double x)
 {
     return fabs(x) >= 1e-9 && fabs(x) <= VP_GEOM_LARGEST;
 }
 
-/* Degrees: beyond, the source is on the axis; and a detector across it is seen edge on. */
+/* Degrees: above, the source is on the axis; below, a detector perpendicular to the axis is seen edge on. */
 static const double MOST_LAMINO = 85, LEAST_LAMINO = 5;
 
 static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
@@ -233,7 +233,7 @@ static void add_doubt(struct vp_geom *g, const char *fmt, ...)
     va_end(ap);
 }
 
-/* Doubt entries of a SkyScan log that nobody documents, unless an option gives them. */
+/* Warns of undocumented entries of a SkyScan log, unless an option sets them. */
 static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
 {
     const struct vp_skyscan_log *log = &d->log;
@@ -250,7 +250,7 @@ static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
         add_doubt(g, "the camera stood at %lld horizontal positions: the geometry is that of one", (long long)log->positions);
 }
 
-/* Numbers that are allowed, but hardly meant. */
+/* Warns of numbers that are valid but implausible. */
 static void doubt(const struct vp_draft *d, struct vp_geom *g)
 {
     double lo = INFINITY, hi = -INFINITY;
@@ -268,7 +268,7 @@ static void doubt(const struct vp_draft *d, struct vp_geom *g)
         add_doubt(g, "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
 }
 
-/* Refuse a file whose views move by amounts that it does not give. */
+/* Rejects a file whose views move by amounts that it does not give. */
 static int unknown_movement(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     if (d->moved && !has(d, VP_GK_SHIFTS))
@@ -281,7 +281,7 @@ static int unknown_movement(const struct vp_draft *d, const char *name, struct v
     return 0;
 }
 
-/* A matrix for each view, with the shifts. */
+/* Makes a matrix per view, with the shifts. */
 static int shift_views(const struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     const double middle = vp_geom_middle(g);

@@ -25,7 +25,7 @@ const struct vp_opt vp_grid_options[] = {
 };
 #undef P
 
-/* Rays along which the detector looks so far up or down (sine) make a field of view of another shape. */
+/* Sine of the elevation of rays beyond which the field of view has another shape. */
 static const double TILTED = 0.05;
 
 static bool sees(const struct vp_geom *g, const struct vp_view *v, double x, double y)
@@ -35,7 +35,7 @@ static bool sees(const struct vp_geom *g, const struct vp_view *v, double x, dou
     return w > 0 && u >= -0.5 && u <= (double)g->nu - 0.5 && row >= -0.5 && row <= (double)g->nv - 0.5;
 }
 
-/* The largest disc in the plane z = 0 that a tilted view sees, if it is smaller than `most`. */
+/* Returns the radius of the largest disc in the plane z = 0 that a tilted view sees, at most `most`. */
 static double disc_of(const struct vp_geom *g, const struct vp_view *v, double most)
 {
     enum { AROUND = 64, STEPS = 40 };
@@ -52,8 +52,8 @@ static double disc_of(const struct vp_geom *g, const struct vp_view *v, double m
     return lo;
 }
 
-/* The field of view of tilted views (laminography): a disc in the plane z = 0, as high as views see of the axis, but not
- * higher than wide. */
+/* Sets the field of view of tilted views (laminography): a disc in the plane z = 0, as high as the part of the axis
+ * that the views see, but not higher than wide. */
 static void tilted_fov(const struct vp_geom *g, const struct vp_view *views, struct vp_fov *fov)
 {
     double most = INFINITY;
@@ -100,7 +100,7 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
         fov.radius = fmin(fov.radius, r);
         pixel += (parallel ? 1 : v->sod) / fabs(v->fu) / (double)g->views;
         for (int i = 0; i < 2; i++) {
-            /* Where the rotation axis (0, 0, z) meets the first and the last edge of the detector's rows. */
+            /* Intersection of the rotation axis (0, 0, z) with the first and the last edge of the detector's rows. */
             const double z = (edge[i] * v->P[11] - v->P[7]) / (v->P[6] - edge[i] * v->P[10]);
             if (!isfinite(z))
                 continue;
@@ -126,18 +126,18 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
     return fov;
 }
 
-/* Voxels along an edge and in all; beyond, sizes in bytes could leave 64 bits and loops would not end. */
+/* Limits of voxels along an edge and in all; beyond, sizes in bytes could exceed 64 bits and loops would not end. */
 static const double MOST_EDGE = 1e9, MOST_VOXELS = 0x1p50;
 
-/* Voxels that cover `length`, forgiving rounding; 0 if that is no sensible number. */
+/* Returns the number of voxels that cover `length`, tolerating rounding; 0 if it is not sensible. */
 static int64_t cover(double length, double voxel)
 {
     const double n = ceil(length / voxel * (1 - 1e-12) - 1e-6);
     return n >= 0 && n < MOST_EDGE ? (n < 1 ? 1 : (int64_t)n) : 0;
 }
 
-/* Middle and height of the volume by default: what is seen of the axis, or, where the plane of the orbit is seen (but on a
- * helix), as much as that on both sides of it. */
+/* Returns middle and height of the default volume: the part of the axis that is seen, or, if the plane of the orbit is
+ * seen (except on a helix), the same extent on both sides of it. */
 static void span_of(const struct vp_fov *fov, double *middle, double *height)
 {
     const bool plane = fov->lo < 0 && fov->hi > 0 && !fov->exact;
@@ -163,7 +163,7 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
             grid->voxel[i] = voxel;
     }
     if (!size->n)
-        for (int i = 0; i < 2; i++) { /* an even number, but 1 */
+        for (int i = 0; i < 2; i++) { /* an even number, or 1 */
             const int64_t n = cover(2 * fov->radius, grid->voxel[i]);
             grid->n[i] = n > 1 ? n + (n & 1) : n;
         }

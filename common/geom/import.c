@@ -16,7 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The value of a key as our own files have it; numbers as text are the same to the bit. */
+/* Sets a key to a formatted value; numbers keep their bits as text. */
 static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
@@ -40,8 +40,8 @@ static int set_detector(struct vp_draft *d, double nu, double nv, const char *na
 
 /* --- INI files ----------------------------------------------------------------------------------- */
 
-/* The value of a line `key = value`, in any case, with or without a unit "(mm)" behind the key; NULL if none.
- */
+/* Returns the value of a line `key = value`, case-insensitive, with or without a unit "(mm)" after the key; NULL if
+ * none. */
 static const char *ini_text(const char *text, const char *key)
 {
     const size_t n = strlen(key);
@@ -140,7 +140,7 @@ static int import_bruker(struct vp_draft *d, const char *text, const char *name,
     const bool has_sdd = ini_number(text, "Camera to Source", &sdd);
     const bool has_pixel = ini_number(text, "Image Pixel Size", &pixel);
     const bool has_camera = ini_number(text, "Camera Pixel Size", &camera);
-    /* More than 10 m is the scanner's way of saying that the beam is parallel. */
+    /* The scanner writes more than 10 m for a parallel beam. */
     const bool parallel = x[SOD] > 10000;
     double pitch;
     if (!parallel && !has_sdd)
@@ -199,7 +199,7 @@ static void multiply(const double a[16], const double b[16], double c[16])
     memcpy(c, t, sizeof t);
 }
 
-/* RTK's matrix, world mm to detector mm. */
+/* Returns RTK's matrix, world mm to detector mm. */
 static void rtk_matrix(const double p[RTK_TAGS], double m[12])
 {
     double s, c, all[16];
@@ -223,8 +223,7 @@ static void rtk_matrix(const double p[RTK_TAGS], double m[12])
     memcpy(m, all, 12 * sizeof *m);
 }
 
-/* The start of the next tag after p, its name in `tag` ("/Matrix" for an end); NULL at the end of the text.
- */
+/* Returns the start of the next tag after p, its name in `tag` ("/Matrix" for an end); NULL at the end of the text. */
 static const char *next_tag(const char *p, char *tag, size_t size)
 {
     while ((p = strchr(p, '<'))) {
@@ -285,7 +284,8 @@ static int import_rtk(struct vp_draft *d, const char *text, const char *name, st
     d->matrix_mm = true;
     snprintf(where, sizeof where, "%.400s", name);
     while ((p = next_tag(p, tag, sizeof tag))) {
-        const char *body = p + strcspn(p, "<>"); /* no further: each byte is looked at a few times, not once a tag */
+        const char *body = p + strcspn(p, "<>"); /* stops at the next tag: each byte is scanned a few times, not once
+                                                    per tag */
         if (*body == '<')
             return vp_fail(err, VP_ERUN, "%s: a tag that does not end: '<%s'", where, tag);
         if (!*body)

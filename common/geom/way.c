@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The source's way around the object: a circle about z, a helix, or another; and how the detector's rows lie to it. */
+/* The source path: a circle about z, a helix, or another one; and the angle of the detector's rows to it. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -10,14 +10,17 @@
 static const double TURN = 6.28318530717958647692;
 
 enum {
-    LEAST_TRAVEL = 10, /* a helix moves the source by a part of the detector's height (at the axis) that is larger */
-    EVEN = 50,         /* and is nowhere off its straight line by more than such a part of its pitch */
-    SHORTEST = 8       /* the shortest slope of a window, as a part of a turn (struct vp_helix) */
+    /* A helix moves the source by more than 1 / LEAST_TRAVEL of the detector's height (at the axis). */
+    LEAST_TRAVEL = 10,
+    /* It is nowhere off its straight line by more than 1 / EVEN of its pitch. */
+    EVEN = 50,
+    /* Shortest slope of a window: 1 / SHORTEST of a turn (struct vp_helix). */
+    SHORTEST = 8
 };
-/* Radians: neighbours that show where the source goes are so far from a view, at least and at most. */
+/* Distance of neighbours that define the direction of the source path, in radians, at least and at most. */
 static const double NEAR = 0.087, FAR = 0.53;
 
-/* Cuts [lo, hi], of the axis, to where a + b z >= 0. */
+/* Clips [lo, hi] to the part where a + b z >= 0. */
 static void cut(double a, double b, double *lo, double *hi)
 {
     if (b > 0)
@@ -41,7 +44,8 @@ void vp_view_axis(const struct vp_geom *g, const struct vp_view *v, double *lo, 
     }
 }
 
-/* Turns of the views, unwrapped, and the height of each view's source and what it sees of the axis above that. */
+/* Computes the unwrapped turn of each view, its source's height, and the part of the axis that it sees relative to
+ * that. */
 static void look_at_heights(const struct vp_geom *g, struct vp_view *views, double *height, struct vp_helix *h)
 {
     double turn = views[0].angle / TURN;
@@ -53,7 +57,7 @@ static void look_at_heights(const struct vp_geom *g, struct vp_view *views, doub
             turn += remainder(v.angle - views[k - 1].angle, TURN) / TURN;
         views[k].turn = g->matrix ? turn : (g->clockwise ? -g->angle[k] : g->angle[k]) / 360;
         vp_view_source(&v, s);
-        /* of a parallel beam: that of the detector's middle */
+        /* parallel beam: height of the detector's middle */
         height[k] = vp_view_parallel(&v) ? ((double)(g->nv - 1) / 2 - v.P[7]) / v.P[6] : s[2];
         vp_view_raise(&v, height[k]);
         double lo, hi;
@@ -118,7 +122,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan
     const double a = middle + pitch * (h->lo + (1 + shortest) / 2), b = middle + pitch * (h->hi - (1 + shortest) / 2);
     h->z_lo = fmin(a, b);
     h->z_hi = fmax(a, b);
-    /* the trapezoidal rule along the way */
+    /* trapezoidal rule along the path */
     for (int64_t k = 0; k < n; k++) {
         const double *at = bsearch(&views[k].turn, turns, (size_t)n, sizeof *turns, by_number);
         const double before = at > turns ? at[0] - at[-1] : at[1] - at[0];
@@ -128,7 +132,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan
     return true;
 }
 
-/* Where the direction t leads on the detector from the image of the point (0, 0, z): pixels, of equal size in mm. */
+/* Returns the image of direction t from the image of the point (0, 0, z), in pixels of equal size in mm. */
 static void image_of(const struct vp_view *view, double z, const double t[3], double image[2])
 {
     struct vp_view v = *view;
@@ -142,7 +146,7 @@ static void image_of(const struct vp_view *view, double z, const double t[3], do
     }
 }
 
-/* Radians between two lines. */
+/* Returns the angle between two lines, radians. */
 static double between(const double a[2], const double b[2])
 {
     return fabs(atan2(fabs(a[0] * b[1] - a[1] * b[0]), fabs(a[0] * b[0] + a[1] * b[1])));
@@ -187,7 +191,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
     }
     if (place && off && scan->helix.pitch == 0)
         vp_sort(place, (size_t)n, sizeof *place, by_place);
-    /* the chord between neighbours at both sides is parallel to the way between them */
+    /* the chord between neighbours at both sides is parallel to the path between them */
     for (int64_t k = 0, i = 0, j = 0; place && off && scan->helix.pitch == 0 && k < n; k++) {
         const double at = place[k].angle;
         while (i < k && at - place[i + 1].angle >= NEAR)
@@ -216,8 +220,8 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
     return rc;
 }
 
-/* Radians: as far may the source's way lead out of the circle, and this is what hardly leads out; degrees: as exact are
- * right angles. */
+/* Angles to the circle: the largest allowed and the smallest that is significant (radians); tolerance of right angles
+ * (degrees). */
 static const double MOST_ASTRAY = 15 / VP_DEGREES, LEAST_ASTRAY = 0.005, UPRIGHT = 0.5;
 
 int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
