@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mistakes in a table of options that no compiler finds. */
+/* Finds errors in an option table that no compiler finds. */
 #include "docs.h"
 
 #include "base/err.h"
@@ -9,7 +9,7 @@
 
 struct check {
     const struct vp_opt *table;
-    const struct vp_opt *self;   /* the row that the others are compared with */
+    const struct vp_opt *self;   /* row compared with the others */
     bool past_self;
     void *params;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-psf: kernels for img-convolve: point spread functions by formula, or measured from stars and beads. */
+/* img-psf: makes kernels for img-convolve: point spread functions by formula, or measured from stars and beads. */
 #include "app/tool.h"
 #include "base/size.h"
 #include "local/psf.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 1000001 }; /* voxels along an axis */
+enum { LONGEST = 1000001 }; /* longest axis in voxels */
 
 struct params {
     struct vp_reals gaussian, moffat, shift;
@@ -54,7 +54,8 @@ static const struct vp_opt options[] = {
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
             .help = "where they are: a line x y, or x y z, for each",
             .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard "
-                    "input). Stars whose surroundings are not all in the image are left out; -v tells which are and why."),
+                    "input). Stars whose surroundings are not all in the image are left out; -v tells which are and "
+                    "why."),
     VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not look for the centres"),
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
@@ -88,7 +89,7 @@ static int check_size(const int64_t size[3], struct vp_err *err)
     return 0;
 }
 
-/* `reader`: of the image that it was measured in, or NULL; it is closed. */
+/* Writes the kernel. `reader`: the image in which it was measured, or NULL; it is closed. */
 static int write_kernel(struct vp_run *run, const float *kernel, const int64_t size[3], struct vp_reader *reader,
                         struct vp_err *err)
 {
@@ -151,13 +152,13 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
 
     if (formula(p, run, &psf, err))
         return -1;
-    vp_plan(run, "kernel", "%lld x %lld x %lld", (long long)psf.size[0], (long long)psf.size[1],
-            (long long)psf.size[2]);
+    vp_report_plan(run, "kernel", "%lld x %lld x %lld", (long long)psf.size[0], (long long)psf.size[1],
+                   (long long)psf.size[2]);
     const size_t count = (size_t)(psf.size[0] * psf.size[1] * psf.size[2]);
     if (count > run->common.memory / sizeof(float))
         return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld takes more than the memory there is",
                        (long long)psf.size[0], (long long)psf.size[1], (long long)psf.size[2]);
-    if (vp_plan_done(run))
+    if (vp_report_plan_done(run))
         return 0;
     float *kernel = vp_alloc_raw(count, sizeof *kernel, "the kernel", err);
     if (!kernel)
@@ -210,9 +211,9 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     const struct vp_stack *in = vp_reader_stack(reader);
     s.nx = in->nx;
     s.page = in->nx * in->ny;
-    vp_plan(run, "kernel", "%lld x %lld x %lld of %lld stars", (long long)size[0], (long long)size[1],
-            (long long)size[2], (long long)s.stars.n);
-    if (vp_plan_done(run)) {
+    vp_report_plan(run, "kernel", "%lld x %lld x %lld of %lld stars", (long long)size[0], (long long)size[1],
+                   (long long)size[2], (long long)s.stars.n);
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
@@ -239,7 +240,7 @@ out:
     return rc;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_psf(struct vp_run *run, void *params, struct vp_err *err)
 {
     static const char *const ways[] = {"gaussian", "moffat", "airy", "motion", "from"};
     static const struct { const char *option, *with; } pairs[] = {
@@ -248,7 +249,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const char *way = NULL;
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (vp_given(run_, ways[i])) {
+        if (vp_given(run, ways[i])) {
             if (way)
                 return vp_fail(err, VP_EUSAGE, "--%s and --%s exclude each other: one kernel", way, ways[i]);
             way = ways[i];
@@ -257,12 +258,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return vp_fail_hint(err, VP_EUSAGE, "--gaussian, --moffat, --airy, --motion, or --from IMAGE --positions FILE",
                             "which kernel?");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (vp_given(run_, pairs[i].option) && strcmp(way, pairs[i].with))
+        if (vp_given(run, pairs[i].option) && strcmp(way, pairs[i].with))
             return vp_fail(err, VP_EUSAGE, "--%s goes with --%s, not with --%s", pairs[i].option, pairs[i].with, way);
     if (strcmp(way, "from"))
-        return by_formula(p, run_, err);
+        return by_formula(p, run, err);
     for (size_t i = 0; i < 3; i++)
-        if (vp_given(run_, ((const char *[]){"angle", "shift", "samples"})[i]))
+        if (vp_given(run, ((const char *[]){"angle", "shift", "samples"})[i]))
             return vp_fail(err, VP_EUSAGE, "--%s goes with a formula, not with --from",
                            ((const char *[]){"angle", "shift", "samples"})[i]);
     if (!p->positions)
@@ -270,7 +271,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                             "--from: where are the stars?");
     if (!strcmp(p->from, "-") && !strcmp(p->positions, "-"))
         return vp_fail(err, VP_EUSAGE, "only one of --from and --positions can be standard input");
-    return from_stars(p, run_, err);
+    return from_stars(p, run, err);
 }
 
 static const struct vp_tool tool = {
@@ -285,7 +286,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-convolve(1), img-gauss(1), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE | VP_TOOL_SOURCE,
-    .run = run,
+    .run = img_psf,
 };
 
 int main(int argc, char **argv)

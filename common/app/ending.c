@@ -14,7 +14,7 @@ static bool is_picture(const struct vp_run *run)
     return run->tool->flags & VP_TOOL_NO_STACK;
 }
 
-/* Endings of what is written, the usual one first. */
+/* Returns the extensions that fit the output, the usual one first. */
 static const char *fitting(const struct vp_run *run)
 {
     return vp_writes_text(run)     ? (vp_given(run, "json") ? " json txt " : " txt csv json ")
@@ -23,7 +23,7 @@ static const char *fitting(const struct vp_run *run)
                                    : " tif tiff btf tf8 ";
 }
 
-/* The dot before the ending; NULL if there is none. */
+/* Returns the dot before the extension; NULL if there is none. */
 static const char *dot_of(const char *name)
 {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the command line and the operations: options, inputs, lengths, neighbourhoods. */
+/* From the command line to operations: options, inputs, lengths, neighbourhoods. */
 #include "app/image.h"
 #include "app/image_internal.h"
 #include "base/size.h"
@@ -99,8 +99,8 @@ int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct v
             return -1;
         im->held += held;
         const uint64_t bytes = (uint64_t)page * (uint64_t)vp_reader_stack(r)->pages;
-        vp_plan(run, "spool", "%s: %s copied %s, to be read again", vp_reader_name(r),
-                vp_bytes_text(bytes).text, held ? "to memory" : "to $TMPDIR");
+        vp_report_plan(run, "spool", "%s: %s copied %s, to be read again", vp_reader_name(r),
+                       vp_bytes_text(bytes).text, held ? "to memory" : "to $TMPDIR");
     }
     im->seekable = true;
     return vp_images_stacks(im, err);

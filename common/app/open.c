@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs and outputs of a program, with the common options applied. */
+/* Opens and closes inputs and outputs, with the common options applied. */
 #include "app/open.h"
 #include "base/size.h"
 #include "base/stats.h"
@@ -18,7 +18,7 @@ static bool holds_standard(const char *const *paths, int n)
     return standard;
 }
 
-/* The hint with which several volumes are refused. */
+/* Returns the hint of the error for several volumes. */
 static const char *apart(const struct vp_run *run)
 {
     return vp_has_common(run->tool, "join")
@@ -130,7 +130,7 @@ int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_
 {
     char *const line = strdup(run->history ? run->history : ""), *end = line ? line + strlen(line) : NULL;
     int rc = line ? 0 : -1;
-    for (char *p = line; p < end; p++) /* one line, whatever an argument held */
+    for (char *p = line; p < end; p++) /* a single line, whatever the arguments contain */
         if (*p == '\n' || *p == '\r' || *p == '\t')
             *p = ' ';
     while (end > line && end[-1] == ' ')
@@ -176,7 +176,7 @@ int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct 
 
 bool vp_output_any_order(const struct vp_run *run)
 {
-    /* a plan that names no output is one for a file */
+    /* a plan without an output name is that of a file */
     const bool file = run->common.plan && !run->common.output ? true : vp_outfile_is_new(run->common.output);
     return file && !run->common.compress;
 }
@@ -191,8 +191,7 @@ int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *wri
             vp_warn(run, "%s: the inputs differ in %s: the first one's is kept", vp_reader_name(reader),
                     reader->disagrees);
     }
-    /* After a failure the reader may be anywhere in its input; what it has to say would only hide the cause.
-     */
+    /* After a failure the reader's own error would only hide the cause. */
     const int rc = vp_reader_close(reader, failed ? &late : err);
     if (failed || rc) {
         vp_writer_abort(writer);

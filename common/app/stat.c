@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice of a local statistic. */
+/* Selection of a local statistic. */
 #include "app/stat.h"
 
 #include "base/err.h"
@@ -146,7 +146,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
                                                    : (struct vp_result){VP_VALUES, NULL};
     for (int64_t i = 0; i < p->iterations; i++) {
         struct vp_op op;
-        /* what lies between two iterations is not rounded to integers */
+        /* intermediate results of iterations are not rounded to integers */
         const enum vp_type type = moment && (f32 || i + 1 < p->iterations) ? VP_F32 : im->type;
         if (moment)
             rc = vp_moments_local(&op, kind == MEAN ? VP_MEAN : kind == VAR ? VP_VAR : VP_STD, p->sample, &f, im->size,

@@ -18,7 +18,7 @@ struct vp_device_info {
     uint64_t free, total; /* bytes of device memory; 0: the device works in host memory */
     uint64_t driver;      /* bytes of `free` that the driver may still allocate: code, local memory */
     double speed;         /* relative speed, to share work among devices: multiprocessors times GHz; 0: unknown */
-    uint64_t id;          /* of the physical device, independent of its number in this process; 0: unknown */
+    uint64_t id;          /* number of the physical device, independent of its index in this process; 0: unknown */
 };
 
 /* Rows of bytes in planes, in host or device memory. */

@@ -132,7 +132,7 @@ void vp_ranks_stop(struct vp_ranks *r)
     if (r->stopped)
         return;
     r->stopped = r->rank + 1;
-    r->told = true;
+    r->announced = true;
     for (int i = 1; i < r->size; i++) {
         struct vp_message *m = NULL;
         if (!r->send(r, (r->rank + i) % r->size, VP_LANE_STOP, &word, 1, &m, &ignored))
@@ -176,16 +176,16 @@ int vp_ranks_gather(struct vp_ranks *r, const void *mine, size_t size, void *all
 }
 
 /* A rank's contribution to an agreement, followed by `size` bytes. */
-struct word {
+struct rank_status {
     int code;      /* 0: no error */
     bool follows;  /* stopped only because another rank had */
     char msg[480], hint[320], host[64];
 };
 
-static void fill(struct word *w, const struct vp_ranks *r, int rc, const struct vp_err *err)
+static void fill(struct rank_status *w, const struct vp_ranks *r, int rc, const struct vp_err *err)
 {
     w->code = rc ? err->code ? err->code : VP_ERUN : 0;
-    w->follows = rc && r->stopped && !r->told;
+    w->follows = rc && r->stopped && !r->announced;
     if (rc) {
         snprintf(w->msg, sizeof w->msg, "%.*s", (int)sizeof w->msg - 1, err->msg);
         snprintf(w->hint, sizeof w->hint, "%.*s", (int)sizeof w->hint - 1, err->hint);
@@ -194,13 +194,13 @@ static void fill(struct word *w, const struct vp_ranks *r, int rc, const struct 
 }
 
 /* Chooses the error to report: the first that no other rank caused. */
-static int conclude(struct vp_ranks *r, const char *words, size_t step, struct vp_err *err)
+static int choose_error(struct vp_ranks *r, const char *statuses, size_t step, struct vp_err *err)
 {
-    const struct word *worst = NULL;
+    const struct rank_status *worst = NULL;
     int who = 0;
     bool all = true;
     for (int i = 0; i < r->size; i++) {
-        const struct word *w = (const struct word *)(words + (size_t)i * step);
+        const struct rank_status *w = (const struct rank_status *)(statuses + (size_t)i * step);
         if (w->code && (!worst || (worst->follows && !w->follows))) {
             worst = w;
             who = i;
@@ -209,10 +209,10 @@ static int conclude(struct vp_ranks *r, const char *words, size_t step, struct v
     if (!worst)
         return 0;
     for (int i = 0; i < r->size; i++) {
-        const struct word *w = (const struct word *)(words + (size_t)i * step);
+        const struct rank_status *w = (const struct rank_status *)(statuses + (size_t)i * step);
         all = all && w->code == worst->code && !strcmp(w->msg, worst->msg);
     }
-    r->speaker = who;
+    r->reporter = who;
     *err = (struct vp_err)VP_ERR_INIT;
     if (all)
         vp_fail(err, worst->code, "%s", worst->msg);
@@ -225,30 +225,30 @@ static int conclude(struct vp_ranks *r, const char *words, size_t step, struct v
 
 int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err)
 {
-    const size_t step = (sizeof(struct word) + size + 7) / 8 * 8;
+    const size_t step = (sizeof(struct rank_status) + size + 7) / 8 * 8;
     if (r->lost) /* the others are at another agreement */
         return vp_fail(err, VP_ERUN, "the other ranks cannot be heard any more");
     struct vp_err own = rc ? *err : (struct vp_err)VP_ERR_INIT, trouble = VP_ERR_INIT;
     char *said = vp_alloc(1, step, "what a rank says", &trouble);
-    char *words = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
-    int got = said && words ? 0 : -1;
+    char *statuses = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
+    int got = said && statuses ? 0 : -1;
     if (!got) {
-        fill((struct word *)said, r, rc, &own);
+        fill((struct rank_status *)said, r, rc, &own);
         if (size)
-            memcpy(said + sizeof(struct word), mine, size);
+            memcpy(said + sizeof(struct rank_status), mine, size);
         /* a rank without errors waits as long as the others work: on failure they stop first, and then still arrive */
-        got = gather(r, said, step, words, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
+        got = gather(r, said, step, statuses, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
     }
     r->lost = got;
     if (!got)
-        got = conclude(r, words, step, err);
+        got = choose_error(r, statuses, step, err);
     else if (got > 0)
         got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not answer any more");
     else if (!rc)
         *err = trouble;
     for (int i = 0; i < r->size && !got && size; i++)
-        memcpy((char *)all + (size_t)i * size, words + (size_t)i * step + sizeof(struct word), size);
+        memcpy((char *)all + (size_t)i * size, statuses + (size_t)i * step + sizeof(struct rank_status), size);
     free(said);
-    free(words);
+    free(statuses);
     return got;
 }

@@ -44,8 +44,8 @@ struct vp_ranks {
     int place, places;  /* index of this rank among those of its host, and their number */
     int hosts;
     atomic_int stopped; /* 1 + the first rank known to have failed */
-    bool told;          /* this rank has announced its failure */
-    int speaker;        /* rank that reports the error after an agreement on failure */
+    bool announced;          /* this rank has announced its failure */
+    int reporter;        /* rank that reports the error after an agreement on failure */
     bool lost;          /* this rank cannot agree with the others any more, which may wait for it: it must abort() */
 };
 

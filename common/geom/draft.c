@@ -22,7 +22,8 @@ const struct vp_geom_field vp_geom_fields[VP_GK_COUNT] = {
     [VP_GK_PITCH] = {.name = "pitch", .offset = offsetof(struct vp_draft, g.du), .most = 2, .units = "m",
                      .expected = "one or two numbers of mm", .note = "mm"},
     [VP_GK_SHAPE] = {.name = "detector-shape", .words = {"flat", "curved"}, .note = "curved: columns at equal angles"},
-    [VP_GK_OFFSET_U] = {.name = "offset-u", AT(g.offset_u), OFFSET, .note = "pixels, of the axis from the centre column"},
+    [VP_GK_OFFSET_U] = {.name = "offset-u", AT(g.offset_u), OFFSET,
+                        .note = "pixels, of the axis from the centre column"},
     [VP_GK_OFFSET_V] = {.name = "offset-v", AT(g.offset_v), OFFSET, .note = "pixels, of the orbit from the centre row"},
     [VP_GK_TILT] = {.name = "tilt", AT(g.tilt), ANGLE, .note = "degrees, of the detector in its plane"},
     [VP_GK_PITCH_Z] = {.name = "pitch-z", AT(g.pitch_z), DISTANCE, .note = "mm along z a turn"},
@@ -166,7 +167,7 @@ static int bad_angle(const char *where, const char *item, struct vp_err *err)
 }
 
 /* Records words like 12,5, which are read as two angles but may have been meant as one. */
-static void look_for_commas(struct vp_draft *d, const char *value)
+static void find_commas(struct vp_draft *d, const char *value)
 {
     for (const char *s = value; *(s += strspn(s, " \t\r\n"));) {
         const size_t n = strcspn(s, " \t\r\n"), sign = *s == '-' || *s == '+';
@@ -185,7 +186,7 @@ static int add_list(struct vp_draft *d, enum vp_geom_key key, const char *value,
     const bool angles = key == VP_GK_ANGLES;
     const char *s = value;
     if (angles)
-        look_for_commas(d, value);
+        find_commas(d, value);
     while (!at_end(s)) {
         double start, step, count;
         const char *item = s + strspn(s, " \t\r\n,");
@@ -330,7 +331,8 @@ static int read_lines(struct vp_draft *d, char *text, enum vp_geom_key list, con
             return -1;
         if (only && list != VP_GK_ANGLES && list_of(d, list)->n - before != each_of(list))
             return vp_fail(err, VP_ERUN, "%s: expected the %s, got %lld", where,
-                           list == VP_GK_MATRIX ? "12 numbers of a 3x4 matrix" : "2 shifts of a view, along columns and rows",
+                           list == VP_GK_MATRIX ? "12 numbers of a 3x4 matrix"
+                                                : "2 shifts of a view, along columns and rows",
                            (long long)(list_of(d, list)->n - before));
     }
     return 0;
@@ -374,7 +376,8 @@ int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, 
     return read_lines(d, text, VP_GK_COUNT, name, err);
 }
 
-int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name, struct vp_err *err)
+int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name,
+                  struct vp_err *err)
 {
     const char *expected = key == VP_GK_SHIFTS ? "two shifts a line" : "angles, one a line";
     if (memchr(text, 0, len))

@@ -6,9 +6,9 @@
 #include "geom/geom.h"
 
 enum vp_geom_key {
-    VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_SHAPE, VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT,
-    VP_GK_PITCH_Z, VP_GK_LAMINO, VP_GK_MOTION, VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START,
-    VP_GK_MATRIX, VP_GK_SHIFTS, VP_GK_COUNT
+    VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_SHAPE, VP_GK_OFFSET_U, VP_GK_OFFSET_V,
+    VP_GK_TILT, VP_GK_PITCH_Z, VP_GK_LAMINO, VP_GK_MOTION, VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC,
+    VP_GK_START, VP_GK_MATRIX, VP_GK_SHIFTS, VP_GK_COUNT
 };
 
 /* Limits the length of the lists of angles and matrices, so that a typo does not request terabytes. */
@@ -41,7 +41,7 @@ struct vp_draft {
 struct vp_geom_field {
     const char *name, *note;  /* note: a comment beside the value in a file */
     const char *words[2];     /* allowed values, if the value is a word */
-    size_t offset;            /* of one or two doubles in struct vp_draft */
+    size_t offset;            /* offset in struct vp_draft of one or two doubles */
     int most;
     const char *units;        /* first letters of the units (mm, px) that may follow a number */
     const char *expected;     /* for messages, e.g. "a distance in mm" */
@@ -63,7 +63,8 @@ void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key);
 /* Reads text of any known kind, recognized by its content; text[len] is 0. Modifies the text. */
 int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err);
 /* Replaces the list of angles (one per line) or of shifts (two numbers per line). */
-int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name, struct vp_err *err);
+int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name,
+                  struct vp_err *err);
 /* Reads a foreign format: 1, 0 if the text is in none of them, -1 on errors. */
 int vp_draft_import(struct vp_draft *d, const char *text, const char *name, struct vp_err *err);
 
@@ -91,10 +92,10 @@ double vp_geom_middle(const struct vp_geom *g);
 
 /* True if the source path is a helix: fills *h and the weights of the views. Sets h->below, h->above and scan->travel
  * in any case. `scratch`: 2 doubles per view. */
-bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
+bool vp_path_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
                   struct vp_helix *h);
 /* Fills scan->turned and scan->astray. */
-int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
+int vp_path_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
 
 /* Sets [lo, hi] to the part of the axis (0, 0, z) that a view sees, in mm; lo > hi: nothing. */
 void vp_view_axis(const struct vp_geom *g, const struct vp_view *view, double *lo, double *hi);

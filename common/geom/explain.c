@@ -23,7 +23,8 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
                       .step = scan->step * VP_DEGREES};
     const struct vp_view *v = &views[0];
     if (g->beam == VP_CONE) {
-        f.fan = (vp_view_fan(v, vp_view_column(g, v, (double)g->nu - 0.5)) - vp_view_fan(v, vp_view_column(g, v, -0.5))) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
+        f.fan = (vp_view_fan(v, vp_view_column(g, v, (double)g->nu - 0.5)) -
+                 vp_view_fan(v, vp_view_column(g, v, -0.5))) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
         const double a = atan((-0.5 - v->cv) / v->fv), b = atan(((double)g->nv - 0.5 - v->cv) / v->fv);
         f.cone = fabs(b - a) * VP_DEGREES;
         for (int64_t k = 0; k < g->views; k++)
@@ -257,8 +258,8 @@ static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, con
     const double seen = scan->helix.below + scan->helix.above;
     struct vp_err refused = VP_ERR_INIT;
     if (fabs(scan->helix.pitch) > seen * (1 + 1e-6) && !vp_scan_check(scan, &refused))
-        warn(l, "the helix moves %.6g mm a turn, more than the %.6g mm of the axis that the detector sees: what it misses is "
-             "filled in from its first and last rows", fabs(scan->helix.pitch), seen);
+        warn(l, "the helix moves %.6g mm a turn, more than the %.6g mm of the axis that the detector sees: what it "
+                "misses is filled in from its first and last rows", fabs(scan->helix.pitch), seen);
 }
 
 bool vp_geom_missing(char *text, size_t size, const struct vp_view *views, const struct vp_scan *scan)

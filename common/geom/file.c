@@ -141,12 +141,12 @@ const struct vp_opt vp_geom_options[] = {
                       "moves the source along -z while the angle grows."),
     VP_STRING(P, lamino, "lamino", 0, .metavar = "DEGREES",
               .help = "laminography: the angle from the axis to the plane of the detector's columns (default: 0)",
-              .more = "The source is so far above the plane z = 0, as seen from the isocentre, and the detector below; sod "
-                      "and sdd are along the central ray."),
+              .more = "The source is so far above the plane z = 0, as seen from the isocentre, and the detector below; "
+                      "sod and sdd are along the central ray."),
     VP_FLAG(P, fixed, "fixed-detector", 0,
             .help = "planar CT: the detector follows the source, but does not turn",
-            .more = "With --lamino: it lies across the axis, columns along x and rows along y, its middle on the central "
-                    "ray, sdd from the source."),
+            .more = "With --lamino: it lies across the axis, columns along x and rows along y, its middle on the "
+                    "central ray, sdd from the source."),
     VP_STRING(P, views, "views", 0, .metavar = "N", .help = "number of views, spread evenly over the arc"),
     VP_STRING(P, arc, "arc", 0, .metavar = "DEGREES",
               .help = "arc of the views; its end is not measured again (default: 360)"),
@@ -154,8 +154,8 @@ const struct vp_opt vp_geom_options[] = {
     VP_FILE(P, angles, "angles", 0, .metavar = "FILE", .help = "angles in degrees from a file, one a line"),
     VP_FILE(P, shifts, "shifts", 0, .metavar = "FILE|none",
             .help = "shifts of single views from a file: columns and rows in pixels, a view a line",
-            .more = "The image of the view is moved by so much towards larger columns and rows; the geometry then has a matrix "
-                    "for each view. `none` takes a log that speaks of movement without them."),
+            .more = "The image of the view is moved by so much towards larger columns and rows; the geometry then has "
+                    "a matrix for each view. `none` takes a log that speaks of movement without them."),
     VP_FLAG(P, clockwise, "clockwise", 0,
             .help = "the source turns clockwise around the object, seen from +z",
             .more = "A turning object and a resting source are the same thing with the sense reversed. The "
@@ -217,7 +217,8 @@ static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, str
         d->shift.n = 0;
         d->given &= ~(1u << VP_GK_SHIFTS);
     }
-    return draft_list(d, VP_GK_ANGLES, o->angles, err) || (!unmoved && draft_list(d, VP_GK_SHIFTS, o->shifts, err)) ? -1 : 0;
+    return draft_list(d, VP_GK_ANGLES, o->angles, err) ||
+        (!unmoved && draft_list(d, VP_GK_SHIFTS, o->shifts, err)) ? -1 : 0;
 }
 
 int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_params *o, struct vp_err *err)

@@ -212,7 +212,8 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
     if (g->fixed && !cone)
         return vp_fail(err, VP_ERUN, "%s: a fixed detector is for a cone beam, the beam is parallel", name);
     if (!(fabs(g->pitch_z) <= VP_GEOM_LARGEST))
-        return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: that is nothing that can be computed with", name, g->pitch_z);
+        return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: that is nothing that can be computed with", name,
+                       g->pitch_z);
     if (g->pitch_z != 0 && g->lamino != 0)
         return vp_fail(err, VP_ERUN, "%s: pitch-z and lamino cannot be combined", name);
     if (cone && (!sensible(g->sod) || !sensible(g->sdd)))
@@ -238,8 +239,8 @@ static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
 {
     const struct vp_skyscan_log *log = &d->log;
     if (log->aligned != 0 && !(d->seen & 1u << VP_GK_OFFSET_U))
-        add_doubt(g, "Postalignment=%g is taken as offset-u %g: if edges come out doubled, try --offset-u %g", log->aligned,
-                  -log->aligned, log->aligned);
+        add_doubt(g, "Postalignment=%g is taken as offset-u %g: if edges come out doubled, try --offset-u %g",
+                  log->aligned, -log->aligned, log->aligned);
     if (log->rotated != 0 && !(d->seen & 1u << VP_GK_TILT))
         add_doubt(g, "Image Rotation=%g is not used, its sense is not documented: try --tilt %g and %g", log->rotated,
                   log->rotated, -log->rotated);
@@ -247,7 +248,8 @@ static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
         add_doubt(g, "Camera X/Y Ratio=%g is not used: --pitch 'MM MM' has one number for columns and one for rows",
                   log->ratio);
     if (log->positions > 1)
-        add_doubt(g, "the camera stood at %lld horizontal positions: the geometry is that of one", (long long)log->positions);
+        add_doubt(g, "the camera stood at %lld horizontal positions: the geometry is that of one",
+                  (long long)log->positions);
 }
 
 /* Warns of numbers that are valid but implausible. */
@@ -272,7 +274,8 @@ static void doubt(const struct vp_draft *d, struct vp_geom *g)
 static int unknown_movement(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     if (d->moved && !has(d, VP_GK_SHIFTS))
-        return vp_fail_hint(err, VP_ERUN, "ct-geom --shifts FILE takes them, two columns in pixels; --shifts none goes without",
+        return vp_fail_hint(err, VP_ERUN,
+                            "ct-geom --shifts FILE takes them, two columns in pixels; --shifts none goes without",
                             "%s: %s: every view is shifted, and the shifts are not in the file", name, d->moved);
     if (d->spiral && !has(d, VP_GK_PITCH_Z))
         return vp_fail_hint(err, VP_ERUN, "ct-geom --pitch-z MM says it",
@@ -286,8 +289,8 @@ static int shift_views(const struct vp_draft *d, struct vp_geom *g, const char *
 {
     const double middle = vp_geom_middle(g);
     if (d->shift.n != 2 * g->views)
-        return vp_fail(err, VP_ERUN, "%s: expected the shifts of %lld views, got %lld numbers", name, (long long)g->views,
-                       (long long)d->shift.n);
+        return vp_fail(err, VP_ERUN, "%s: expected the shifts of %lld views, got %lld numbers", name,
+                       (long long)g->views, (long long)d->shift.n);
     double *matrix = vp_alloc_raw((size_t)g->views, 12 * sizeof *matrix, "the shifted views", err);
     for (int64_t k = 0; matrix && k < g->views; k++) {
         struct vp_view view = {.sod = 0};

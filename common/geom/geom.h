@@ -166,10 +166,10 @@ int vp_scan_check(const struct vp_scan *scan, struct vp_err *err);
 /* Makes the same scan on a detector that turns with the source, as matrices: perpendicular to the ray from the source
  * to the axis, rows along the source path, large enough for any view, sampled as finely. *to, malloc'd, has 9 numbers
  * per view: (u w, v w, w) = to (u', v', 1) is the position on g's detector of pixel (u', v'). */
-int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan, struct vp_geom *out,
-                   double **to, struct vp_err *err);
+int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                   struct vp_geom *out, double **to, struct vp_err *err);
 /* Returns the direction in which the source moves on a circle about z; on a helix, without its z component. */
-void vp_view_way(const struct vp_view *view, double t[3]);
+void vp_view_tangent(const struct vp_view *view, double t[3]);
 /* Moves the origin of the frame to (0, 0, z). */
 void vp_view_raise(struct vp_view *view, double z);
 /* Returns the position of the source (cone), or the unit vector towards it (parallel). */

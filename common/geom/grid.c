@@ -17,8 +17,8 @@ const struct vp_opt vp_grid_options[] = {
                      "view."),
     VP_REALS(P, center, "center", 0, .metavar = "X,Y,Z", .min = -1e9, .max = 1e9,
              .help = "centre of the volume in mm (default: 0,0,Z, on the rotation axis)",
-             .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what it "
-                     "sees of the axis; on a helix, of the slices that see all directions."),
+             .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what "
+                     "it sees of the axis; on a helix, of the slices that see all directions."),
     VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1", .help = "only slices Z0 to Z1 - 1 of the volume",
              .more = "Slices have the same bits as in the whole volume: slabs may be made apart and joined."),
     VP_OPT_END,

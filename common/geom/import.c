@@ -247,11 +247,11 @@ static int rtk_view(struct vp_draft *d, const double values[RTK_TAGS], const dou
     double m[12];
     const bool curved = values[RADIUS] != 0;
     if (curved && fabs(values[RADIUS] - values[RTK_SDD]) > 1e-6 * fabs(values[RTK_SDD]))
-        return vp_fail(err, VP_ERUN, "%s: the detector is a cylinder of radius %g mm: expected %g mm, about the source", where,
-                       values[RADIUS], values[RTK_SDD]);
+        return vp_fail(err, VP_ERUN, "%s: the detector is a cylinder of radius %g mm: expected %g mm, about the source",
+                       where, values[RADIUS], values[RTK_SDD]);
     if (d->matrix.n && d->g.curved != curved)
-        return vp_fail(err, VP_ERUN, "%s: the detector is %s, in the views before %s", where, curved ? "curved" : "flat",
-                       curved ? "flat" : "curved");
+        return vp_fail(err, VP_ERUN, "%s: the detector is %s, in the views before %s", where,
+                       curved ? "curved" : "flat", curved ? "flat" : "curved");
     d->g.curved = curved;
     if (curved)
         vp_draft_mark(d, VP_GK_SHAPE);

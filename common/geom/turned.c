@@ -31,7 +31,7 @@ static void frame_of(const struct vp_view *view, const struct vp_helix *h, struc
 {
     double s[3], t[3];
     vp_view_source(view, s);
-    vp_view_way(view, t);
+    vp_view_tangent(view, t);
     f->z = h->pitch != 0 ? h->z0 + h->pitch * view->turn : 0;
     s[2] -= vp_view_parallel(view) ? 0 : f->z;
     const double far = sqrt(dot3(s, s));
@@ -116,8 +116,8 @@ static void turn_view(const struct vp_view *view, const struct frame *f, const d
     }
 }
 
-int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan, struct vp_geom *out,
-                   double **to, struct vp_err *err)
+int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                   struct vp_geom *out, double **to, struct vp_err *err)
 {
     double scale[2] = {0, 0}, lo[2] = {INFINITY, INFINITY}, hi[2] = {-INFINITY, -INFINITY}, center[2], size[2];
     double distance = 0;
@@ -144,7 +144,8 @@ int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const s
         center[i] = -0.5 - lo[i] * scale[i];
         size[i] = ceil((hi[i] - lo[i]) * scale[i] - 1e-6);
         if (!(size[i] <= 1 << 20))
-            return vp_fail(err, VP_ERUN, "the views are too different to be turned so that their rows follow the source");
+            return vp_fail(err, VP_ERUN,
+                           "the views are too different to be turned so that their rows follow the source");
     }
     out->nu = (int64_t)size[0];
     out->nv = (int64_t)size[1];

@@ -406,7 +406,7 @@ double vp_view_column(const struct vp_geom *g, const struct vp_view *view, doubl
 
 /* Fills the scan's fields on the detector's sides. True if the detector sees one side of the axis less far than the
  * other, over all views together, since single views may be shifted. */
-static bool look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
+static bool measure_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
 {
     const double nu = (double)g->nu;
     double sides[2] = {0, 0};
@@ -466,18 +466,19 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     }
 
     *scan = (struct vp_scan){.curved = g->curved};
-    const bool one_sided = look_at_detector(g, views, scan);
+    const bool one_sided = measure_detector(g, views, scan);
     look_at_orbit(g, views, scan);
-    if (g->views > 2 && vp_way_helix(g, views, scan, gaps, &scan->helix)) {
+    if (g->views > 2 && vp_path_helix(g, views, scan, gaps, &scan->helix)) {
         const double step = (scan->helix.hi - scan->helix.lo) / (double)g->views * 2 * PI;
         *scan = (struct vp_scan){.kind = VP_SCAN_FULL, .arc = 2 * PI, .start = views[0].angle, .largest_gap = step,
                                  .half_fan_lo = scan->half_fan_lo, .half_fan_hi = scan->half_fan_hi,
                                  .overlap = scan->overlap, .larger = scan->larger, .step = step, .widest = step,
                                  .directions = (int64_t)fmin(ceil(2 * PI / step - 1e-6), (double)g->views),
-                                 .offset = one_sided, .curved = g->curved, .untilted = scan->untilted, .helix = scan->helix};
+                                 .offset = one_sided, .curved = g->curved, .untilted = scan->untilted,
+                                 .helix = scan->helix};
         free(stops);
         free(gaps);
-        return vp_way_turned(g, views, scan, err);
+        return vp_path_turned(g, views, scan, err);
     }
 
     /* A gap is covered from the opposite side, unless the detector sees only one side of the axis: there the views at
@@ -511,7 +512,7 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     scan->offset = scan->kind != VP_SCAN_PARALLEL && one_sided && (turn || !c.open);
     free(stops);
     free(gaps);
-    return vp_way_turned(g, views, scan, err);
+    return vp_path_turned(g, views, scan, err);
 }
 
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err)

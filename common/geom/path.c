@@ -46,7 +46,7 @@ void vp_view_axis(const struct vp_geom *g, const struct vp_view *v, double *lo, 
 
 /* Computes the unwrapped turn of each view, its source's height, and the part of the axis that it sees relative to
  * that. */
-static void look_at_heights(const struct vp_geom *g, struct vp_view *views, double *height, struct vp_helix *h)
+static void measure_heights(const struct vp_geom *g, struct vp_view *views, double *height, struct vp_helix *h)
 {
     double turn = views[0].angle / TURN;
     h->below = h->above = 0;
@@ -73,7 +73,7 @@ static int by_number(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
+bool vp_path_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
                   struct vp_helix *h)
 {
     const int64_t n = g->views;
@@ -81,7 +81,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan
     double mean_t = 0, mean_z = 0, tt = 0, tz = 0, lowest = INFINITY, highest = -INFINITY;
 
     *h = (struct vp_helix){0};
-    look_at_heights(g, views, height, h);
+    measure_heights(g, views, height, h);
     for (int64_t k = 0; k < n; k++) {
         turns[k] = views[k].turn;
         mean_t += turns[k] / (double)n;
@@ -152,7 +152,7 @@ static double between(const double a[2], const double b[2])
     return fabs(atan2(fabs(a[0] * b[1] - a[1] * b[0]), fabs(a[0] * b[0] + a[1] * b[1])));
 }
 
-void vp_view_way(const struct vp_view *view, double t[3])
+void vp_view_tangent(const struct vp_view *view, double t[3])
 {
     t[0] = cos(view->angle);
     t[1] = sin(view->angle);
@@ -169,7 +169,7 @@ static int by_place(const void *pa, const void *pb)
     return (a->view > b->view) - (a->view < b->view);
 }
 
-int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
+int vp_path_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
 {
     static const double row[2] = {1, 0};
     const int64_t n = g->views;
@@ -183,7 +183,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         double t[3], image[2];
         place[k] = (struct place){.angle = v->angle, .view = k};
         vp_view_source(v, place[k].s);
-        vp_view_way(v, t);
+        vp_view_tangent(v, t);
         image_of(v, scan->helix.pitch != 0 ? place[k].s[2] : 0, t, image);
         scan->turned = fmax(scan->turned, between(image, row));
         lowest = fmin(lowest, atan2(place[k].s[2], hypot(place[k].s[0], place[k].s[1])));
@@ -203,7 +203,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         double t[3], chord[3], image[2], model[2];
         for (int c = 0; c < 3; c++)
             chord[c] = place[j].s[c] - place[i].s[c];
-        vp_view_way(&views[place[k].view], t);
+        vp_view_tangent(&views[place[k].view], t);
         image_of(&views[place[k].view], 0, chord, image);
         image_of(&views[place[k].view], 0, t, model);
         off[found++] = between(image, model);
@@ -229,20 +229,20 @@ int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
     const struct vp_helix *h = &scan->helix;
     if (scan->travel > (h->below + h->above) / 2 && scan->astray > LEAST_ASTRAY)
         return vp_fail_hint(err, VP_ERUN, "z has to be the axis; reconstruct circles at different heights one by one",
-                            "the source moves by %.6g mm along z, and the detector sees %.6g mm of the axis: expected a "
-                            "circle, or a helix of even pitch and more than %g turns", scan->travel, h->below + h->above,
-                            1 + 1.0 / SHORTEST);
+                            "the source moves by %.6g mm along z, and the detector sees %.6g mm of the axis: expected "
+                            "a circle, or a helix of even pitch and more than %g turns", scan->travel,
+                            h->below + h->above, 1 + 1.0 / SHORTEST);
     if (scan->astray > MOST_ASTRAY)
-        return vp_fail_hint(err, VP_ERUN, "z has to be the axis of the circle: turn the matrices, or take the views of one "
-                            "circle", "the source's way leads out of a circle or helix about z by %.3g degrees: views "
+        return vp_fail_hint(err, VP_ERUN, "z has to be the axis of the circle: turn the matrices, or take the views of "
+                            "one circle", "the source path leaves a circle or helix about z by %.3g degrees: views "
                             "cannot be filtered along it", scan->astray * VP_DEGREES);
     if (h->pitch != 0 && vp_scan_turned(scan) && fabs(scan->turned * VP_DEGREES - 90) > UPRIGHT)
         return vp_fail_hint(err, VP_ERUN, "turn the images first, so that their rows are across the axis",
-                            "the source moves on a helix, and the detector's rows are turned %.4g degrees from its way: "
-                            "expected at most 10, or 90", scan->turned * VP_DEGREES);
+                            "the source moves on a helix, and the detector's rows are turned %.4g degrees from its "
+                            "way: expected at most 10, or 90", scan->turned * VP_DEGREES);
     if (h->pitch != 0 && fabs(h->pitch) > 2 * (h->below + h->above))
         return vp_fail_hint(err, VP_ERUN, "a pitch of up to the detector's height at the axis is reconstructed well",
-                            "the helix moves %.6g mm a turn, the detector sees %.6g mm of the axis: expected at most twice "
-                            "that", fabs(h->pitch), h->below + h->above);
+                            "the helix moves %.6g mm a turn, the detector sees %.6g mm of the axis: expected at most "
+                            "twice that", fabs(h->pitch), h->below + h->above);
     return 0;
 }
