@@ -131,7 +131,7 @@ static struct vp_ranks *open_ranks(struct vp_err *err)
         || failed(MPI_Comm_dup(MPI_COMM_WORLD, &all), "start", err))
         return NULL;
     if (provided < MPI_THREAD_SERIALIZED) {
-        vp_fail(err, VP_ERESOURCE, "this MPI takes calls of one thread only: expected one that takes them in turn");
+        vp_fail(err, VP_ERESOURCE, "this MPI supports calls of one thread only: expected MPI_THREAD_SERIALIZED");
         return NULL;
     }
     MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);

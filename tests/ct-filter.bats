@@ -68,7 +68,7 @@ samples() { ct-filter --raw-out "$@" | od -An -v -tf4 -w32; }
 @test "ct-filter: weights that are wrong for the scan are refused" {
     scan full
     scan short --arc 215
-    fails 2 "--weights parker: is for a short scan, this one is a full turn" \
+    fails 2 "--weights parker: expected a short scan, got a full turn" \
         ct-filter --weights parker -g full.geom --raw-in 16x4:u8 full.raw
     fails 2 "--weights wang: needs a full turn" ct-filter --weights wang -g short.geom --raw-in 16x4:u8 short.raw
     fails 2 "--weights" ct-filter --weights perker -g short.geom --raw-in 16x4:u8 short.raw

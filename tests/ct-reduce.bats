@@ -97,8 +97,8 @@ values() { img-convert --raw-out "$1" | od -An -v -tf4 -w64 | tr -s ' ' | sed 's
 @test "ct-reduce: what does not go together" {
     stack a 1 2 3 4
     fails 2 "expected two or more stacks" ct-reduce a.tif
-    fails 2 "--pages and --join do not go together" ct-reduce --pages --join a.tif
-    fails 2 "--op and --join do not go together" ct-reduce --op max --join a.tif a.tif
+    fails 2 "--pages and --join cannot be combined" ct-reduce --pages --join a.tif
+    fails 2 "--op and --join cannot be combined" ct-reduce --op max --join a.tif a.tif
 }
 
 # a volume of 2 x 1 x 6 with an origin, made by the geometry's own tools
@@ -138,7 +138,7 @@ volume() {
     ct-backproject --center 0,0,9 q.tif -o there.tif
     run --separate-stderr ct-reduce vol.tif there.tif -o x.tif
     [ "$status" -eq 0 ]
-    [ "$stderr" = "ct-reduce: warning: there.tif: lies elsewhere than vol.tif (origin or voxel differ)" ]
+    [ "$stderr" = "ct-reduce: warning: there.tif: its position differs from that of vol.tif (origin or voxel)" ]
 }
 
 @test "ct-reduce: thread counts do not change a bit" {
@@ -210,7 +210,7 @@ along() {
     [[ "$stderr" == *"hint: --along channel"* ]]
     ok ct-reduce --along channel c.tif -o o.tif
     [ "$(img-info --value axes,pages o.tif | xargs)" = "x y 1" ]
-    fails 2 "--along and --join do not go together" ct-reduce --along z --join a.tif
+    fails 2 "--along and --join cannot be combined" ct-reduce --along z --join a.tif
     # a pipe that does not say how many pages it has, and ends within a group
     uncounted h.tif | perl -pe 's/sizes = 2 3 4/sizes = 2 3 5/' > five.tif
     rm o.tif

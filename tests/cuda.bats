@@ -255,7 +255,7 @@ free_memory() {
 @test "--filter-on gpu and --subsets need GPUs: 3" {
     ct-geom "${geometry[@]}" --views 80 | ct-phantom -g - -o scan.tif
     fails 3 "the back-projection is on the CPU" ct-fdk --device cpu --filter-on gpu --volume 8x8x8 scan.tif
-    fails 3 "2 subsets of the views need as many GPUs, there are 0" \
+    fails 3 "2 subsets of the views need a GPU each, there are 0" \
         ct-fdk --device cpu --subsets 2 --volume 8x8x8 scan.tif
     ok ct-fdk --device cpu --filter-on cpu --subsets 1 --volume 8x8x8 scan.tif -o vol.tif
 }

@@ -234,12 +234,12 @@ kernel() {
     [[ "$(ldd "$(command -v img-convolve)")" == *libfftw3* ]] ||
         fails 1 "which this program was built without (FFTW)" img-convolve -k k.tif d.tif
     printf '1 1\n2 2\n3 3\n4 4\n5 5\n6 6\n' > at.txt
-    fails 1 "6 places of 6 different x and 6 different y: expected a rectangular grid" \
+    fails 1 "6 positions of 6 different x and 6 different y: expected a rectangular grid" \
         img-convolve -k stack.tif --positions at.txt a.tif
     printf '1 1\n2 x\n' > at.txt
     fails 1 "at.txt: line 2: expected x y" img-convolve -k stack.tif --positions at.txt a.tif
     printf '1 1\n2 1\n' > at.txt
-    fails 1 "at.txt: 2 places, but 6 kernels" img-convolve -k stack.tif --positions at.txt a.tif
+    fails 1 "at.txt: 2 positions, but 6 kernels" img-convolve -k stack.tif --positions at.txt a.tif
     printf '0 1 1\n0 2 1\n' > at.txt
     fails 1 "at.txt: line 2: expected a page" img-convolve -k stack.tif --positions at.txt a.tif
     fails 2 "expected one of them" img-convolve -k stack.tif --positions at.txt --grid 2x3 a.tif

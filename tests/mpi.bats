@@ -225,12 +225,12 @@ many.tif"
     fails 3 "--grid 2x8: a slab takes 2.0 GiB, expected at most 1.0 GiB, the memory of a rank in the model" \
         ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --grid 2x8 --model model
     echo 'speed = 1' >> model
-    fails 2 "model:11: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
-    fails 2 "model:11: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --model model # one process, too
+    fails 2 "model:11: 'speed' is not a key of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
+    fails 2 "model:11: 'speed' is not a key of a model" ct-fdk "$F/scan.tif" --model model # one process, too
     ok ranks 2 "${fdk[@]}" --plan
     [ "$(grep -c '^grid:' <<<"$output")" -eq 1 ]
     fails 2 "--ranks 4 without --plan" "${fdk[@]}" --ranks 4 -o many.tif
-    fails 2 "--grid: this process works alone" "${fdk[@]}" --grid 2x1 -o many.tif
+    fails 2 "--grid: there is only one process" "${fdk[@]}" --grid 2x1 -o many.tif
 }
 
 @test "ranks that cannot work together say so, and do not all write one file" {

@@ -90,7 +90,7 @@ rod='0 0 0 30 30 1000 0 0.02'
     [[ "$stderr" == "ct-fdk: warning: slices lie at z from -98 to 98 mm, the helix measures -57.5 to 57.5: beyond that values are too low" ]]
     helix 4 --pitch-z 170 -o h.geom
     ct-phantom -g h.geom -o s.tif
-    fails 1 "the helix moves 170 mm a turn, the detector sees 80 mm of the axis: expected at most twice that" ct-fdk s.tif
+    fails 1 "the helix moves 170 mm per turn, the detector sees 80 mm of the axis: expected at most twice that" ct-fdk s.tif
     [ "$(wc -l <<<"$stderr")" -eq 2 ] # and a hint
     # a way that rises twice as fast in its second half
     helix 4 --pitch-z 30 --format matrices | grep ^matrix >slow
@@ -131,7 +131,7 @@ board() {
 @test "laminography: default volume, --show, and objects without end are 1 / cos too high" {
     ok ct-geom --show <(board --fixed-detector)
     [[ "$output" == *"the source is 45 degrees above the plane z = 0"* ]]
-    [[ "$output" == *"lie up to 90 degrees from the source's way: views are turned before they are filtered"* ]]
+    [[ "$output" == *"deviate by up to 90 degrees from the source path: views are turned before they are filtered"* ]]
     [[ "$output" == *"field of view  160 mm across, 152.962 mm high at the axis"* ]]
     for degrees in 30 60; do
         echo '0 0 0 20 20 4000 0 0.02' >rod.txt

@@ -106,7 +106,7 @@ static const char sections[] =
     "side, which appears under its name when it is complete.\n\n"
     "Each rank takes one GPU of its host, or several if there are more GPUs than ranks; if there are fewer, ranks "
     "share one and its memory. On the CPU, ranks of a host divide the cores that they may run on (launchers bind "
-    "ranks to few cores unless told otherwise: mpirun --bind-to none). They divide its free memory; --memory, "
+    "ranks to few cores by default; mpirun --bind-to none does not). They divide its free memory; --memory, "
     "--device-memory and --threads are for each rank.\n\n"
     "With C = 1 the file is that of one process, to the byte. With more the partial sums of a slab are added in the "
     "order of the subsets, each rank of a row adding its part of every slice: the same bits in every run, and those "

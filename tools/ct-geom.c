@@ -80,7 +80,7 @@ static int ct_geom(struct vp_run *run, void *params, struct vp_err *err)
     if (p->show || run->common.verbose) {
         vp_geom_warn(&g, views, &scan, warn, run);
         if (vp_scan_check(&scan, &refused))
-            vp_warn(run, "it cannot be filtered: %s", refused.msg);
+            vp_warn(run, "cannot be filtered: %s", refused.msg);
     } else if (g.doubt[0])
         vp_warn(run, "%s", g.doubt);
     text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);

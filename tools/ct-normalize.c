@@ -26,7 +26,7 @@ static const struct vp_example examples[] = {
      "ct-phantom -g scan.geom --counts --noise 1e5 -o counts.tif\n"
      "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 2 | img-cat --pages 0:10 -o flat.tif\n"
      "ct-normalize --flat flat.tif counts.tif | ct-filter | ct-backproject -o vol.tif"},
-    {"No flats: so many photons reached a pixel without the object.",
+    {"No flats: the number of photons that reach a pixel without the object is given.",
      "ct-normalize --i0 1e5 counts.tif -o proj.tif"},
     {"Flats from before and after the scan, stray bright pixels removed, counts of a scanner without "
      "metadata.",
@@ -197,7 +197,7 @@ static const struct vp_tool tool = {
         "that it holds something else is refused.\n"
         "\n"
         "No geometry is needed. One in the metadata travels on, and one given with -g is added to the "
-        "output, so that the programs behind need not be told. With --layout sinograms flats and darks are "
+        "output, so that later programs do not need it. With --layout sinograms flats and darks are "
         "sinograms too: a page for each detector row, holding that row of every flat.\n"
         "\n"
         "Pages stream through in constant memory. Arithmetic is in 32-bit floats; p is within 2.5e-7 + "

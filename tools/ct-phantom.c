@@ -187,7 +187,7 @@ static int check(const struct params *p, bool volume, struct vp_err *err)
     if (p->counts && !(p->noise > 0))
         return vp_fail(err, VP_EUSAGE, "--counts needs --noise I0");
     if (volume && (p->noise > 0 || p->layout == VP_LAYOUT_SINOGRAMS))
-        return vp_fail(err, VP_EUSAGE, "--volume excludes --noise and --layout sinograms");
+        return vp_fail(err, VP_EUSAGE, "--volume cannot be combined with --noise or --layout sinograms");
     if (!volume && (p->grid.center.n || p->grid.slab.given))
         return vp_fail(err, VP_EUSAGE, "--center and --slab need --volume or --voxel");
     return 0;
@@ -256,7 +256,7 @@ static const struct vp_tool tool = {
         "parallel beam, circular orbit or one 3x4 matrix a view): for each detector pixel the exact length "
         "of its ray in every ellipsoid, in double precision, times the ellipsoid's attenuation. "
         "Overlapping ellipsoids add up. The geometry goes with the output, so that ct-filter and "
-        "ct-backproject need not be told.\n"
+        "ct-backproject does not need it.\n"
         "\n"
         "Rays go to the pixels' centres; --samples averages several rays a pixel, as a real pixel does. "
         "With --volume or --voxel the voxels of the phantom are written instead: what a perfect "

@@ -142,9 +142,9 @@ static int ct_reduce(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_device_cpu(run, err))
         return -1;
     if (along && p->join)
-        return vp_fail(err, VP_EUSAGE, "--%s and --join do not go together", p->along ? "along" : "pages");
+        return vp_fail(err, VP_EUSAGE, "--%s and --join cannot be combined", p->along ? "along" : "pages");
     if (p->join && vp_given(run, "op"))
-        return vp_fail(err, VP_EUSAGE, "--op and --join do not go together");
+        return vp_fail(err, VP_EUSAGE, "--op and --join cannot be combined");
     if (w.n < (along ? 0 : p->join ? 1 : 2)) {
         vp_fail(err, VP_EUSAGE, "%d operand%s, expected %s stack%s", w.n, w.n == 1 ? "" : "s",
                 p->join ? "a" : "two or more", p->join ? "" : "s");

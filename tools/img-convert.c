@@ -157,7 +157,7 @@ static void set_window(struct job *j, double lo, double hi)
 static int check(const struct params *p, struct vp_err *err)
 {
     if ((p->scale.n > 0) + (p->window.n > 0) + p->whole + p->unscale > 1)
-        return vp_fail(err, VP_EUSAGE, "--scale, --window, --auto and --unscale exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--scale, --window, --auto and --unscale cannot be combined");
     if (p->scale.n && (p->scale.n != 2 || !isfinite(p->scale.v[0]) || !isfinite(p->scale.v[1])
                        || p->scale.v[0] == 0))
         return vp_fail(err, VP_EUSAGE, "--scale: expected GAIN,OFFSET with a gain that is not 0");
@@ -179,7 +179,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     j->gain = 1;
     j->offset = 0;
     if ((p->window.n || p->whole) && !p->type)
-        return vp_fail_hint(err, VP_EUSAGE, "add --type, as --type u16", "--%s: to the range of which type?",
+        return vp_fail_hint(err, VP_EUSAGE, "add --type, as --type u16", "--%s: --type is missing",
                             p->whole ? "auto" : "window");
     if (p->unscale && !vp_meta_get(&out->meta, "scale"))
         return vp_fail(err, VP_ERUN, "%s: --unscale: no scale is recorded in the metadata", name);
@@ -187,7 +187,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
         return -1;
     if (p->whole && !vp_reader_seekable(reader))
         return vp_fail_hint(err, VP_EUSAGE, "give --window LO,HI, or --spool",
-                            "%s: --auto reads the samples twice, which a pipe cannot give", name);
+                            "%s: --auto reads the samples twice: expected a file, got a pipe", name);
     out->type = j->to;
     if (run->common.plan)
         return 0;
@@ -286,10 +286,10 @@ static const struct vp_tool tool = {
     .summary = "change sample type, scale, compression or container",
     .description =
         "Writes a stack with another sample type. Values are kept as they are, as far as the type holds them, "
-        "unless a scale is asked for, which is computed in double precision; a scale is one for the whole stack "
+        "unless a scale is given, which is computed in double precision; a scale is one for the whole stack "
         "and is recorded in the metadata (stored = value * gain + offset), so that --unscale brings the values "
         "back. Scales add up: --scale is applied to the samples as they are stored, and of a stack that has a scale "
-        "already the metadata tells both in one.\n\n"
+        "the metadata already holds both in one.\n\n"
         "With --compress pages are compressed without loss, with --raw-in and "
         "--raw-out the samples come and go without a header. Nothing is read twice except with --auto, and "
         "memory does not grow with the stack.",

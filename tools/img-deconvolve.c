@@ -30,7 +30,7 @@ static const struct vp_opt options[] = {
                       "wiener is the least squares that keep noise down by --noise, by as many steps of conjugate "
                       "gradients."),
     VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "30", .min = 1, .max = 100000,
-           .help = "at most so many iterations"),
+           .help = "largest number of iterations"),
     VP_REAL(struct params, stop, "stop", 0, .metavar = "X", .def = "0", .max = 1,
             .help = "end where an iteration takes less than this part of the residual",
             .more = "The residual is the rms of what the blurred result differs from the input, in units of the "
@@ -93,7 +93,7 @@ static int check(const struct vp_run *run, const struct params *p, struct vp_err
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (vp_given(run, all[i].option) && p->method != all[i].of)
-            return vp_fail(err, VP_EUSAGE, "--%s goes with --method %s only", all[i].option, all[i].method);
+            return vp_fail(err, VP_EUSAGE, "--%s needs --method %s", all[i].option, all[i].method);
     return 0;
 }
 

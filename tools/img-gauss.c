@@ -69,15 +69,15 @@ static const struct vp_example examples[] = {
 static int orders(const struct vp_images *im, const struct vp_reals *given, int out[3], struct vp_err *err)
 {
     if (given->n && given->n != 3 && !(given->n == 2 && im->flat))
-        return vp_fail(err, VP_EUSAGE, "--derivative: expected an order for each of x, y%s, found %d",
+        return vp_fail(err, VP_EUSAGE, "--derivative: expected an order for each of x, y%s, got %d",
                        im->flat ? "" : " and z", given->n);
     for (int a = 0; a < given->n; a++) {
         out[a] = (int)given->v[a];
         if (given->v[a] != out[a])
-            return vp_fail(err, VP_EUSAGE, "--derivative: expected 0, 1 or 2, found %g", given->v[a]);
+            return vp_fail(err, VP_EUSAGE, "--derivative: expected 0, 1 or 2, got %g", given->v[a]);
     }
     if (im->flat && out[2])
-        return vp_fail(err, VP_EUSAGE, "--derivative: %d along z: the pages of this stack stand alone", out[2]);
+        return vp_fail(err, VP_EUSAGE, "--derivative: %d along z: the pages of this stack are single images", out[2]);
     return 0;
 }
 

@@ -41,7 +41,7 @@ static const struct vp_example examples[] = {
     {"Edges and blobs of a volume at a scale of 2 voxels.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-log --sigma 2 vol.tif -o log.tif"},
     {"Each page by itself, in a pipe.", "img-cat vol.tif | img-log --2d --sigma 1.5 > log2d.tif"},
-    {"Two scales that can be compared: the stronger answer tells a blob's size.",
+    {"Two scales that can be compared: the stronger answer is that of a blob's size.",
      "img-log --sigma 2 --scale-normalize vol.tif -o small.tif\n"
      "img-log --sigma 5 --scale-normalize vol.tif -o large.tif"},
     {"Per mm^2, at a scale of 1 mm.", "img-log --physical --sigma 1 vol.tif -o log-mm.tif"},

@@ -147,7 +147,7 @@ static const struct vp_tool tool = {
         "one column with every column, of one sample with every sample: a factor for each view is a stack of 1 x 1 "
         "pages. Without INPUT standard input is a. Metadata are those of the first stack of full size with more than "
         "one page, but for `quantity`, `value-unit` and `scale`, which an expression may change: they are left out. "
-        "Where a scale is recorded, names stand for the values behind it, not for the samples as they are stored.",
+        "Where a scale is recorded, names stand for the values, not for the samples as they are stored.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

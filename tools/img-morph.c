@@ -46,7 +46,7 @@ static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
     int rc = -1;
 
     if (!vp_given(run, "op")) {
-        vp_fail(err, VP_EUSAGE, "which operation?");
+        vp_fail(err, VP_EUSAGE, "expected an operation, got none");
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
     if (vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES, err)

@@ -39,9 +39,10 @@ static const struct vp_opt options[] = {
             .more = "The reconstruction by erosion of the image plus H."),
     VP_REAL(struct params, hdome, "hdome", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "the maxima alone, up to H high: the image less its --hmax",
-            .more = "What is bright is told from an uneven ground by how far it rises, not by its value. The --hmax of "
-                    "integers is nowhere below the least number of their type (of i8: -128), so where H exceeds all "
-                    "differences in the image a dome is no higher than its top is above that."),
+            .more = "Bright structures are distinguished from an uneven background by their height above it, not by "
+                    "their value. The --hmax of integers is nowhere below the least number of their type (of i8: "
+                    "-128), so where H exceeds all differences in the image a dome is no higher than its top is above "
+                    "that."),
     VP_FLAG(struct params, regional_max, "regional-max", 0,
             .help = "1 on plateaus that have no higher neighbour, else 0",
             .more = "As u8. An image that is constant at the lowest value of its type has none."),
@@ -84,12 +85,12 @@ static const char sections[] =
     "With pictures in examples/pictures, each made by the commands beside it (the last one of them img-view).\n\n"
     "Holes in what is segmented (morphrecon-holes.png: a slice of HTC 2022, its holes filled, the holes): "
     "img-morphrecon --fill-holes seg.tif -o filled.tif; img-math 'a - b' filled.tif seg.tif -o holes.tif. In a volume "
-    "a pore that a crack leads out of is no hole, even if it looks like one in every slice; --2d asks slice by "
+    "a pore that a crack leads out of is no hole, even if it looks like one in every slice; --2d works slice by "
     "slice.\n\n"
     "Bright spots on uneven ground (morphrecon-cells.png: foci in nuclei): img-morphrecon --hdome 300 cells.tif. The "
     "height is that above the surroundings: a spot on a bright ground counts as much as one on a dark ground, and no "
     "more than 300 of a bright one. Noise is a dome, too, as high as it is: smooth before (img-gauss), or take away "
-    "what is small (img-morphrecon --open 1) behind it.\n\n"
+    "what is small (img-morphrecon --open 1) after it.\n\n"
     "Not what is cut off by the border (morphrecon-border.png: galaxies): img-morphrecon --clear-border field.tif. Of "
     "grey images the ground should be near 0: subtract it first, as with img-morph --op tophat.\n\n"
     "Markers of a watershed (morphrecon-minima.png: a retina): img-gauss --sigma 2 eye.tif | img-morphrecon --hmin 5 | "
@@ -124,7 +125,7 @@ static int derived(const struct vp_run *run, struct vp_err *err)
         what = (int)all[i].what;
     }
     if (given && what != VP_SEED && vp_given(run, "by"))
-        return vp_fail(err, VP_EUSAGE, "--by: --%s says itself which way it goes", given);
+        return vp_fail(err, VP_EUSAGE, "--by and --%s cannot be combined", given);
     if (given || run->parsed.n_operands == 2)
         return what;
     return vp_fail_hint(err, VP_EUSAGE, "with --fill-holes, --hmax H and the like one stack is enough",
@@ -179,7 +180,7 @@ static int resolve(const struct params *p, const struct vp_run *run, const struc
         return 0;
     if (p->seed.n != (im->flat ? 2 : 3) && !(im->flat && p->seed.n == 3 && p->seed.v[2] == 0))
         return vp_fail(err, VP_EUSAGE, "--seed: expected x%s, got %d number%s",
-                       im->flat ? " and y: the pages of this stack stand alone" : ", y and z", p->seed.n,
+                       im->flat ? " and y: the pages of this stack are single images" : ", y and z", p->seed.n,
                        p->seed.n > 1 ? "s" : "");
     for (int a = 0; a < p->seed.n; a++) {
         w->seed[a] = (int64_t)p->seed.v[a];
@@ -219,7 +220,7 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
         vp_stats_count(run->stats, "nan", told.nan);
     }
     if (!rc && told.clipped)
-        vp_warn(run, "%llu samples of the marker are %s the mask: taken as the mask's",
+        vp_warn(run, "%llu samples of the marker are %s the mask: clipped to it",
                 (unsigned long long)told.clipped, p->by ? "below" : "above");
     if (!rc && told.nan)
         vp_warn(run, "%llu samples are NaN: nothing passes them", (unsigned long long)told.nan);

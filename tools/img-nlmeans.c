@@ -78,7 +78,7 @@ static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
     int rc = -1;
 
     if (!vp_given(run, "h")) {
-        vp_fail(err, VP_EUSAGE, "--h is missing: how strong?");
+        vp_fail(err, VP_EUSAGE, "--h is missing");
         vp_hint(err, "about 1.5 times the standard deviation of the noise");
         goto out;
     }

@@ -54,8 +54,7 @@ static const struct vp_opt options[] = {
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
             .help = "where they are: a line x y, or x y z, for each",
             .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard "
-                    "input). Stars whose surroundings are not all in the image are left out; -v tells which are and "
-                    "why."),
+                    "input). Stars whose surroundings are not all in the image are left out; -v shows which and why."),
     VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not look for the centres"),
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
@@ -156,7 +155,7 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
                    (long long)psf.size[2]);
     const size_t count = (size_t)(psf.size[0] * psf.size[1] * psf.size[2]);
     if (count > run->common.memory / sizeof(float))
-        return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld takes more than the memory there is",
+        return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld exceeds the available memory",
                        (long long)psf.size[0], (long long)psf.size[1], (long long)psf.size[2]);
     if (vp_report_plan_done(run))
         return 0;
@@ -192,7 +191,7 @@ static void tell(const struct vp_run *run, const struct vp_stars *s)
             vp_note(run, "star %lld: centre %.3f %.3f %.3f", (long long)i, s->star[i].at[0], s->star[i].at[1],
                     s->star[i].at[2]);
     if (s->used < s->n)
-        vp_warn(run, "%lld of %lld stars left out (-v tells why)", (long long)(s->n - s->used), (long long)s->n);
+        vp_warn(run, "%lld of %lld stars left out (-v shows why)", (long long)(s->n - s->used), (long long)s->n);
 }
 
 static int from_stars(const struct params *p, struct vp_run *run, struct vp_err *err)
@@ -251,24 +250,24 @@ static int img_psf(struct vp_run *run, void *params, struct vp_err *err)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (vp_given(run, ways[i])) {
             if (way)
-                return vp_fail(err, VP_EUSAGE, "--%s and --%s exclude each other: one kernel", way, ways[i]);
+                return vp_fail(err, VP_EUSAGE, "--%s and --%s cannot be combined: expected one kernel", way, ways[i]);
             way = ways[i];
         }
     if (!way)
         return vp_fail_hint(err, VP_EUSAGE, "--gaussian, --moffat, --airy, --motion, or --from IMAGE --positions FILE",
-                            "which kernel?");
+                            "expected a kernel, got none");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (vp_given(run, pairs[i].option) && strcmp(way, pairs[i].with))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with --%s, not with --%s", pairs[i].option, pairs[i].with, way);
+            return vp_fail(err, VP_EUSAGE, "--%s needs --%s, got --%s", pairs[i].option, pairs[i].with, way);
     if (strcmp(way, "from"))
         return by_formula(p, run, err);
     for (size_t i = 0; i < 3; i++)
         if (vp_given(run, ((const char *[]){"angle", "shift", "samples"})[i]))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with a formula, not with --from",
+            return vp_fail(err, VP_EUSAGE, "--%s needs a formula, got --from",
                            ((const char *[]){"angle", "shift", "samples"})[i]);
     if (!p->positions)
         return vp_fail_hint(err, VP_EUSAGE, "--positions FILE, with a line x y for each",
-                            "--from: where are the stars?");
+                            "--from: --positions is missing");
     if (!strcmp(p->from, "-") && !strcmp(p->positions, "-"))
         return vp_fail(err, VP_EUSAGE, "only one of --from and --positions can be standard input");
     return from_stars(p, run, err);

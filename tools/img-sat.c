@@ -103,7 +103,7 @@ static int check_type(const struct vp_images *im, const struct params *p, const 
     const enum vp_type least = vp_sat_type(im->type, (double)im->size[0] * (double)im->size[1]);
     if (decided || least == vp_sat_type(im->type, 0)) /* 64 bits for any number */
         return 0;
-    vp_fail(err, VP_ERUN, "%s: how many planes it has is not known, and with it the type of the table", name);
+    vp_fail(err, VP_ERUN, "%s: the number of planes is unknown, and so is the type of the table", name);
     return vp_hint(err, "--type %s is enough for any number of them", vp_type_name(vp_sat_type(im->type, 0)));
 }
 
@@ -152,9 +152,9 @@ static int img_sat(struct vp_run *run, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--squares %s: the table of squares needs a file of its own", p->squares);
     if (p->boxes && (p->squares || p->exclusive || p->type != AUTO || run->common.raw_out || run->common.compress))
         return vp_fail(err, VP_EUSAGE,
-                       "--boxes prints numbers and writes no table: options of tables do not go with it");
+                       "--boxes prints numbers and writes no table: options of tables cannot be combined with it");
     if (p->json && !p->boxes)
-        return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
+        return vp_fail(err, VP_EUSAGE, "--json needs --boxes");
     if ((p->boxes && (vp_device_cpu(run, err) || vp_list_apart(run, "--boxes", p->boxes, err))) ||
         open_images(&im, run, p, err))
         goto out;

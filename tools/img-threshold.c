@@ -114,31 +114,32 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
         if (!vp_given(run, ways[i].name))
             continue;
         if (first)
-            return vp_fail(err, VP_EUSAGE, "--%s and --%s exclude each other: one threshold", first, ways[i].name);
+            return vp_fail(err, VP_EUSAGE, "--%s and --%s cannot be combined: expected one threshold", first,
+                           ways[i].name);
         first = ways[i].name;
         *how = ways[i].how;
         *method = ways[i].method;
     }
     if (*how == NONE) {
-        vp_fail(err, VP_EUSAGE, "which threshold?");
+        vp_fail(err, VP_EUSAGE, "expected a threshold, got none");
         return vp_hint(err, "--at V, --hysteresis LOW,HIGH, --otsu (or --triangle, --li, --yen, --isodata), or --local "
                             VP_ADAPTIVE_CHOICES);
     }
     for (size_t i = 0; i < sizeof of_local / sizeof *of_local && *how != LOCAL; i++)
         if (vp_given(run, of_local[i]))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with --local, not with --%s", of_local[i], first);
+            return vp_fail(err, VP_EUSAGE, "--%s needs --local, got --%s", of_local[i], first);
     for (size_t i = 0; i < sizeof of_bins / sizeof *of_bins && *how != GLOBAL; i++)
         if (vp_given(run, of_bins[i]))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with a threshold of the histogram, not with --%s", of_bins[i],
+            return vp_fail(err, VP_EUSAGE, "--%s needs a threshold of the histogram, got --%s", of_bins[i],
                            first);
     if (p->range.n && (p->range.n != 2 || !(p->range.v[0] < p->range.v[1]) || !isfinite(p->range.v[1] - p->range.v[0])))
         return vp_fail(err, VP_EUSAGE, "--range: expected LO,HI with LO < HI");
     if (p->hysteresis.n && (p->hysteresis.n != 2 || !(p->hysteresis.v[0] <= p->hysteresis.v[1])))
         return vp_fail(err, VP_EUSAGE, "--hysteresis: expected LOW,HIGH with LOW <= HIGH");
     if (p->hysteresis.n && vp_given(run, "weak"))
-        return vp_fail(err, VP_EUSAGE, "--weak goes with another threshold: --hysteresis has two");
+        return vp_fail(err, VP_EUSAGE, "--weak and --hysteresis cannot be combined: --hysteresis has two thresholds");
     if (vp_given(run, "connectivity") && !p->hysteresis.n && !vp_given(run, "weak"))
-        return vp_fail(err, VP_EUSAGE, "--connectivity goes with --hysteresis or --weak");
+        return vp_fail(err, VP_EUSAGE, "--connectivity needs --hysteresis or --weak");
     return *how == LOCAL ? vp_adaptive_check(&p->local, err) : 0;
 }
 

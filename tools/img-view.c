@@ -75,7 +75,7 @@ enum { GAP = 2, MAX_STRETCH = 100, COLOURS = 3 };
 static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
 {
     if (p->ortho + vp_given(run, "montage") + vp_given(run, "slice") > 1)
-        return vp_fail(err, VP_EUSAGE, "--slice, --ortho and --montage exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--slice, --ortho and --montage cannot be combined");
     if (p->ortho && vp_given(run, "axis"))
         return vp_fail(err, VP_EUSAGE, "--axis: --ortho shows all three");
     if (p->at.n && (p->at.n != 3 || !p->ortho))

@@ -22,7 +22,7 @@ static const struct vp_opt options[] = {
             .help = "variance of the noise (default: estimated)",
             .more = "In squared units of the values (where a scale is recorded, not of the samples as stored). Without "
                     "it the mean of the local variances over the whole stack is taken, and the input is read twice, so "
-                    "it must be a file (or --spool); -v tells the value."),
+                    "it must be a file (or --spool); -v shows the value."),
     VP_REAL(struct params, sigma, "sigma", 0, .metavar = "SIGMA", .min = 0, .max = INFINITY,
             .help = "standard deviation of the noise, instead of --noise",
             .more = "In the unit of the values; its square is the variance."),
@@ -54,7 +54,7 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
     int rc = -1;
 
     if (sigma && vp_given(run, "noise"))
-        return vp_fail(err, VP_EUSAGE, "--noise and --sigma exclude each other: a variance, and its square root");
+        return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
     if (vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
         goto out;
     const double step = vp_scale_steps(im.scale, 1);

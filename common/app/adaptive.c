@@ -45,11 +45,11 @@ int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err)
     const enum vp_adaptive m = (enum vp_adaptive)p->method;
 
     if (p->k.n && m == VP_LOCAL_MEAN)
-        return vp_fail(err, VP_EUSAGE, "--k goes with --local niblack, sauvola and bradley, not with mean");
+        return vp_fail(err, VP_EUSAGE, "--k needs --local niblack, sauvola or bradley, got mean");
     if (p->k.n > 1)
         return vp_fail(err, VP_EUSAGE, "--k: expected one number, got %d", p->k.n);
     if (p->r > 0 && m != VP_LOCAL_SAUVOLA)
-        return vp_fail(err, VP_EUSAGE, "--r goes with --local sauvola, not with %s", METHODS[m]);
+        return vp_fail(err, VP_EUSAGE, "--r needs --local sauvola, got %s", METHODS[m]);
     if (!isfinite(p->offset) || !isfinite(p->r) || (p->k.n && !isfinite(p->k.v[0])))
         return vp_fail(err, VP_EUSAGE, "--%s: expected a finite number",
                        !isfinite(p->offset) ? "offset" : !isfinite(p->r) ? "r" : "k");

@@ -61,7 +61,7 @@ static int check_option(void *ctx, const struct vp_opt *row, const char *path)
     if (strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
         return 0;
     return vp_fail_hint(err, VP_EUSAGE, "give a file",
-                        "--each-file: --%s %s: a pipe is there for one of the inputs only", row->name, path);
+                        "--each-file: --%s %s: a pipe can be read for one of the inputs only", row->name, path);
 }
 
 static int check_folder(const char *folder, struct vp_err *err)

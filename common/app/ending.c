@@ -46,7 +46,7 @@ int vp_ending_check(const struct vp_run *run, const char *name, struct vp_err *e
     if (vp_writes_text(run) || promise(name, fitting(run), word) != ANOTHER)
         return 0;
     const bool is_tiff = strcasestr(" tif tiff btf tf8 ", word), is_raw = strcasestr(" raw ", word);
-    vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
+    vp_fail(err, VP_EUSAGE, "%s: the output is %s", name,
             picture ? "a PNG" : raw_out ? "samples without a header" : "TIFF");
     return picture              ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
            : raw_out && is_tiff ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")

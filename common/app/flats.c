@@ -112,7 +112,7 @@ static int load_mean(float **out, struct vp_run *run, const char *const *paths, 
         return -1;
     }
     if (rows < 0 && *nv < 0)
-        vp_fail(err, VP_EUSAGE, "%s: the number of detector rows is not known", vp_reader_name(r));
+        vp_fail(err, VP_EUSAGE, "%s: the number of detector rows is unknown", vp_reader_name(r));
     else if (s->nx != nu || (rows >= 0 && rows != *nv))
         vp_fail(err, VP_ERUN, "%s is %lldx%lld pixels, the detector %lldx%lld", vp_reader_name(r),
                 (long long)s->nx, (long long)rows, (long long)nu, (long long)*nv);

@@ -41,7 +41,7 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
     r.pages = &pages;
     if (!im->seekable)
         return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
-                            "%s: the range for the bins needs the samples twice, which a pipe cannot give",
+                            "%s: the range for the bins needs the samples twice: expected a file, got a pipe",
                             vp_reader_name(reader));
     if (vp_pages_fit(&pages, err)) {
         err->hint[0] = '\0';

@@ -220,7 +220,7 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
     for (int s = 0; s < chain->n; s++)
         if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN)
             return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
-                                "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
+                                "%s: the number of pages of a pipe is unknown until its end, but %s needs all of them",
                                 vp_reader_name(im->reader[0]), chain->stage[s].kernel);
     memset(j, 0, sizeof *j);
     make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);

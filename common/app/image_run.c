@@ -219,7 +219,7 @@ int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     for (int k = 0; k < im->n; k++)
         if (!im->seekable && !vp_reader_seekable(im->reader[k]))
             return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
-                                "%s: the samples are read twice, which a pipe cannot give",
+                                "%s: the samples are read twice: expected a file, got a pipe",
                                 vp_reader_name(im->reader[k]));
     int rc = vp_images_plan(im, run, chain, e.stored_out, false, &job, err);
     if (!rc && run->common.plan)

@@ -97,7 +97,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                 vp_bytes_text((uint64_t)(voxels * (double)p->stored_out)).text);
     if (plan->twice)
         vp_report_plan(run, "visits",
-                       "two: every chunk is looked at, what is found is solved as a whole (at most %s of it in "
+                       "two: every chunk is summarized, the summaries are solved as a whole (at most %s of them in "
                        "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
                        p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
     else if (vp_chain_twice(p->chain))
@@ -136,5 +136,5 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                                              (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))).text);
     vp_report_plan(run, "threads", "%d", p->threads);
     vp_report_plan(run, "limit", "%s%s", *plan->limit ? plan->limit : "none",
-                   *plan->limit ? ": with more the work would be quicker" : "");
+                   *plan->limit ? ": more would be faster" : "");
 }

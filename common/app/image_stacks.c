@@ -65,7 +65,7 @@ static int compare(struct vp_images *im, struct vp_err *err)
         known = known < 0 ? k : known;
         const struct vp_stack *c = vp_reader_stack(im->reader[known]);
         if (b->pages != c->pages)
-            return vp_fail(err, VP_ERUN, "%s has %lld pages, %s %lld: expected as many, or one",
+            return vp_fail(err, VP_ERUN, "%s has %lld pages, %s %lld: expected equal numbers, or one page",
                            vp_reader_name(im->reader[known]), (long long)c->pages, vp_reader_name(im->reader[k]),
                            (long long)b->pages);
     }
@@ -95,17 +95,17 @@ static int read_axes(struct vp_images *im, struct vp_err *err)
             *(i < z ? &im->inner : i == z ? &im->nz : &im->outer) *= axes.size[i];
     } else {
         const char *sizes = vp_meta_get(&stack->meta, "sizes");
-        vp_fail(err, VP_ERUN, "%s: the axes are %s, but how many of each is not known: sizes %s, %lld pages",
+        vp_fail(err, VP_ERUN, "%s: the axes are %s, of unknown sizes: sizes %s, %lld pages",
                 vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"), sizes ? sizes : "are missing",
                 (long long)stack->pages);
-        return vp_hint(err, "%simg-convert --set sizes=... says how many",
+        return vp_hint(err, "%simg-convert --set sizes=... gives them",
                        im->params.voxels ? "" : "with --2d every page is an image of its own; ");
     }
     if (im->flat && !im->params.flat && !im->params.voxels && stack->pages != 1 && axes.n == 1 &&
         !strcmp(axes.name[0], VP_AXIS_PAGE))
         return vp_fail_hint(err, VP_ERUN, "with --2d every page is an image of its own; "
                             "img-convert --set axes=x,y,z makes them a volume",
-                            "%s: what its pages are is not known: the axes are %s",
+                            "%s: the meaning of its pages is unknown: the axes are %s",
                             vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"));
     im->size[0] = stack->nx;
     im->size[1] = stack->ny;

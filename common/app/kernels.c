@@ -67,7 +67,7 @@ static int take_line(void *ctx, const char *name, int64_t number, char *line, st
     if (n == 1 || n == 4 || !isfinite(x) || !isfinite(y))
         return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y, or page x y", name, (long long)number);
     if (p->n >= p->kernels)
-        return vp_fail(err, VP_ERUN, "%s: more places than the %lld kernels", name, (long long)p->kernels);
+        return vp_fail(err, VP_ERUN, "%s: more positions than the %lld kernels", name, (long long)p->kernels);
     if (!(page >= 0 && page < (double)p->kernels) || page != floor(page) || !isnan(p->x[(int64_t)page]))
         return vp_fail(err, VP_ERUN, "%s: line %lld: expected a page of 0 to %lld that no other line names, got %g",
                        name, (long long)number, (long long)p->kernels - 1, page);
@@ -114,13 +114,13 @@ static int make_grid(double *const at[2], int64_t n[2], const char *name, const 
         n[a] = different(at[a], a ? p->y : p->x, p->n);
     if (n[0] > p->n / n[1] || n[0] * n[1] != p->n)
         return vp_fail(err, VP_ERUN,
-                       "%s: %lld places of %lld different x and %lld different y: expected a rectangular grid",
+                       "%s: %lld positions of %lld different x and %lld different y: expected a rectangular grid",
                        name, (long long)p->n, (long long)n[0], (long long)n[1]);
     for (int64_t i = 0; i < p->n; i++) {
         node[i] = index_of(at[1], n[1], p->y[i]) * n[0] + index_of(at[0], n[0], p->x[i]);
         for (int64_t other = 0; other < i; other++)
             if (node[other] == node[i])
-                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", name, (long long)other,
+                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same position", name, (long long)other,
                                (long long)i);
     }
     return 0;
@@ -136,7 +136,7 @@ int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const cha
         p.x[i] = NAN;
     rc = rc ? rc : vp_text_lines(path, take_line, &p, err);
     if (!rc && p.n < kernels)
-        rc = vp_fail(err, VP_ERUN, "%s: %lld places, but %lld kernels", vp_text_name(path), (long long)p.n,
+        rc = vp_fail(err, VP_ERUN, "%s: %lld positions, but %lld kernels", vp_text_name(path), (long long)p.n,
                      (long long)kernels);
     rc = rc ? rc : make_grid(at, n, vp_text_name(path), &p, node, err);
     free(p.x);
@@ -154,7 +154,7 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
     if (p->grid.n > 2)
         return vp_fail(err, VP_EUSAGE, "--grid: expected NXxNY, got three numbers");
     if (s->pages < 0)
-        return vp_fail_hint(err, VP_ERUN, "give a file, or --spool", "%s: how many pages it has is not known", name);
+        return vp_fail_hint(err, VP_ERUN, "give a file, or --spool", "%s: the number of pages is unknown", name);
     if (p->grid.n) {
         const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
         if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
@@ -163,8 +163,8 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
                            (double)nx * (double)ny);
     } else if (!p->positions && s->pages > 1 && im->flat) {
         return vp_fail_hint(err, VP_ERUN, "--grid says that they are a grid of kernels",
-                            "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
-                            (long long)s->pages);
+                            "%s: %lld pages are a kernel for volumes, but the pages of the input are single images",
+                                name, (long long)s->pages);
     }
     return 0;
 }
@@ -251,7 +251,7 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
     *g = (struct vp_convolve_given){.nodes = {1, 1}};
     if (!p->kernel)
         return vp_fail_hint(err, VP_EUSAGE, "give a stack that holds it: -k kernel.tif",
-                            "--kernel is missing: which one?");
+                            "--kernel is missing");
     if (p->positions && vp_list_apart(run, "--positions", p->positions, err))
         return -1;
     if (p->positions && !strcmp(p->positions, "-") && !strcmp(p->kernel, "-"))

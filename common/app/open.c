@@ -41,7 +41,7 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
     if (vp_reader_open(reader, paths, n, &o, err))
         return -1;
     if ((*reader)->lost)
-        vp_warn(run, "%s: its %s lies where a pipe cannot give it and is left out: give the file name instead, "
+        vp_warn(run, "%s: its %s cannot be read from a pipe and is left out: give the file name instead, "
                 "or use --spool", vp_reader_name(*reader), (*reader)->lost);
     return 0;
 }

@@ -71,7 +71,7 @@ void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t siz
 int vp_ranked_no_file(const char *name, struct vp_err *err)
 {
     return vp_fail_hint(err, VP_EUSAGE, "give the projections as files that all hosts can read",
-                        "%s: ranks read what each of them needs, which a pipe cannot give", name);
+                        "%s: ranks read their own parts: expected a file, got a pipe", name);
 }
 
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
@@ -177,7 +177,7 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
         rc = join(r, run, err);
     }
     if (!rc && r->size == 1 && (p->grid.n || p->slab_files)) {
-        rc = vp_fail(err, VP_EUSAGE, "--%s: this process works alone", p->grid.n ? "grid" : "slab-files");
+        rc = vp_fail(err, VP_EUSAGE, "--%s: there is only one process", p->grid.n ? "grid" : "slab-files");
         vp_hint(err, "a launcher starts ranks: mpirun -n N %s ...", run->tool->name);
     }
     if (!rc && r->size == 1 && p->model) /* has no effect, but is requested */

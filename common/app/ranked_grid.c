@@ -116,8 +116,8 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_e
     for (int i = 0; i < r->size; i++) {
         if (all[i].partner != all->partner || all[i].filter_device != all->filter_device
             || all[i].mirrored != all->mirrored || all[i].on_host != all->on_host)
-            return vp_fail_hint(err, VP_ERESOURCE, "say --device and --filter-on, so that they do",
-                                "ranks 0 and %d do not work alike: their devices differ", i);
+            return vp_fail_hint(err, VP_ERESOURCE, "give --device and --filter-on, so that they agree",
+                                "ranks 0 and %d work differently: their devices differ", i);
         if (i / r->mesh.rows == r->column)
             p->batch = (int)vp_min64(p->batch, all[i].batch);
         if (i % r->mesh.rows == r->row)
@@ -221,8 +221,8 @@ int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *e
     if (!rc && *why.s)
         rc = no_grid(r, &why, err);
     else if (!rc) /* the grid was required */
-        rc = vp_fail(err, VP_EUSAGE, "--grid %lldx%lld: too few slices for as many slabs, or too few views for as many "
-                     "subsets", (long long)g->v[0], (long long)g->v[1]);
+        rc = vp_fail(err, VP_EUSAGE, "--grid %lldx%lld: more slabs than slices, or more subsets than views",
+                     (long long)g->v[0], (long long)g->v[1]);
     if (rc > 0) {
         r->mesh.parts = s->plan.stay ? VP_SLAB_PARTS : 1;
         vp_mesh_times(&r->times, &r->problem, &r->model, &r->mesh);

@@ -84,11 +84,11 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
         return -1;
     if (p->type && kind != MEAN && kind != STD && kind != VAR)
         return vp_fail_hint(err, VP_EUSAGE, "pipe the result into img-convert",
-                            "--type goes with --stat mean, std and var, not with %s", p->stat);
+                            "--type needs --stat mean, std or var, got %s", p->stat);
     if (p->sample && kind != STD && kind != VAR)
-        return vp_fail(err, VP_EUSAGE, "--sample goes with --stat std and var, not with %s", p->stat);
+        return vp_fail(err, VP_EUSAGE, "--sample needs --stat std or var, got %s", p->stat);
     if (kind != ENTROPY && (p->range.n || p->bins != 256))
-        return vp_fail(err, VP_EUSAGE, "%s goes with --stat entropy, not with %s", p->range.n ? "--range" : "--bins",
+        return vp_fail(err, VP_EUSAGE, "%s needs --stat entropy, got %s", p->range.n ? "--range" : "--bins",
                        p->stat);
     if (p->range.n && (p->range.n != 2 || !(p->range.v[0] < p->range.v[1]) || !isfinite(p->range.v[1] - p->range.v[0])))
         return vp_fail(err, VP_EUSAGE, "--range: expected LO,HI with LO < HI");

@@ -72,7 +72,7 @@ static const struct vp_opt common_options[] = {
         .help = "write binary output even to a terminal"),
     VP_STRING(struct vp_common, device, "device", 'd', .metavar = "DEVICE", .def = "auto", .group = COMMON,
         .choices = "auto|cpu|cuda", .help = "run on auto, cpu, cuda or cuda:0,2",
-        .more = "A device that is asked for and cannot be had ends the program with status 3; it never "
+        .more = "A requested device that is not available ends the program with status 3; it never "
                 "falls back to another one. auto takes the best one there is."),
     VP_INT(struct vp_common, threads, "threads", 'j', .metavar = "N", .min = 1, .max = MAX_THREADS,
         .group = COMMON, .help = "threads on the CPU (default: the cores it may use)",
@@ -408,9 +408,9 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
     if (!c->each_file && !to_stdout(c->output) && vp_ending_check(run, c->output, err))
         return -1;
     if (c->quiet && c->verbose)
-        return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--quiet and --verbose cannot be combined");
     if (c->compress && c->raw_out)
-        return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--compress and --raw-out cannot be combined");
     if (c->compress && to_stdout(c->output) && !(c->plan && !c->output))
         return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
     const bool binary = !vp_writes_text(run) && to_stdout(c->output) && !c->plan;
@@ -425,7 +425,7 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
     if (binary && !c->raw_out && follows_something())
         return vp_fail_hint(err, VP_EUSAGE, flags & VP_TOOL_NO_STACK ? "give each picture a file of its own"
                                                                      : "img-cat joins stacks; --raw-out has no header",
-                            "standard output is a file that holds something already");
+                            "standard output is a file that is not empty");
     return 0;
 }
 
@@ -461,7 +461,7 @@ static int check_stats(const struct vp_run *run, struct vp_err *err)
     else if (to_stdout(path) || !access(path, W_OK)) {
         if (descriptor_of(path) >= 0 || vp_stats_replaceable(path))
             return 0;
-        vp_fail(err, VP_EUSAGE, "--stats: %s exists, and holds no statistics of a run: it would be lost", path);
+        vp_fail(err, VP_EUSAGE, "--stats: %s exists and is not a statistics file: it would be overwritten", path);
         return vp_opt_each(run->tool->options, 0, is_statistics, NULL)
                  ? vp_hint(err, "--statistics shows those of the samples; --stats FILE writes times and byte counts")
                  : vp_hint(err, "give the name of a new file");

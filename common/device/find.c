@@ -98,7 +98,7 @@ static int limit(const struct vp_backend **backend, struct vp_err *err)
         return 0;
     }
     if (!vp_parse_bytes(text, &limited.most) || !limited.most) {
-        vp_fail(err, VP_EUSAGE, "VOXPIPE_DEVICE_MEMORY: expected a size, found '%s'", text);
+        vp_fail(err, VP_EUSAGE, "VOXPIPE_DEVICE_MEMORY: expected a size, got '%s'", text);
         return vp_hint(err, "a size is a number of bytes, or 512M, 4GiB");
     }
     limited.of = *backend;
@@ -198,7 +198,7 @@ int vp_devices_find(const struct vp_backend **backend, int **devices, int *n, co
     *devices = NULL;
     if (n_shown)
         vp_fail(err, VP_ERESOURCE, "device %s: %s", name,
-                n_shown > 1 ? "there are not all of these CUDA devices" : "no such CUDA device");
+                n_shown > 1 ? "some of these CUDA devices do not exist" : "no such CUDA device");
     else
         vp_fail(err, VP_ERESOURCE, "device %s: there %s %d CUDA device%s", name, count == 1 ? "is" : "are", count,
                 count == 1 ? "" : "s");

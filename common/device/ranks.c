@@ -32,8 +32,8 @@ int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
     const struct vp_ranks_plugin *plugin = vp_plugin_open("voxpipe-mpi.so", true, why, sizeof why);
     if (!plugin) {
         vp_fail(err, VP_ERESOURCE, "this is rank %d of %d, which cannot work together: %s", rank, size, why);
-        return vp_hint(err, "build voxpipe where mpicc is found (make MPI=1), or, if this is to be a run of its own, "
-                            "say --ranks 1");
+        return vp_hint(err,
+                       "build voxpipe where mpicc is found (make MPI=1), or, to run this process alone, use --ranks 1");
     }
     struct vp_ranks *r = plugin->open(err);
     if (!r)
@@ -227,7 +227,7 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
 {
     const size_t step = (sizeof(struct rank_status) + size + 7) / 8 * 8;
     if (r->lost) /* the others are at another agreement */
-        return vp_fail(err, VP_ERUN, "the other ranks cannot be heard any more");
+        return vp_fail(err, VP_ERUN, "the other ranks do not respond any more");
     struct vp_err own = rc ? *err : (struct vp_err)VP_ERR_INIT, trouble = VP_ERR_INIT;
     char *said = vp_alloc(1, step, "what a rank says", &trouble);
     char *statuses = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
@@ -243,7 +243,7 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
     if (!got)
         got = choose_error(r, statuses, step, err);
     else if (got > 0)
-        got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not answer any more");
+        got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not respond any more");
     else if (!rc)
         *err = trouble;
     for (int i = 0; i < r->size && !got && size; i++)

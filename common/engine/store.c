@@ -61,7 +61,7 @@ int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, st
     *e = (struct entry){.n = n};
     const bool here = !s->memory || s->held + n <= s->memory;
     if (here && n > 0 && !(e->data = malloc((size_t)n)))
-        rc = vp_fail(err, VP_ERESOURCE, "not enough memory for what is known of a box");
+        rc = vp_fail(err, VP_ERESOURCE, "not enough memory for the entry of a box");
     s->held += here ? n : 0;
     if (!here)
         rc = vp_scratch_allow(s->end + n, 0, KNOWN, err);

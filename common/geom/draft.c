@@ -78,7 +78,7 @@ int vp_draft_append(struct vp_draft *d, enum vp_geom_key key, double number, con
     if (list->n == list->room) {
         const int64_t room = list->room ? 2 * list->room : 256;
         /* including all per-view data of a run */
-        if (vp_memory_claim((uint64_t)(list->n / each) * VP_GEOM_VIEW_BYTES, "a geometry of so many views", where, err))
+        if (vp_memory_claim((uint64_t)(list->n / each) * VP_GEOM_VIEW_BYTES, "the views of a geometry", where, err))
             return -1;
         double *v = realloc(list->v, (size_t)room * sizeof *v);
         if (!v)

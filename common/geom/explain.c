@@ -63,7 +63,7 @@ static void explain_detector(FILE *f, const struct vp_geom *g, const struct vp_v
              (long long)g->nv, fabs(g->du), fabs(g->dv), (double)g->nu * fabs(g->du),
              (double)g->nv * fabs(g->dv));
     else
-        line(f, "detector", "%lld x %lld pixels, pitch not known", (long long)g->nu, (long long)g->nv);
+        line(f, "detector", "%lld x %lld pixels, pitch unknown", (long long)g->nu, (long long)g->nv);
     if (g->curved)
         line(f, "", "curved about the source: columns at equal angles of %.6g degrees", VP_DEGREES / fabs(v->fu));
     if (v->fu < 0 || v->fv < 0)
@@ -190,7 +190,7 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
     if (scan->curved)
         line(f, "rows", "are flattened before they are filtered");
     if (vp_scan_turned(scan))
-        line(f, "rows", "lie up to %.4g degrees from the source's way: views are turned before they are filtered",
+        line(f, "rows", "deviate by up to %.4g degrees from the source path: views are turned before they are filtered",
              scan->turned * VP_DEGREES);
 }
 
@@ -258,7 +258,7 @@ static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, con
     const double seen = scan->helix.below + scan->helix.above;
     struct vp_err refused = VP_ERR_INIT;
     if (fabs(scan->helix.pitch) > seen * (1 + 1e-6) && !vp_scan_check(scan, &refused))
-        warn(l, "the helix moves %.6g mm a turn, more than the %.6g mm of the axis that the detector sees: what it "
+        warn(l, "the helix moves %.6g mm per turn, more than the %.6g mm of the axis that the detector sees: what it "
                 "misses is filled in from its first and last rows", fabs(scan->helix.pitch), seen);
 }
 

@@ -57,7 +57,7 @@ static bool has(const struct vp_draft *d, enum vp_geom_key key)
 
 static int matrices_say(const char *name, const char *key, struct vp_err *err)
 {
-    return vp_fail(err, VP_ERUN, "%s: %s cannot be combined with matrices: they say it already", name, key);
+    return vp_fail(err, VP_ERUN, "%s: %s cannot be combined with matrices, which define it", name, key);
 }
 
 static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err)
@@ -100,9 +100,9 @@ static int missing(const struct vp_draft *d, const char *name, struct vp_err *er
         return 0;
     vp_fail(err, VP_ERUN, "%s: the geometry is not complete: it lacks %s", name, list);
     if (d->matrix_mm)
-        return vp_hint(err, "the file does not know the detector: ct-geom --detector WxH --pitch MM FILE");
+        return vp_hint(err, "the file lacks the detector: ct-geom --detector WxH --pitch MM FILE");
     if (matrices)
-        return vp_hint(err, "the matrices do not say how many pixels there are: ct-geom --detector WxH FILE");
+        return vp_hint(err, "matrices do not give the number of pixels: ct-geom --detector WxH FILE");
     return vp_hint(err, "the keys, and the options of ct-geom with the same names, are in ct-geometry(5)");
 }
 
@@ -197,10 +197,10 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
                             "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
     for (int i = 0; i < 2; i++) {
         if (!sensible((cone ? g->sdd : 1) / pitch[i]) || !sensible(pitch[i]))
-            return vp_fail(err, VP_ERUN, "%s: the pitch is %g mm%s: that is nothing that can be computed with", name,
+            return vp_fail(err, VP_ERUN, "%s: the pitch is %g mm%s: out of range", name,
                            pitch[i], cone ? " at this distance" : "");
         if (!(fabs(offset[i]) <= VP_GEOM_LARGEST))
-            return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: that is nothing that can be computed with", name,
+            return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: out of range", name,
                            i ? 'v' : 'u', offset[i]);
     }
     if (!(fabs(g->lamino) <= MOST_LAMINO))
@@ -212,12 +212,12 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
     if (g->fixed && !cone)
         return vp_fail(err, VP_ERUN, "%s: a fixed detector is for a cone beam, the beam is parallel", name);
     if (!(fabs(g->pitch_z) <= VP_GEOM_LARGEST))
-        return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: that is nothing that can be computed with", name,
+        return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: out of range", name,
                        g->pitch_z);
     if (g->pitch_z != 0 && g->lamino != 0)
         return vp_fail(err, VP_ERUN, "%s: pitch-z and lamino cannot be combined", name);
     if (cone && (!sensible(g->sod) || !sensible(g->sdd)))
-        return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: that is nothing that can be computed with", name,
+        return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: out of range", name,
                        g->sod, g->sdd);
     return 0;
 }
@@ -278,7 +278,7 @@ static int unknown_movement(const struct vp_draft *d, const char *name, struct v
                             "ct-geom --shifts FILE takes them, two columns in pixels; --shifts none goes without",
                             "%s: %s: every view is shifted, and the shifts are not in the file", name, d->moved);
     if (d->spiral && !has(d, VP_GK_PITCH_Z))
-        return vp_fail_hint(err, VP_ERUN, "ct-geom --pitch-z MM says it",
+        return vp_fail_hint(err, VP_ERUN, "give it with ct-geom --pitch-z MM",
                             "%s: %s: the source moves along the axis, and by how much a turn is not in the file", name,
                             d->spiral);
     return 0;

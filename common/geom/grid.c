@@ -198,7 +198,7 @@ int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp
                                 "the rotation axis is not on the detector: there is no field of view");
     } else if (o->volume.n < 3) {
         return vp_fail_hint(err, VP_EUSAGE, "give --volume WxHxD, or a geometry with -g FILE",
-                            "the size of the volume is not known: there is no geometry");
+                            "the size of the volume is unknown without a geometry");
     }
     if (choose_size(grid, o, g ? &fov : NULL, err))
         return -1;

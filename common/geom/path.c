@@ -239,10 +239,10 @@ int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
     if (h->pitch != 0 && vp_scan_turned(scan) && fabs(scan->turned * VP_DEGREES - 90) > UPRIGHT)
         return vp_fail_hint(err, VP_ERUN, "turn the images first, so that their rows are across the axis",
                             "the source moves on a helix, and the detector's rows are turned %.4g degrees from its "
-                            "way: expected at most 10, or 90", scan->turned * VP_DEGREES);
+                            "path: expected at most 10, or 90", scan->turned * VP_DEGREES);
     if (h->pitch != 0 && fabs(h->pitch) > 2 * (h->below + h->above))
         return vp_fail_hint(err, VP_ERUN, "a pitch of up to the detector's height at the axis is reconstructed well",
-                            "the helix moves %.6g mm a turn, the detector sees %.6g mm of the axis: expected at most "
+                            "the helix moves %.6g mm per turn, the detector sees %.6g mm of the axis: expected at most "
                             "twice that", fabs(h->pitch), h->below + h->above);
     return 0;
 }

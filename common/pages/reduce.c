@@ -204,7 +204,7 @@ int vp_reduce_stack(struct vp_reader *const *readers, int n, int op, struct vp_s
         for (int k = 0; k < 3; k++)
             if (fabs(other[k] - origin[k]) > 1e-3 * fabs(voxel[k])
                 || fabs(other_voxel[k] - voxel[k]) > 1e-6 * fabs(voxel[k]))
-                snprintf(note, size, "%s: lies elsewhere than %s (origin or voxel differ)",
+                snprintf(note, size, "%s: its position differs from that of %s (origin or voxel)",
                          vp_reader_name(readers[i]), vp_reader_name(readers[0]));
     }
     if (vp_stack_copy(out, vp_reader_stack(readers[0])))
@@ -318,8 +318,8 @@ int vp_along_find(struct vp_along *a, const char *name, const struct vp_reader *
         return vp_fail_hint(err, VP_ERUN, "--along channel reduces over them", "%s: all pages are channels",
                             vp_reader_name(reader));
     if (axes.n > 1 && !axes.sized)
-        return vp_fail_hint(err, VP_ERUN, "img-convert --set sizes=... says how many",
-                            "%s: how many pages there are along each of the axes %s is not known",
+        return vp_fail_hint(err, VP_ERUN, "img-convert --set sizes=... gives them",
+                            "%s: the number of pages along each of the axes %s is unknown",
                             vp_reader_name(reader), vp_meta_get(&in->meta, "axes"));
     strcpy(a->name, axes.name[which]);
     a->stride = vp_axes_stride(&axes, which);

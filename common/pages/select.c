@@ -25,7 +25,7 @@ const struct vp_opt vp_select_options[] = {
                       "the stack, negative numbers count from the end, a negative step goes backwards, and of a range "
                       "that goes beyond the stack there is what the stack has; it must have some. A "
                       "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
-                      "be in order, and if it does not say how many it has, those that are asked for must come."),
+                      "be in order, and if their number is unknown, the selected ones must exist."),
     VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
               .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
               .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
@@ -72,7 +72,7 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
     if (n < 0) {
         if (a < 0 || b < 0 || (back && !s->has[A]))
             return vp_fail_hint(err, VP_EUSAGE, "use --spool, or count from the start",
-                                "%s '%s': %s does not say how many %s it has", option, text, name, what);
+                                "%s '%s': %s has an unknown number of %s", option, text, name, what);
     } else {
         a += a < 0 ? n : 0;
         b += b < 0 ? n : 0;
@@ -259,7 +259,7 @@ static int select_geometry(const struct vp_select *s, enum layout layout, struct
     if (layout == MISFIT || s->pages < 0 || (!views && !one_span)) {
         snprintf(note, size, "the scan geometry is left out: %s",
                  layout == MISFIT ? "it is not that of these pages"
-                 : s->pages < 0 ? "the number of pages is not known" : "detector rows are not evenly spaced");
+                 : s->pages < 0 ? "the number of pages is unknown" : "detector rows are not evenly spaced");
         return 0;
     }
     pick_columns(g, 0, s->x0, 1, s->x1 - s->x0);
@@ -291,7 +291,7 @@ static void reverse(struct vp_select *s)
 
 static int out_of_order(const char *name, struct vp_err *err)
 {
-    return vp_fail_hint(err, VP_EUSAGE, "use --spool", "%s: pages out of order cannot be had from a pipe", name);
+    return vp_fail_hint(err, VP_EUSAGE, "use --spool", "%s: pages out of order cannot be read from a pipe", name);
 }
 
 /* How many pages the spans have, in their order. */
@@ -302,7 +302,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
     bool increasing = true; /* no page before or equal to the one before it */
 
     if (p->reverse && s->span[s->n_spans - 1].count < 0)
-        return vp_fail_hint(err, VP_EUSAGE, "use --spool", "--reverse: %s does not say how many pages it has", name);
+        return vp_fail_hint(err, VP_EUSAGE, "use --spool", "--reverse: %s has an unknown number of pages", name);
     if (p->reverse)
         reverse(s);
     for (int i = 0; i < s->n_spans; i++) {
@@ -310,7 +310,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
         span->at = s->pages;
         if (span->count < 0 && i + 1 < s->n_spans)
             return vp_fail_hint(err, VP_EUSAGE, "use --spool",
-                                "--pages '%s': %s does not say how many pages it has", p->pages, name);
+                                "--pages '%s': %s has an unknown number of pages", p->pages, name);
         increasing = increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
         after = span->count < 0 ? INT64_MAX : span->first + (span->count - 1) * span->step;
@@ -439,7 +439,7 @@ static int select_axes(const struct vp_select *s, const struct vp_stack *in, str
     if (all_pages(s))
         return axes.sized ? vp_axes_set(meta, &axes) : 0;
     if (!select_grid(s, &axes, kept)) {
-        snprintf(note, size, "the axes of the pages are left out: what is selected is no grid of them");
+        snprintf(note, size, "the axes of the pages are left out: the selection is not a grid of them");
         *z = (struct along){.even = false};
         return vp_axes_lose(meta);
     }
@@ -520,7 +520,7 @@ out:
 
 static int too_few(const struct vp_reader *r, int64_t wanted, struct vp_err *err)
 {
-    return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", vp_reader_name(r),
+    return vp_fail(err, VP_ERUN, "%s: page %lld is out of range: there are %lld pages", vp_reader_name(r),
                    (long long)wanted, (long long)vp_reader_position(r));
 }
 

@@ -145,7 +145,7 @@ static int not_tiff(struct vp_tiff *t, const unsigned char head[8], size_t n, st
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (n >= known[i].at + known[i].n && !memcmp(start + known[i].at, known[i].magic, known[i].n))
             return vp_hint(err, "%s", known[i].what);
-    return vp_hint(err, "for headerless samples say how they lie, as in --raw-in 2048x2048:u16le");
+    return vp_hint(err, "for headerless samples give their layout, as in --raw-in 2048x2048:u16le");
 }
 
 int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)

@@ -191,7 +191,7 @@ static void test_ways(void)
         }
     CHECK_INT(vp_geom_views(&s.geom, &views, &scan, &err), 0);
     CHECK_INT(vp_scan_check(&scan, &err), -1);
-    CHECK(strstr(err.msg, "the source's way leads out of a circle or helix about z by"));
+    CHECK(strstr(err.msg, "the source path leaves a circle or helix about z by"));
     struct vp_filter *filter;
     struct vp_err again = VP_ERR_INIT;
     CHECK_INT(vp_filter_open(&filter, &(struct vp_filter_params){.cutoff = 1}, &s.geom, views, &scan, 1, &again), -1);
