@@ -1,8 +1,8 @@
 #!/bin/sh
-# The README's two commands on machines that have nothing yet: Debian 12 and 13, made with debootstrap. Needs root and
-# debootstrap, takes some twenty minutes of two cores and 3 GB for each: sh tests/distros.sh [DIR [SUITE...]]
-# DIR (build/distros) holds the systems and what the commands said, SUITE.log. The last line of each suite is the count of
-# its tests; the status is 1 if a command failed.
+# Runs the README's two commands on bare machines: Debian 12 and 13, made with debootstrap. Needs root and
+# debootstrap; takes about twenty minutes on two cores and 3 GB for each: sh tests/distros.sh [DIR [SUITE...]]
+# DIR (build/distros) holds the systems and the output of the commands, SUITE.log. The last line of each suite is the
+# count of its tests; the status is 1 if a command failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 dir=${1:-build/distros}

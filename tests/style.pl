@@ -1,6 +1,6 @@
-# Finds assertions in bash tests that cannot fail: perl tests/style.pl FILE... prints "file:line: why" for each of them.
-# What they have in common: bash's errexit, by which a test fails, is off on the left of && and ||, in conditions and
-# after !, and in all that is called from there. See tests/style.bats.
+# Finds assertions in bash tests that cannot fail: perl tests/style.pl FILE... prints "file:line: reason" for each.
+# Bash's errexit, by which a test fails, is off on the left of && and ||, in conditions and after !, and in all
+# functions called from there. See tests/style.bats.
 use strict;
 use warnings;
 
@@ -59,7 +59,7 @@ sub statements {
     return @out;
 }
 
-# what a shell function does when errexit is off: false if a statement before the last could fail without a word
+# shell functions in which errexit is off and a statement before the last could fail without effect
 my $quiet = qr/^(?:local|shift|return|echo|printf|unset|trap|read|declare|export|skip|load)\b|^\w+\+?=(?!.*&&)[^ ]*$|^run (?!-\d|!)/;
 my $word = qr/^(?:if|elif|while|until|for|case|then|else|fi|do|done|esac|\{|\}|\(|\)|;;|[^\s(]+\))/;
 
@@ -83,7 +83,7 @@ my $known = join '|', map { quotemeta } keys %names;
 
 sub safe_end { $_[0] =~ /\|\|\s*(?:return|exit|false|fail|skip)\b|\|\|\s*\{[^}]*\b(?:return|exit|false)\b|\|\|\s*\w+=/ }
 
-# is statement i the last of its function?
+# True if statement i is the last of its function.
 sub last_of {
     my ($st, $i) = @_;
     while (++$i <= $#$st) {
@@ -137,7 +137,7 @@ for my $f (@all) {
         bad($f, $line, "a function called so goes on after a failure") if $takes{$f->{name}} && $t =~ /^"\$1".*(?:&&|\|\|)/;
         if ($t =~ /^run (?!-\d|!)/) {
             my $j = $i + 1;
-            if ($st->[$j][1] eq 'else') { $j++ while $st->[$j][1] ne 'fi' } # looked at after both branches
+            if ($st->[$j][1] eq 'else') { $j++ while $st->[$j][1] ne 'fi' } # checked after both branches
             $j++ while $j < $f->{to} && $st->[$j][1] !~ /^(?:run|ok|fails)\b/;
             bad($f, $line, "what run found is not looked at")
                 if join('', @{$f->{lines}}[$line - 1 .. $st->[$j][0] - 1]) !~ /\$\{?#?(?:status|output|stderr|lines)/;
