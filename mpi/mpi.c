@@ -84,7 +84,7 @@ static int test(struct vp_ranks *r, struct vp_message **m, bool *done, struct vp
     return failed(rc, "finish a message", err);
 }
 
-static bool waits(struct vp_ranks *r, enum vp_lane lane, int *from)
+static bool probe(struct vp_ranks *r, enum vp_lane lane, int *from)
 {
     MPI_Status status;
     int flag = 0;
@@ -145,7 +145,7 @@ static struct vp_ranks *open_ranks(struct vp_err *err)
     r->send = send_bytes;
     r->take = take_bytes;
     r->test = test;
-    r->waits = waits;
+    r->probe = probe;
     r->close = close_ranks;
     r->abort = abort_ranks;
     return r;

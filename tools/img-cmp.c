@@ -80,7 +80,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
 }
 
 /* True if all given tolerances hold; or, without any, if the stacks are identical. */
-static bool verdict(const struct vp_run *run, const struct params *p, const struct vp_compare *c)
+static bool within_tolerances(const struct vp_run *run, const struct params *p, const struct vp_compare *c)
 {
     const bool whole = vp_given(run, "max-rel-l2") || vp_given(run, "min-psnr")
                        || vp_given(run, "min-correlation");
@@ -183,7 +183,7 @@ static int img_cmp(struct vp_run *run, void *params, struct vp_err *err)
         vp_fail(err, VP_ERUN, "%s: the mask selects no sample", p->mask);
         goto out;
     }
-    const bool same = verdict(run, p, &j.c);
+    const bool same = within_tolerances(run, p, &j.c);
     if (!run->common.quiet)
         print(run, p, &j, same);
     rc = same ? 0 : 1;

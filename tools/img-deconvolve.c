@@ -69,7 +69,7 @@ static const struct vp_example examples[] = {
 
 struct reports { const struct vp_run *run; pthread_mutex_t lock; int64_t iterations, images; double residual; };
 
-static void tell(void *ctx, int64_t page, int64_t iteration, double residual, bool last)
+static void report(void *ctx, int64_t page, int64_t iteration, double residual, bool last)
 {
     struct reports *t = ctx;
 
@@ -110,7 +110,7 @@ static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_images im = {0};
     struct vp_deconvolve_given g = {
         .method = (enum vp_deconvolve_method)p->method, .iterations = p->iterations, .stop = p->stop, .tv = p->tv,
-        .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = tell, .ctx = &reports};
+        .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = report, .ctx = &reports};
     struct vp_chain chain = {0};
     struct vp_op op;
     int rc = -1;

@@ -55,7 +55,7 @@ static const struct vp_opt options[] = {
             .help = "where they are: a line x y, or x y z, for each",
             .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard "
                     "input). Stars whose surroundings are not all in the image are left out; -v shows which and why."),
-    VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not look for the centres"),
+    VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not search for the centres"),
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
             .help = "its size in voxels, odd (default: four widths to each side; 25x25 for stars)"),
@@ -171,7 +171,7 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
 
 struct sight { struct vp_stars stars; int64_t nx, page; };
 
-static int look(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+static int find_stars(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     struct sight *s = ctx;
 
@@ -181,7 +181,7 @@ static int look(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     return n;
 }
 
-static void tell(const struct vp_run *run, const struct vp_stars *s)
+static void report(const struct vp_run *run, const struct vp_stars *s)
 {
     for (int64_t i = 0; i < s->n; i++)
         if (s->star[i].out)
@@ -216,7 +216,7 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
         rc = 0;
         goto out;
     }
-    struct vp_pages pages = {.reader = reader, .as_f32 = true, .work = look, .ctx = &s, .stage = "stars",
+    struct vp_pages pages = {.reader = reader, .as_f32 = true, .work = find_stars, .ctx = &s, .stage = "stars",
                              .memory = run->common.memory, .stats = run->stats, .progress = run->progress};
     const int64_t image[3] = {in->nx, in->ny, in->pages < 0 ? INT64_MAX : in->pages};
     if (vp_stars_open(&s.stars, size, image, run->common.memory, err)
@@ -228,7 +228,7 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     vp_stars_end(&s.stars, pages.done);
     if (vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
         goto out;
-    tell(run, &s.stars);
+    report(run, &s.stars);
     rc = write_kernel(run, kernel, size, reader, err);
     reader = NULL;
 out:

@@ -232,7 +232,7 @@ static void true_shape(const struct vp_run *run, const struct vp_stack *in, stru
     }
 }
 
-static void lay_out(const struct vp_run *run, const struct params *p, const struct vp_stack *in, struct vp_slices *s,
+static void set_layout(const struct vp_run *run, const struct params *p, const struct vp_stack *in, struct vp_slices *s,
                     struct layout *l)
 {
     if (!p->square)
@@ -313,7 +313,7 @@ static int img_view(struct vp_run *run, void *params, struct vp_err *err)
         || vp_open_input(run, 0, VP_AS_VALUES, &reader, err)
         || choose(run, p, reader, &slices, err))
         goto out;
-    lay_out(run, p, vp_reader_stack(reader), &slices, &l);
+    set_layout(run, p, vp_reader_stack(reader), &slices, &l);
     if (vp_slices_fit(&slices, reader, l.picture, l.fitted, !p->window.n, run->common.memory, err))
         goto out;
     for (int i = 0; i < slices.n / slices.colours; i++)

@@ -19,7 +19,7 @@ static bool holds_standard(const char *const *paths, int n)
 }
 
 /* Returns the hint of the error for several volumes. */
-static const char *apart(const struct vp_run *run)
+static const char *volumes_hint(const struct vp_run *run)
 {
     return vp_has_common(run->tool, "join")
                ? vp_has_common(run->tool, "each-file")
@@ -57,7 +57,7 @@ int vp_open_pages(struct vp_run *run, size_t hold, enum vp_samples samples, bool
 {
     const bool join = run->common.join || run->tool->flags & VP_TOOL_JOINS;
     const struct vp_reader_options o = {.raw = run->common.raw_in, .hold = hold, .samples = samples,
-                                        .volumes = join ? NULL : apart(run), .colours = colours,
+                                        .volumes = join ? NULL : volumes_hint(run), .colours = colours,
                                         .pick = p && p->pages ? vp_select_pick : NULL, .picks = p};
     return open_stacks(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
 }
@@ -65,7 +65,7 @@ int vp_open_pages(struct vp_run *run, size_t hold, enum vp_samples samples, bool
 int vp_open_each(struct vp_run *run, int n, enum vp_samples samples, struct vp_reader **readers, struct vp_err *err)
 {
     const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = samples,
-                                        .volumes = run->common.join ? NULL : apart(run)};
+                                        .volumes = run->common.join ? NULL : volumes_hint(run)};
     const char *const *paths = run->parsed.operands, *path;
     int standard = 0;
     for (int i = 0; i < n; i++)
@@ -86,13 +86,14 @@ int vp_open_each(struct vp_run *run, int n, enum vp_samples samples, struct vp_r
 
 int vp_open_values(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = VP_AS_VALUES, .volumes = apart(run)};
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = VP_AS_VALUES,
+                                        .volumes = volumes_hint(run)};
     return open_stacks(run, &path, 1, &o, reader, err);
 }
 
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    const struct vp_reader_options o = {.samples = VP_AS_VALUES, .volumes = apart(run)};
+    const struct vp_reader_options o = {.samples = VP_AS_VALUES, .volumes = volumes_hint(run)};
     return open_stacks(run, &path, 1, &o, reader, err);
 }
 

@@ -14,7 +14,7 @@ void __wrap_gomp_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)
 
 int vp_openmp_status = VP_ERESOURCE;
 
-static void say(const char *word, const char *fmt, va_list ap)
+static void print_message(const char *word, const char *fmt, va_list ap)
 {
     char text[512];
     vsnprintf(text, sizeof text, fmt, ap);
@@ -26,7 +26,7 @@ void __wrap_gomp_error(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say("warning", fmt, ap);
+    print_message("warning", fmt, ap);
     va_end(ap);
 }
 
@@ -35,7 +35,7 @@ void __wrap_gomp_fatal(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say("error", fmt, ap);
+    print_message("error", fmt, ap);
     va_end(ap);
     fprintf(stderr, "%s: hint: use fewer --threads, or allow more\n", program_invocation_short_name);
     exit(vp_openmp_status);

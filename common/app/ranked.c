@@ -361,7 +361,7 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
 
 /* Work of each rank, in seconds and counts; reported are maxima and sums. */
 enum { LOAD, PREPARE, GATHER, COMPUTE, REDUCE, STORE, RUN, STEPS };
-struct done_word {
+struct done_entry {
     double seconds[STEPS];
     uint64_t sent;
     int64_t bad;
@@ -369,14 +369,14 @@ struct done_word {
     struct vp_truncation truncation;
 };
 
-static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_word *all)
+static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_entry *all)
 {
     static const char *const name[STEPS] = {[LOAD] = "T_load", [PREPARE] = "T_prepare", [GATHER] = "T_allgather",
                                             [COMPUTE] = "T_compute", [REDUCE] = "T_reduce", [STORE] = "T_store",
                                             [RUN] = "T_run"};
-    struct done_word most = all[0];
+    struct done_entry most = all[0];
     for (int i = 1; i < r->size; i++) {
-        const struct done_word *w = &all[i];
+        const struct done_entry *w = &all[i];
         for (int k = 0; k < STEPS; k++)
             most.seconds[k] = fmax(most.seconds[k], w->seconds[k]);
         most.sent += w->sent;
@@ -417,7 +417,7 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
 static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct_result result = {0};
-    struct done_word mine, *all = NULL;
+    struct done_entry mine, *all = NULL;
     const double start = vp_now();
     if (open_outputs(r, s, run, err)) {
         vp_writer_abort(r->writer);
@@ -427,7 +427,7 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
     int rc = work(r, s, &result, err);
     rc = close_outputs(r, rc, err);
     memset(&mine, 0, sizeof mine);
-    mine = (struct done_word){.seconds = {[LOAD] = r->mesh.gather ? r->sharing.load : result.read,
+    mine = (struct done_entry){.seconds = {[LOAD] = r->mesh.gather ? r->sharing.load : result.read,
                                           [PREPARE] = r->sharing.work, [GATHER] = r->sharing.gather,
                                           [COMPUTE] = result.compute, [REDUCE] = r->adding.reduce,
                                           [STORE] = r->adding.store, [RUN] = vp_now() - start},
@@ -440,7 +440,7 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
     vp_sharing_free(&r->sharing, !rc);
     vp_adding_free(&r->adding, !rc);
     if (!rc && r->rank == 0)
-        tell(r, s, run, all);
+        report(r, s, run, all);
     free(all);
     return rc;
 }

@@ -110,7 +110,7 @@ static void plan_words(const struct vp_session *s, struct plan_entry *w)
 }
 
 /* Makes the plans of all ranks of a column, and of a row, compatible. */
-static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_entry *all, struct vp_err *err)
+static int reconcile(struct vp_ranked *r, struct vp_session *s, const struct plan_entry *all, struct vp_err *err)
 {
     struct vp_reconstruct_plan *p = &s->plan;
     for (int i = 0; i < r->size; i++) {
@@ -159,7 +159,7 @@ static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_m
         snprintf(why->s, sizeof why->s, "%dx%d: rank %d%s%s%s: %s", m->rows, m->columns, bad, r->ranks ? " (" : "",
                  all[bad].host, r->ranks ? ")" : "", all[bad].why);
     else if (r->ranks)
-        rc = vp_ranked_agree(r, settle(r, s, all, err), NULL, 0, NULL, err);
+        rc = vp_ranked_agree(r, reconcile(r, s, all, err), NULL, 0, NULL, err);
     free(all);
     return rc ? -1 : bad < 0;
 }

@@ -146,7 +146,7 @@ void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON]
 
 /* Prints "NAME: error: text", the word in colour on a terminal. Escapes control characters: file names and metadata may
  * contain anything, but a message is one line and must not control the terminal. */
-static void say(const char *program, const char *word, const char *colour, const char *text)
+static void print_line(const char *program, const char *word, const char *colour, const char *text)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     const bool coloured = colour && isatty(STDERR_FILENO) && !(no_color && *no_color)
@@ -167,12 +167,12 @@ static void say(const char *program, const char *word, const char *colour, const
     free(line);
 }
 
-static void tell(const struct vp_run *run, const char *word, const char *colour, const char *fmt, va_list ap)
+static void print_message(const struct vp_run *run, const char *word, const char *colour, const char *fmt, va_list ap)
 {
     char text[2048];
     vp_format_line(text, sizeof text, fmt, ap);
     vp_progress_clear(run->progress);
-    say(run->tool->name, word, colour, text);
+    print_line(run->tool->name, word, colour, text);
 }
 
 void vp_warn(const struct vp_run *run, const char *fmt, ...)
@@ -180,7 +180,7 @@ void vp_warn(const struct vp_run *run, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (!run->common.quiet)
-        tell(run, "warning", "1;33", fmt, ap);
+        print_message(run, "warning", "1;33", fmt, ap);
     va_end(ap);
 }
 
@@ -189,7 +189,7 @@ void vp_note(const struct vp_run *run, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (run->common.verbose)
-        tell(run, NULL, NULL, fmt, ap);
+        print_message(run, NULL, NULL, fmt, ap);
     va_end(ap);
 }
 
@@ -197,9 +197,9 @@ int vp_report(const struct vp_run *run, const struct vp_err *err)
 {
     const char *name = run->tool->name;
     vp_progress_clear(run->progress);
-    say(name, "error", "1;31", err->msg[0] ? err->msg : "failed without a reason (please report this)");
+    print_line(name, "error", "1;31", err->msg[0] ? err->msg : "failed without a reason (please report this)");
     if (err->hint[0])
-        say(name, "hint", "1;36", err->hint);
+        print_line(name, "hint", "1;36", err->hint);
     if (err->code == VP_EUSAGE)
         fprintf(stderr, "Try '%s --help'.\n", name);
     if (run->tool->flags & VP_TOOL_DIFF)
@@ -286,7 +286,7 @@ static void hold_standard_streams(void)
 }
 
 /* Flushes and closes the descriptor of standard output and checks that all data was written. The stream itself stays
- * open: say() still flushes it. */
+ * open: print_line() still flushes it. */
 static int close_stdout(struct vp_err *err)
 {
     errno = 0;
@@ -510,7 +510,7 @@ struct apart {
     struct vp_err *err;
 };
 
-static int name_apart(void *ctx, const struct vp_opt *row, const char *path)
+static int check_stats_name(void *ctx, const struct vp_opt *row, const char *path)
 {
     const struct apart *a = ctx;
     const bool list = *path == '@' && (!row || row->type != VP_T_OUTFILE);
@@ -528,7 +528,7 @@ static int check_stats_target(const struct vp_run *run, struct vp_err *err)
     if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
         return -1;
     return vp_stats_apart(run, STDIN_NAME, err)
-           || vp_parsed_files(&run->parsed, name_apart, &(struct apart){run, err}) ? -1 : 0;
+           || vp_parsed_files(&run->parsed, check_stats_name, &(struct apart){run, err}) ? -1 : 0;
 }
 
 /* Rejects a stack limit that is too small: it is also that of threads, and TIFF readers keep tables on the stack. */
@@ -595,7 +595,7 @@ __attribute__((constructor(101))) static void spin_little(void)
 /* True if the first rank reports the error: errors before ranks have connected are most likely those of all, and its
  * launcher ends the others if they do not exit earlier. A rank that is still running after a while reports it, too,
  * except for a wrong command line, which all share. */
-static bool silent(const struct vp_tool *tool, const struct vp_err *err)
+static bool reported_elsewhere(const struct vp_tool *tool, const struct vp_err *err)
 {
     int rank = 0;
     if (!(tool->flags & VP_TOOL_RANKS) || vp_launched(&rank) <= 1 || rank == 0)
@@ -639,7 +639,8 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     }
     if (status >= 0 && close_stdout(&err))
         status = -1;
-    if (status < 0 && (run.history || !silent(tool, &err))) /* errors before the work are those of all ranks */
+    /* errors before the work are those of all ranks */
+    if (status < 0 && (run.history || !reported_elsewhere(tool, &err)))
         status = vp_report(&run, &err);
     else if (status < 0)
         status = err.code;

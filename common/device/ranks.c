@@ -89,7 +89,7 @@ static void nap(int64_t turn, bool busy)
 int vp_ranks_check(struct vp_ranks *r, struct vp_err *err)
 {
     int from;
-    if (!r->stopped && r->waits(r, VP_LANE_STOP, &from))
+    if (!r->stopped && r->probe(r, VP_LANE_STOP, &from))
         r->stopped = from + 1;
     return r->stopped ? vp_fail(err, VP_ERUN, "rank %d has stopped", r->stopped - 1) : 0;
 }
@@ -229,15 +229,15 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
     if (r->lost) /* the others are at another agreement */
         return vp_fail(err, VP_ERUN, "the other ranks do not respond any more");
     struct vp_err own = rc ? *err : (struct vp_err)VP_ERR_INIT, trouble = VP_ERR_INIT;
-    char *said = vp_alloc(1, step, "what a rank says", &trouble);
+    char *sent = vp_alloc(1, step, "what a rank says", &trouble);
     char *statuses = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
-    int got = said && statuses ? 0 : -1;
+    int got = sent && statuses ? 0 : -1;
     if (!got) {
-        fill((struct rank_status *)said, r, rc, &own);
+        fill((struct rank_status *)sent, r, rc, &own);
         if (size)
-            memcpy(said + sizeof(struct rank_status), mine, size);
+            memcpy(sent + sizeof(struct rank_status), mine, size);
         /* a rank without errors waits as long as the others work: on failure they stop first, and then still arrive */
-        got = gather(r, said, step, statuses, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
+        got = gather(r, sent, step, statuses, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
     }
     r->lost = got;
     if (!got)
@@ -248,7 +248,7 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
         *err = trouble;
     for (int i = 0; i < r->size && !got && size; i++)
         memcpy((char *)all + (size_t)i * size, statuses + (size_t)i * step + sizeof(struct rank_status), size);
-    free(said);
+    free(sent);
     free(statuses);
     return got;
 }

@@ -34,7 +34,7 @@ struct vp_ranks {
     /* Tests for completion; a completed message is freed and *m set to NULL. */
     int (*test)(struct vp_ranks *r, struct vp_message **m, bool *done, struct vp_err *err);
     /* True if a message of the lane is pending that no receive matches yet; *from is its sender. */
-    bool (*waits)(struct vp_ranks *r, enum vp_lane lane, int *from);
+    bool (*probe)(struct vp_ranks *r, enum vp_lane lane, int *from);
     /* Shuts down and frees the table; `well`: on all ranks, and no message is pending. */
     void (*close)(struct vp_ranks *r, bool well);
     /* Ends all ranks at once, on every host, and the run with `status`. Does not return. */

@@ -226,7 +226,7 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
 
 /* --- warnings ------------------------------------------------------------------------------------ */
 
-struct listener { void (*say)(void *ctx, const char *text); void *ctx; };
+struct listener { void (*report)(void *ctx, const char *text); void *ctx; };
 
 static void warn(const struct listener *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void warn(const struct listener *l, const char *fmt, ...)
@@ -236,7 +236,7 @@ static void warn(const struct listener *l, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    l->say(l->ctx, text);
+    l->report(l->ctx, text);
 }
 
 static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, const struct vp_scan *scan,
@@ -324,10 +324,10 @@ static void warn_of_angles(const struct listener *l, const struct vp_geom *g, co
 }
 
 void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
-                  void (*say)(void *ctx, const char *text), void *ctx)
+                  void (*report)(void *ctx, const char *text), void *ctx)
 {
     const struct facts f = gather(g, views, scan);
-    const struct listener l = {say, ctx};
+    const struct listener l = {report, ctx};
     if (g->doubt[0])
         warn(&l, "%s", g->doubt);
     warn_of_sizes(&l, g, scan, &f);

@@ -55,21 +55,21 @@ static bool has(const struct vp_draft *d, enum vp_geom_key key)
     return d->given & 1u << key;
 }
 
-static int matrices_say(const char *name, const char *key, struct vp_err *err)
+static int fail_derived(const char *name, const char *key, struct vp_err *err)
 {
     return vp_fail(err, VP_ERUN, "%s: %s cannot be combined with matrices, which define it", name, key);
 }
 
-static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err)
+static int check_combinations(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     const unsigned distances = 1u << VP_GK_SOD | 1u << VP_GK_SDD;
     if (has(d, VP_GK_MATRIX)) {
         for (int k = VP_GK_OFFSET_U; k <= VP_GK_START; k++)
             if (has(d, (enum vp_geom_key)k))
-                return matrices_say(name, vp_geom_fields[k].name, err);
+                return fail_derived(name, vp_geom_fields[k].name, err);
         /* A file of matrices may give distances as information; as options they would have no effect. */
         if (!(d->seen & 1u << VP_GK_MATRIX) && d->seen & distances)
-            return matrices_say(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
+            return fail_derived(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
         return 0;
     }
     if (has(d, VP_GK_ANGLES) && d->given & VP_GEOM_COUNTED)
@@ -318,7 +318,7 @@ static int shift_views(const struct vp_draft *d, struct vp_geom *g, const char *
 int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     *g = (struct vp_geom){0};
-    if (refuse(d, name, err) || missing(d, name, err) || unknown_movement(d, name, err))
+    if (check_combinations(d, name, err) || missing(d, name, err) || unknown_movement(d, name, err))
         return -1;
     if (has(d, VP_GK_MATRIX) && (d->matrix.n == 0 || d->matrix.n % 12))
         return vp_fail(err, VP_ERUN, "%s: expected 12 numbers for each matrix, got %lld in all", name,

@@ -1,5 +1,5 @@
-/* Scan geometry: what the file says (struct vp_geom), and what everything downstream sees: one 3x4
- * matrix a view (struct vp_view).
+/* Scan geometry: the parameters of a file (struct vp_geom), and the form that all later stages use: one 3x4 matrix per
+ * view (struct vp_view).
  *
  * Frame: right-handed, mm, degrees; z is the rotation axis. At gantry angle b (counter-clockwise seen
  * from +z) the source is at sod * (-sin b, cos b, 0), the depth of (x, y, z) is
@@ -230,10 +230,10 @@ int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct 
 void vp_view_on_grid(const struct vp_view *view, const struct vp_grid *grid, double Pv[12]);
 
 /* Describe a geometry for ct-geom --show. vp_geom_explain returns text, malloc'd, or NULL if out of memory;
- * vp_geom_warn calls `say` with one line for each implausible finding. */
+ * vp_geom_warn calls `report` with one line for each implausible finding. */
 char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
 void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
-                  void (*say)(void *ctx, const char *text), void *ctx);
+                  void (*report)(void *ctx, const char *text), void *ctx);
 /* Writes one line about rays that no view measures because directions are missing; false if there are none. */
 bool vp_geom_missing(char *text, size_t size, const struct vp_view *views, const struct vp_scan *scan);
 

@@ -28,7 +28,7 @@ const struct vp_opt vp_grid_options[] = {
 /* Sine of the elevation of rays beyond which the field of view has another shape. */
 static const double TILTED = 0.05;
 
-static bool sees(const struct vp_geom *g, const struct vp_view *v, double x, double y)
+static bool is_visible(const struct vp_geom *g, const struct vp_view *v, double x, double y)
 {
     const double w = v->P[8] * x + v->P[9] * y + v->P[11], u = (v->P[0] * x + v->P[1] * y + v->P[3]) / w;
     const double row = (v->P[4] * x + v->P[5] * y + v->P[7]) / w;
@@ -36,7 +36,7 @@ static bool sees(const struct vp_geom *g, const struct vp_view *v, double x, dou
 }
 
 /* Returns the radius of the largest disc in the plane z = 0 that a tilted view sees, at most `most`. */
-static double disc_of(const struct vp_geom *g, const struct vp_view *v, double most)
+static double largest_disc(const struct vp_geom *g, const struct vp_view *v, double most)
 {
     enum { AROUND = 64, STEPS = 40 };
     double lo = 0, hi = most;
@@ -44,7 +44,7 @@ static double disc_of(const struct vp_geom *g, const struct vp_view *v, double m
         const double r = step ? (lo + hi) / 2 : hi;
         bool all = true;
         for (int i = 0; i < AROUND && all; i++)
-            all = sees(g, v, r * cos(2 * M_PI * i / AROUND), r * sin(2 * M_PI * i / AROUND));
+            all = is_visible(g, v, r * cos(2 * M_PI * i / AROUND), r * sin(2 * M_PI * i / AROUND));
         if (all && step == 0)
             return hi;
         *(all ? &lo : &hi) = r;
@@ -67,7 +67,7 @@ static void tilted_fov(const struct vp_geom *g, const struct vp_view *views, str
     fov->hi = -INFINITY;
     for (int64_t k = 0; k < g->views; k++) {
         double lo, hi;
-        fov->radius = disc_of(g, &views[k], fov->radius);
+        fov->radius = largest_disc(g, &views[k], fov->radius);
         vp_view_axis(g, &views[k], &lo, &hi);
         if (lo <= hi) {
             fov->lo = fmin(fov->lo, lo);

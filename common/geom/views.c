@@ -328,8 +328,8 @@ struct rule { double longer, many; bool all; };
 
 /* Sorts the views on a circle of `period` radians and sets their weights. `stops` and `gaps` are scratch of n and 2 n
  * entries. */
-static struct circle weigh(struct vp_view *views, int64_t n, double period, struct rule rule, struct stop *stops,
-                           double *gaps)
+static struct circle weight_views(struct vp_view *views, int64_t n, double period, struct rule rule, struct stop *stops,
+                                  double *gaps)
 {
     /* Angles that differ by a tiny part of the mean step are one direction, measured several times. */
     const double same = 1e-4 * period / (double)n;
@@ -431,7 +431,7 @@ static bool measure_detector(const struct vp_geom *g, const struct vp_view *view
     return scan->overlap < 0.9 * scan->larger && fmin(sides[0], sides[1]) < 0.9 * fmax(sides[0], sides[1]) * (1 + 1e-9);
 }
 
-static void look_at_orbit(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
+static void classify_orbit(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
 {
     double mean = 0;
     scan->circular = scan->untilted = true;
@@ -467,7 +467,7 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
 
     *scan = (struct vp_scan){.curved = g->curved};
     const bool one_sided = measure_detector(g, views, scan);
-    look_at_orbit(g, views, scan);
+    classify_orbit(g, views, scan);
     if (g->views > 2 && vp_path_helix(g, views, scan, gaps, &scan->helix)) {
         const double step = (scan->helix.hi - scan->helix.lo) / (double)g->views * 2 * PI;
         *scan = (struct vp_scan){.kind = VP_SCAN_FULL, .arc = 2 * PI, .start = views[0].angle, .largest_gap = step,
@@ -485,7 +485,7 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
      * both ends of a small gap replace it, and the filter's weights handle larger ones. */
     const bool filled = !one_sided && g->beam == VP_CONE;
     const struct rule whole = {(filled ? 1 : 20) * PI / 180, filled ? 2.75 : 4, .all = one_sided};
-    struct circle c = weigh(views, g->views, 2 * PI, whole, stops, gaps);
+    struct circle c = weight_views(views, g->views, 2 * PI, whole, stops, gaps);
     const bool turn = c.largest < 2 * PI / 3 * (1 - 1e-9); /* except for its gaps */
     double period = 2 * PI;
     scan->kind = c.open ? VP_SCAN_SHORT : VP_SCAN_FULL;
@@ -497,10 +497,10 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
      * degrees their weight would be too large. */
     if (g->beam == VP_PARALLEL && !(one_sided && (turn || !c.open))) {
         period = PI;
-        c = weigh(views, g->views, PI, (struct rule){50 * PI / 180, 4, false}, stops, gaps);
+        c = weight_views(views, g->views, PI, (struct rule){50 * PI / 180, 4, false}, stops, gaps);
         scan->kind = VP_SCAN_PARALLEL;
     } else if (one_sided && c.open && !turn) {
-        c = weigh(views, g->views, 2 * PI, (struct rule){whole.longer, whole.many, false}, stops, gaps);
+        c = weight_views(views, g->views, 2 * PI, (struct rule){whole.longer, whole.many, false}, stops, gaps);
         scan->widest = c.second;
     }
     scan->largest_gap = c.largest;

@@ -119,7 +119,7 @@ static int ranks_test(struct vp_ranks *r, struct vp_message **m, bool *done, str
     return 0;
 }
 
-static bool ranks_waits(struct vp_ranks *r, enum vp_lane lane, int *from)
+static bool ranks_probe(struct vp_ranks *r, enum vp_lane lane, int *from)
 {
     struct ranks_world *w = &ranks_world;
     bool there = false;
@@ -150,7 +150,7 @@ static struct vp_ranks *ranks_open(int rank, int size, int places)
     r->send = ranks_send;
     r->take = ranks_take;
     r->test = ranks_test;
-    r->waits = ranks_waits;
+    r->probe = ranks_probe;
     r->close = ranks_close;
     return r;
 }
