@@ -120,7 +120,8 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     ok img-cmp -q b.tif c.tif
     # a detector row too few in the flats
     img-cat --pages 0:39 flat-s.tif -o short.tif
-    fails 1 "short.tif is 48x39 pixels, the detector 48x40" ct-normalize --layout sinograms --flat short.tif sinograms.tif
+    fails 1 "short.tif is 48x39 pixels, the detector 48x40" \
+        ct-normalize --layout sinograms --flat short.tif sinograms.tif
 }
 
 @test "threads and memory do not change a bit" {

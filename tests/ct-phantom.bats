@@ -113,7 +113,8 @@ statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }';
     ok ct-phantom -g scan.geom -p ball --radius 15 --density 0.03 -o b.tif
     ok img-cmp -q a.tif b.tif
     printf '0 0 0  15 15 15  0\n' >short.txt
-    fails 1 "short.txt: line 1: expected 8 numbers (x y z a b c phi density), got 7" ct-phantom -g scan.geom -p short.txt
+    fails 1 "short.txt: line 1: expected 8 numbers (x y z a b c phi density), got 7" \
+        ct-phantom -g scan.geom -p short.txt
     fails 1 "head: No such file" ct-phantom -g scan.geom -p head
     [[ "$stderr" == *"hint: named phantoms: shepp-logan,"* ]]
 }

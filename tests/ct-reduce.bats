@@ -200,7 +200,8 @@ along() {
     hyper h.tif
     fails 1 "h.tif: --along: expected an axis view, got the axes x y channel z time" ct-reduce --along view h.tif
     stack a 1 2 3 4
-    fails 1 "a.tif: --along: expected an axis time, got the axes x y z, of which nothing is said" ct-reduce --along time a.tif
+    fails 1 "a.tif: --along: expected an axis time, got the axes x y z, of which nothing is said" \
+        ct-reduce --along time a.tif
     ok ct-reduce --along z a.tif -o sum.tif
     [ "$(values sum.tif)" = "4 6" ]
     [ "$(img-info --value axes sum.tif)" = "x y" ]

@@ -220,7 +220,8 @@ samples() {
     ok img-cmp g.tif <(img-gauss --sigma 1 a.tif)
     ok img-cat --set axes=x,y,channel --set sizes=7 a.tif -o c.tif
     [ "$(img-info --value axes c.tif)" = "x y channel" ]
-    fails 2 "--set: axes x y channel z and sizes not given are not those of 7 pages" img-cat --set axes=x,y,channel,z a.tif
+    fails 2 "--set: axes x y channel z and sizes not given are not those of 7 pages" \
+        img-cat --set axes=x,y,channel,z a.tif
     fails 2 "--set: axes x y z and sizes 8 are not those of 7 pages" img-cat --set axes=x,y,z --set sizes=8 a.tif
     fails 2 "'x y' has no axis for the 7 pages" img-cat --set axes=x,y a.tif
     fails 2 "z is named twice" img-cat --set axes=x,y,z,z --set sizes=7,1 a.tif

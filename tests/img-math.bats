@@ -219,7 +219,8 @@ setup_file() {
         sh -c "cat long.raw | img-convert $raw | img-math 'a - b' - short.tif -o d.tif"
     fails 1 "standard input has more pages than the 17 of short.raw" \
         timeout 20 sh -c "yes | img-math 'a - b' $raw - short.raw -o d.tif"
-    fails 1 "long.raw has more pages than standard input" sh -c "cat short.raw | img-math 'a - b' $raw - long.raw -o d.tif"
+    fails 1 "long.raw has more pages than standard input" \
+        sh -c "cat short.raw | img-math 'a - b' $raw - long.raw -o d.tif"
     [ ! -e d.tif ]
     cat short.raw | img-math 'a - b' $raw - short.raw -o d.tif
     img-math 'a - b' short.tif short.tif | img-cmp -q - d.tif

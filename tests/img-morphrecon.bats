@@ -256,7 +256,8 @@ volume() {
     done
     run --separate-stderr img-morphrecon -v --hmax 0.002 w.tif -o got.tif
     [[ "$stderr" == *"--hmax 0.002: 10 steps of 0.000196078431"* ]]
-    fails 2 "--hmin 9.8e-05: less than half a step of the samples, which is 0.0001961" img-morphrecon --hmin 9.8e-5 w.tif
+    fails 2 "--hmin 9.8e-05: less than half a step of the samples, which is 0.0001961" \
+        img-morphrecon --hmin 9.8e-5 w.tif
     ok img-morphrecon --hmin 9.81e-5 w.tif -o got.tif
 }
 

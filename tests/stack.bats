@@ -64,7 +64,8 @@ foreign() {
     size=$(stat -c %s a.tif)
     head -c $((size - 5)) a.tif > cut.tif
     fails 1 "img-info: error: cut.tif: page 3: truncated: expected 400 bytes, got 395" img-info cut.tif
-    fails 1 "img-info: error: standard input: page 3: truncated: expected 400 bytes, got 395" sh -c 'cat cut.tif | img-info'
+    fails 1 "img-info: error: standard input: page 3: truncated: expected 400 bytes, got 395" \
+        sh -c 'cat cut.tif | img-info'
     # a cut between two pages
     head -c $((size - 400 - 600)) a.tif > cut.tif
     fails 1 "truncated" img-info cut.tif
@@ -137,7 +138,8 @@ EOT
 @test "a TIFF that is not in stream order: refused from a pipe, read from a file, with < and with --spool" {
     foreign a.tif 50 40 3 -c none -r 8
     ok img-info a.tif
-    fails 1 "standard input: TIFF is not in stream order (page 0 data precedes its directory)" sh -c 'cat a.tif | img-info'
+    fails 1 "standard input: TIFF is not in stream order (page 0 data precedes its directory)" \
+        sh -c 'cat a.tif | img-info'
     [[ "$stderr" == *"hint: give the file name instead, or use --spool"* ]]
     img-cmp a.tif - < a.tif
     mkdir spool
@@ -317,7 +319,8 @@ channel() {
     img-cat --raw-in 20x10:u16be be.raw | img-cmp - a.tif
     fails 1 "h.raw: expected a multiple of 400 bytes (a page of 20x10 u16), got 1206" img-info --raw-in 20x10:u16 h.raw
     fails 1 "a.raw: expected 4 pages of 400 bytes, got 1200 bytes" img-info --raw-in 20x10x4:u16 a.raw
-    fails 1 "standard input: page 3: truncated: expected 400 bytes, got 6" sh -c 'cat h.raw | img-info --raw-in 20x10:u16'
+    fails 1 "standard input: page 3: truncated: expected 400 bytes, got 6" \
+        sh -c 'cat h.raw | img-info --raw-in 20x10:u16'
     fails 2 "raw layout '20x10:u12'" img-info --raw-in 20x10:u12 a.raw
 }
 
@@ -341,8 +344,10 @@ channel() {
     mkfifo second
     head -c 800000 /dev/zero | timeout 20 tee >(exec cat > second) |
         timeout 20 img-math 'a - b' --raw-in 400x500:u8 - second > d.tif
-    fails 1 "page 0: truncated: expected 96000 bytes, got 95999" sh -c "head -c 95999 a.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
-    fails 1 "page 1: truncated: expected 96000 bytes, got 1" sh -c "head -c 96001 b.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
+    fails 1 "page 0: truncated: expected 96000 bytes, got 95999" \
+        sh -c "head -c 95999 a.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
+    fails 1 "page 1: truncated: expected 96000 bytes, got 1" \
+        sh -c "head -c 96001 b.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
 }
 
 @test "-o is atomic: the old file stays until the new one is whole" {
