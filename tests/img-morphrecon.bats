@@ -163,7 +163,7 @@ volume() {
         [ ! -e got.tif ]
     done
     # what is found fits, the graph does not
-    fails 3 "what is known of the boxes takes" "${two[@]}" -m 32M
+    fails 3 "the summary of the boxes takes" "${two[@]}" -m 32M
     [[ "$stderr" == *" in /dev/shm, which is in memory itself: expected at most "* ]]
     [ ! -e got.tif ]
     ok "${two[@]}" -m 64M

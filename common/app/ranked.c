@@ -435,7 +435,7 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
                               .bad = r->mesh.gather ? r->sharing.bad : result.bad,
                               .repaired = r->mesh.gather ? r->repaired : result.repaired,
                               .truncation = r->mesh.gather ? r->sharing.truncation : result.truncation};
-    if (!rc && !(all = vp_ranked_gather(r, 0, &mine, sizeof mine, "what ranks did", err)))
+    if (!rc && !(all = vp_ranked_gather(r, 0, &mine, sizeof mine, "statistics of ranks", err)))
         rc = -1;
     vp_sharing_free(&r->sharing, !rc);
     vp_adding_free(&r->adding, !rc);

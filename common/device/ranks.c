@@ -147,7 +147,7 @@ static int gather(struct vp_ranks *r, const void *mine, size_t size, char *all, 
                   struct vp_err *err)
 {
     const int n = r->size;
-    char *from_me = vp_alloc((size_t)n, size, "what ranks say", err); /* in the order rank, rank + 1, ... */
+    char *from_me = vp_alloc((size_t)n, size, "messages of ranks", err); /* in the order rank, rank + 1, ... */
     int rc = from_me ? 0 : -1;
     if (!rc)
         memcpy(from_me, mine, size);
@@ -229,8 +229,8 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
     if (r->lost) /* the others are at another agreement */
         return vp_fail(err, VP_ERUN, "the other ranks do not respond any more");
     struct vp_err own = rc ? *err : (struct vp_err)VP_ERR_INIT, trouble = VP_ERR_INIT;
-    char *sent = vp_alloc(1, step, "what a rank says", &trouble);
-    char *statuses = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
+    char *sent = vp_alloc(1, step, "message of a rank", &trouble);
+    char *statuses = vp_alloc((size_t)r->size, step, "messages of ranks", &trouble);
     int got = sent && statuses ? 0 : -1;
     if (!got) {
         fill((struct rank_status *)sent, r, rc, &own);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KNOWN "what is known of the boxes"
+#define KNOWN "the summary of the boxes"
 
 struct entry {
     void *data;   /* NULL: in the file, at `at`, or empty */

@@ -60,7 +60,7 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
             return NULL;
         room->at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (room->at == MAP_FAILED)
-            vp_fail_errno(err, "%s: %s of what is known of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
+            vp_fail_errno(err, "%s: %s of summaries of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
         close(fd);
         if (room->at == MAP_FAILED)
             return NULL;
@@ -171,7 +171,7 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     }
     for (int64_t i = 0; i < vp_store_count(entries); i++)
         most = vp_store_bytes(entries, i) > most ? vp_store_bytes(entries, i) : most;
-    void *const entry = vp_alloc_raw(1, (size_t)most, "what is known of a box", err);
+    void *const entry = vp_alloc_raw(1, (size_t)most, "entry of a box", err);
     s.of = malloc((size_t)s.boxes * sizeof *s.of);
     s.slot = malloc(SLOTS * sizeof *s.slot);
     if (!entry || !s.of || !s.slot) {

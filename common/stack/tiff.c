@@ -179,7 +179,7 @@ int vp_tiff_keep_front(struct vp_tiff *t, uint64_t first, struct vp_err *err)
     if (first <= at || first - at > LITTLE)
         return 0;
     const size_t n = (size_t)(first - at);
-    t->front = vp_alloc_raw(1, n, "what is in front of the first directory", err);
+    t->front = vp_alloc_raw(1, n, "data before the first directory", err);
     const int64_t got = t->front ? vp_input_at(t->in, at, t->front, n, err) : -1;
     t->front_at = at;
     t->front_end = at + (uint64_t)(got > 0 ? got : 0);
