@@ -108,7 +108,7 @@ samples() { ct-filter --raw-out "$@" | od -An -v -tf4 -w32; }
     fails 1 "in.tif" ct-filter -g full.geom in.tif in.tif -o many.tif
     [ ! -e many.tif ]
     # a raw pipe does not say how long it is
-    head -c 704 full.raw | fails 1 "the input ends after 11 pages, expected 12" \
+    head -c 704 full.raw | fails 1 "expected 12 pages, got 11" \
         ct-filter -g full.geom --raw-in 16x4:u8 -o few.tif
     [ ! -e few.tif ]
     cat full.raw full.raw | fails 1 "more pages than the 12 of its geometry" \

@@ -201,7 +201,7 @@ undone() {
         [ "$(img-threshold --at $v --value 1 c.tif | img-info --value sum)" = "$(perl -e 'printf "%d", 255.5 - 10 * $ARGV[0]' $v)" ]
     done
     # one scale for a stream of which the second part comes later
-    fails 1 "standard input: samples with the scale 0.25 10, expected -0.5 2 as in the first input" \
+    fails 1 "standard input: expected the scale -0.5 2 as in the first input, got 0.25 10" \
         sh -c 'cat b.tif | img-threshold --2d --otsu a.tif - -o d.tif'
     # the mean of a box: once rounded, of integers, of what is larger than f64, of values
     perl -e 'print pack("Q<*", 656247381085762037, 924948642789419743, 72757217426062276)' > d.raw

@@ -160,8 +160,8 @@ static int ct_filter(struct vp_run *run, void *params, struct vp_err *err)
                            .work = work, .ctx = &w};
     rc = vp_pages_run(&pages, err);
     if (!rc && pages.done < w.pages)
-        rc = vp_fail(err, VP_ERUN, "%s: the input ends after %lld pages, expected %lld", w.name,
-                     (long long)pages.done, (long long)w.pages);
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", w.name, (long long)w.pages,
+                     (long long)pages.done);
     vp_stats_text(run->stats, "filter", vp_filter_tables(w.filter)->describe);
     if (!rc)
         vp_blank_report(&w.blank, w.sinograms ? "detector row" : "view", run);
