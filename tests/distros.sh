@@ -15,7 +15,7 @@ mirror=$(sed -n 's/^\(URIs:\|deb\( \[[^]]*\]\)\?\) *\(http[^ ]*\/debian\)\/\?\( 
     /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
 proxy=$(apt-config dump --format '%v' Acquire::http::Proxy)
 
-# inside ROOT COMMAND: a machine with its own processes, mounts and terminals, of which nothing is left when it ends or is killed
+# inside ROOT COMMAND: runs it on a machine with its own processes, mounts and terminals, all of which end with it
 inside() {
     unshare --mount --pid --fork --kill-child sh -c '
         mount --bind "$1" "$1" && cd "$1" || exit

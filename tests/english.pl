@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Counts words in the comments of the C and CUDA sources that a programmer of the field would not write (CONTRIBUTING.md):
+# Counts words in comments of C and CUDA sources that a programmer of the field would not write (CONTRIBUTING.md):
 #   english.pl DIR             prints each place and the totals; exit status 1 if a total is above what is allowed
 #   english.pl DIR ROOM...     the same for files whose name begins with a ROOM (common/geom, tools); exit status 0
 use strict;

@@ -42,7 +42,8 @@ for my $file (glob 'common/*/*.{c,h,inc} tools/*.c cuda/*.{c,h,cu,cuh} {mpi,fftw
             if /^\s*(?:static |const |typedef )*(struct|union|enum)\s+(?:\w+\([^{]*\)\s*)?(\w+)\s*\{/;
         $name{$1}{$file} = "$file:$.: $1"
             if $header && (/^(?:[a-z]\w*[\s*]+)+(vp_\w+)\(/ || /^#\s*define (VP_\w+)/ && $last !~ /^#\s*ifndef $1$/);
-        complain("$file:$.: qsort allocates memory beyond --memory: expected vp_sort (base/sort.h)") if /\bqsort(?:_r)?\(/;
+        complain("$file:$.: qsort allocates memory beyond --memory: expected vp_sort (base/sort.h)")
+            if /\bqsort(?:_r)?\(/;
         $last = $_;
     }
 }

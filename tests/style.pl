@@ -20,8 +20,13 @@ sub bare {
         if ($s =~ s/^\\\n//) { $out .= "\x01" }                               # a line goes on
         elsif ($s =~ s/^\\.//s) { $out .= 'x' }
         elsif ($s =~ s/^((?<![\$\w])#[^\n]*)//) { }
-        elsif ($s =~ s/^(\$?'(?:[^'\\]|\\.)*?')// || $s =~ s/^('[^']*')//) { $out .= "''" . ($1 =~ tr/\n/\x01/r =~ tr/\x01//cdr) }
-        elsif ($s =~ s/^($string)//) { my $t = $1; $out .= ($t =~ /^"\$1"$/ ? '"$1"' : '""') . ($t =~ tr/\n/\x01/r =~ tr/\x01//cdr) }
+        elsif ($s =~ s/^(\$?'(?:[^'\\]|\\.)*?')// || $s =~ s/^('[^']*')//) {
+            $out .= "''" . ($1 =~ tr/\n/\x01/r =~ tr/\x01//cdr);
+        }
+        elsif ($s =~ s/^($string)//) {
+            my $t = $1;
+            $out .= ($t =~ /^"\$1"$/ ? '"$1"' : '""') . ($t =~ tr/\n/\x01/r =~ tr/\x01//cdr);
+        }
         elsif ($s =~ s/^([\$<>]$paren)//) { $out .= '$x' . ($1 =~ tr/\n/\x01/r =~ tr/\x01//cdr) }
         elsif ($s =~ s/^\$$brace//) { $out .= '$x' }
         elsif ($s =~ s/^(\$#|\$\$|\$[\@*?!-])//) { $out .= '$x' }
@@ -74,8 +79,16 @@ for my $file (@ARGV) {
     my @open;
     for my $i (0 .. $#st) {
         my ($line, $t) = @{$st[$i]};
-        if ($t =~ /^([\w-]+)\(\)$/ || $t =~ /^(\@test)\b/) { push @open, {name => $1, from => $i, file => $file, one => 0}; next }
-        if ($t eq '}' && @open) { my $f = pop @open; $f->{to} = $i; push @all, $f; $names{$f->{name}} = 1 if $f->{name} ne '@test' }
+        if ($t =~ /^([\w-]+)\(\)$/ || $t =~ /^(\@test)\b/) {
+            push @open, {name => $1, from => $i, file => $file, one => 0};
+            next;
+        }
+        if ($t eq '}' && @open) {
+            my $f = pop @open;
+            $f->{to} = $i;
+            push @all, $f;
+            $names{$f->{name}} = 1 if $f->{name} ne '@test';
+        }
     }
     ($_->{st}, $_->{lines}) = (\@st, [split /^/m, $raw]) for grep { $_->{file} eq $file } @all;
 }
@@ -99,7 +112,8 @@ for my $f (@all) {
     my $st = $f->{st};
     for my $i ($f->{from} + 1 .. $f->{to} - 1) {
         my $t = $st->[$i][1];
-        next if $t =~ $word || $t =~ $quiet || safe_end($t) || $t =~ /^(?:[\w-]+\(\)|true|:|local .*)$/ || last_of($st, $i);
+        next if $t =~ $word || $t =~ $quiet || safe_end($t) || $t =~ /^(?:[\w-]+\(\)|true|:|local .*)$/
+            || last_of($st, $i);
         $unsafe{$f->{file}}{$f->{name}} //= $st->[$i][0];
     }
     for my $i ($f->{from} + 1 .. $f->{to} - 1) {
@@ -124,7 +138,9 @@ for my $f (@all) {
         if (!$condition && $t =~ /&&/ && $t !~ /\s&$/ && !safe_end($t) && !last_of($st, $i)) {
             bad($f, $line, "what fails on the left of && fails nothing here: write statements of their own")
         }
-        if ($t =~ /^trap\b.*\bEXIT$/) { bad($f, $line, "bats does not hear of a test with a trap on EXIT: write teardown()") }
+        if ($t =~ /^trap\b.*\bEXIT$/) {
+            bad($f, $line, "bats misses the failure of a test with a trap on EXIT: write teardown()");
+        }
         if ($t =~ /([^|&;{]+)\|\|\s*(?:true|:|echo|printf)\b/ && $1 !~ /^\s*(?:kill|wait|mkfifo|rm|gzip)\b/) {
             bad($f, $line, "the right of || succeeds always")
         }
@@ -134,7 +150,8 @@ for my $f (@all) {
             bad($f, $line, "$name (line $own->{$name}) goes on after a failure when it is called in a condition")
                 if $condition || $called =~ /&&|\|\|/;
         }
-        bad($f, $line, "a function called so goes on after a failure") if $takes{$f->{name}} && $t =~ /^"\$1".*(?:&&|\|\|)/;
+        bad($f, $line, "a function called like this goes on after a failure")
+            if $takes{$f->{name}} && $t =~ /^"\$1".*(?:&&|\|\|)/;
         if ($t =~ /^run (?!-\d|!)/) {
             my $j = $i + 1;
             if ($st->[$j][1] eq 'else') { $j++ while $st->[$j][1] ne 'fi' } # checked after both branches

@@ -109,8 +109,8 @@ extern const char vp_version[];
 void vp_warn(const struct vp_run *run, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void vp_note(const struct vp_run *run, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Collect and show the plan: "key: value" lines added by the tool before it processes pixels. vp_report_plan_done() prints
- * them: with --plan to standard output and returns true (the tool then returns 0), with -v to standard error. */
+/* Collect and show the plan: "key: value" lines added by the tool before it processes pixels. vp_report_plan_done()
+ * prints them: with --plan to standard output and returns true (the tool then returns 0), with -v to standard error. */
 void vp_report_plan(struct vp_run *run, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool vp_report_plan_done(struct vp_run *run);
 

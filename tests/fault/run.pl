@@ -18,7 +18,7 @@ chdir $dir or die;
 $ENV{PATH} = "$build/bin:$ENV{PATH}";
 $ENV{$_} = $ {{LC_ALL => 'C', TZ => 'UTC', VOXPIPE_DEVICE => 'cpu', OMP_NUM_THREADS => 2}}{$_}
     for qw(LC_ALL TZ VOXPIPE_DEVICE OMP_NUM_THREADS);
-my %preload = ($build =~ /./ && `ldd $build/bin/ct-geom` =~ m{(/\S*lib[at]san\S*)}) ? (LD_PRELOAD => "$1 $shim") : (LD_PRELOAD => $shim);
+my %preload = (LD_PRELOAD => $build =~ /./ && `ldd $build/bin/ct-geom` =~ m{(/\S*lib[at]san\S*)} ? "$1 $shim" : $shim);
 
 # libtiff does not close a stack in which memory ran out
 open my $known, '>', "$dir/known" or die;
@@ -97,7 +97,8 @@ sub attempt {
     my @argv = map { $_ eq '%' ? "$out/result" : $_ } grep { !/^</ } @$run;
     if ($ranks) { # one of them is preloaded
         my ($n, $one) = split /:/, shift @argv;
-        my $start = "[ \"\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}\" != $one ] || export LD_PRELOAD='$preload{LD_PRELOAD}'; exec \"\$@\"";
+        my $start = "[ \"\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}\" != $one ] || export LD_PRELOAD='$preload{LD_PRELOAD}'; "
+            . "exec \"\$@\"";
         @argv = (qw(timeout -k 5 40 mpirun --oversubscribe -n), $n, 'sh', '-c', $start, 'sh', @argv);
     }
     my ($from) = map { /^<(.*)/ ? $1 : () } @$run;

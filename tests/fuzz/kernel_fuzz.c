@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A kernel, or a grid of them, of any size over an image of any size, with any rule for edges and any crop: boxes give the
- * bits of the whole, and the whole is the weighted sum of what direct sums make of each kernel. */
+/* A kernel, or a grid of them, of any size over an image of any size, with any edge rule and any crop: boxes give the
+ * bits of the whole, and the whole is the weighted sum of direct sums with one kernel each. */
 #include "../unit/boxes.h"
 #include "fuzz.h"
 #include "local/convolve.h"
