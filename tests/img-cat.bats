@@ -9,9 +9,9 @@ load helper
     fails 2 "scan/: the input folder contains the output, scan/all.tif" img-cat scan/ -o scan/all.tif
     [[ "$stderr" == *"hint: write it elsewhere"* ]]
     ln -s scan/all.tif link.tif
-    fails 2 "holds the output" img-cat scan -o link.tif
+    fails 2 "contains the output" img-cat scan -o link.tif
     echo "$PWD/scan" >list
-    fails 2 "holds the output" img-cat @list -o scan/all.tif
+    fails 2 "contains the output" img-cat @list -o scan/all.tif
     cmp before.tif scan/all.tif
     # named inputs are those that are meant
     img-cat scan/[123].tif -o scan/all.tif

@@ -106,7 +106,7 @@ cut() {
     fails 2 "slice -6 is out of range: there are 5 along z" img-view --slice -6 v.tif
     fails 2 "--at: expected whole numbers, got 1.5" img-view --ortho --at 1.5,0,0 v.tif
     fails 2 "--columns: needs --montage" img-view --columns 2 v.tif
-    fails 2 "only 8 along x" img-view --ortho --at 8,0,0 v.tif
+    fails 2 "there are 8 along x" img-view --ortho --at 8,0,0 v.tif
     fails 2 "cannot be combined" img-view --ortho --slice 2 v.tif
     fails 2 "LO < HI" img-view --window 3,3 v.tif
     fails 2 "WxH" img-view --fit 5 v.tif
