@@ -70,7 +70,7 @@ samples() { ct-filter --raw-out "$@" | od -An -v -tf4 -w32; }
     scan short --arc 215
     fails 2 "--weights parker: expected a short scan, got a full turn" \
         ct-filter --weights parker -g full.geom --raw-in 16x4:u8 full.raw
-    fails 2 "--weights wang: needs a full turn" ct-filter --weights wang -g short.geom --raw-in 16x4:u8 short.raw
+    fails 2 "--weights wang: expected a full turn" ct-filter --weights wang -g short.geom --raw-in 16x4:u8 short.raw
     fails 2 "--weights" ct-filter --weights perker -g short.geom --raw-in 16x4:u8 short.raw
     fails 2 "--cutoff" ct-filter --cutoff 1.5 -g short.geom --raw-in 16x4:u8 short.raw
 }

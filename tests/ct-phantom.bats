@@ -124,7 +124,7 @@ statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }';
     fails 2 "--counts needs --noise" ct-phantom -g scan.geom --counts
     fails 2 "--volume cannot be combined with" ct-phantom --volume 8x8x8 --noise 100
     fails 2 "--center and --slab need --volume" ct-phantom -g scan.geom --slab 0:2
-    fails 2 "there is no geometry" ct-phantom --volume 8x8
+    fails 2 "unknown without a geometry" ct-phantom --volume 8x8
     fails 2 "--samples" ct-phantom -g scan.geom --samples 0
     fails 1 "nothere.geom: No such file" ct-phantom -g nothere.geom
 }

@@ -92,7 +92,7 @@ load helper
 @test "contradictions" {
     floats a.tif 1 2
     fails 2 "cannot be combined" img-convert --type u8 --auto --window 0,1 a.tif
-    fails 2 "to the range of which type" img-convert --auto a.tif
+    fails 2 "--type is missing" img-convert --auto a.tif
     perl -e 'print pack("d<*", -1.7e308, 1.7e308, 0, 1)' > far.raw
     fails 1 "far.raw: --auto: the range -1.7e+308 to 1.7e+308 is beyond f64" img-convert --raw-in 2x2:f64le --type u8 \
         --auto far.raw -o b.tif

@@ -235,7 +235,7 @@ kernel() {
     img-convert --type u32 f64.tif -o u32.tif
     fails 1 "expected samples of u8, u16, i8, i16, f32 or f64, got u32" img-convolve -k k.tif u32.tif
     [[ "$(ldd "$(command -v img-convolve)")" == *libfftw3* ]] ||
-        fails 1 "which this program was built without (FFTW)" img-convolve -k k.tif d.tif
+        fails 1 "but this program was built without FFTW" img-convolve -k k.tif d.tif
     printf '1 1\n2 2\n3 3\n4 4\n5 5\n6 6\n' > at.txt
     fails 1 "6 positions of 6 different x and 6 different y: expected a rectangular grid" \
         img-convolve -k stack.tif --positions at.txt a.tif
