@@ -83,7 +83,7 @@ ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=icelake-se
 ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
 # Headers that a plugin shares with the programs: a plugin built from others is rejected.
-BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h)) | sha256sum | cut -c1-16)ull
+BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h common/*/*.inc)) | sha256sum | cut -c1-16)ull
 # not instrumented: not fuzzed, and slow to compile
 ISASAN  := $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
@@ -191,6 +191,7 @@ $(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
 $(OBJ)/unit/opt_test: $(OBJ)/docs/check.o
+$(OBJ)/unit/plans_test: $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/plans/*.c))
 $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter-out $(OBJ)/fftw/%,$(filter %.o,$^)) $(LIB) \
 	    $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)

@@ -10,14 +10,13 @@ use warnings;
 my %may = (
     base => '', stack => 'base', device => 'base', geom => 'base stack', engine => 'base stack device',
     ct => 'base stack geom device engine', local => 'base stack engine', global => 'base stack engine local',
-    pages => 'base stack geom engine global', app => 'base stack geom device engine ct local global pages',
+    pages => 'base stack geom engine', app => 'base stack geom device engine ct local global pages',
     tools => 'base stack geom engine ct local global pages app', # never a device
     cuda => 'base device engine ct local global', mpi => 'base device', fftw => 'base',
 );
 my $bad = 0;
 # Tags that are still to be renamed. This list may only get shorter.
-my %twice = map { $_ => 1 } qw(axis box counts cursor entry histogram kind layout line list march memory part place rays
-    ring rows run sight sizes slab spot stage taps tile vp_extent vp_line vp_span vp_window work);
+my %twice = map { $_ => 1 } qw(box cursor entry kind memory rays rows run sight slab stage taps vp_extent vp_span);
 my (%tag, %name); # tag or name => places of its definitions
 
 sub complain { print "@_\n"; $bad = 1 }
