@@ -1,4 +1,4 @@
-/* What a rank is: the beginning, the files and the end (ranked.c), the grid (ranked_grid.c). */
+/* Internal to ranked*.c: start, files and end (ranked.c), the grid (ranked_grid.c). */
 #ifndef VP_RANKED_INTERNAL_H
 #define VP_RANKED_INTERNAL_H
 
@@ -14,35 +14,34 @@ struct vp_ranked {
     int rank, size, hosts;
     struct vp_model model;
     struct vp_mesh_problem problem;
-    struct vp_reconstruct whole; /* all of it; the session's job is this rank's part */
+    struct vp_reconstruct whole; /* the whole job; the session's job is this rank's part */
     struct vp_mesh mesh;
     struct vp_mesh_times times;
     int row, column;
-    int64_t (*rows)[2];          /* that the ranks of this column take */
+    int64_t (*rows)[2];          /* rows that each rank of this column processes */
     struct vp_sharing sharing;
     struct vp_adding adding;
     struct vp_normalize_report repaired;
     struct vp_reconstruct_feed feed;
     struct vp_reconstruct_sink sink;
     struct vp_writer *writer;
-    char *path; /* of it; NULL: the output */
-    bool leads; /* it was opened here */
+    char *path; /* name of its file; NULL: the output */
+    bool leads; /* this rank has opened it */
 };
 
-/* vp_ranks_agree(), or of a plan for ranks that are not there, alone. */
+/* Calls vp_ranks_agree(); in a plan for ranks that do not exist, returns alone. */
 int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err);
-/* The same of what each of them says, malloc'd; NULL where it failed. */
+/* Gathers like vp_ranked_agree() into malloc'd memory; NULL on failure. */
 void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what,
                        struct vp_err *err);
 int vp_ranked_no_file(const char *name, struct vp_err *err);
 
-/* What is asked for, of all ranks; then the grid, and this rank's plan on it; and what is expected of it, for
- * --plan. */
+/* Set the job of all ranks; then the grid, and this rank's plan on it; then the estimates for --plan. */
 int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp_run *run, struct vp_err *err);
 int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *err);
 void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run);
 
-/* Somewhere that nothing is kept. */
+/* True if the path is a sink such as /dev/null. */
 bool vp_ranked_discards(const char *path);
 
 #endif

@@ -274,7 +274,7 @@ static struct vp_backproject *create(const struct vp_bp_job *job, const char *is
                                  .n = {n[0], n[1], n[2]}, .z0 = job->z0, .z1 = job->z1,
                                  .threads = job->threads > 0 ? job->threads : vp_cores()};
     if (!b->isa)
-        vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa);
+        vp_fail(err, VP_ERESOURCE, "this processor does not have the instruction set %s", isa);
     else if ((b->views = vp_alloc((size_t)b->n_views, sizeof *b->views, "the views", err)) && !plan(b, job, err))
         return b;
     vp_backproject_close(b);

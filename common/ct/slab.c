@@ -540,7 +540,7 @@ int vp_slab_wait(struct vp_slab *s, uint64_t ticket, struct vp_err *err)
 static int flush_on_device(struct vp_slab *s, struct vp_err *err)
 {
     if (!s->adding || s->packed <= s->l.o0)
-        return vp_fail(err, VP_ERUN, "no views came");
+        return vp_fail(err, VP_ERUN, "no views were added");
     if (s->parts == 1 && pending(s, 0) > 0) {
         s->parts = s->backend->backproject->parts(s->b, PARTS);
         for (int i = 1; i < s->parts; i++)
@@ -612,7 +612,7 @@ bool vp_slab_wants(const struct vp_slab *s, int64_t view)
 
 static int views_come(struct vp_err *err)
 {
-    return vp_fail(err, VP_ERUN, "the volume was asked for while views come");
+    return vp_fail(err, VP_ERUN, "the volume was requested before its views were complete");
 }
 
 /* All of it is as `work` has left it. */

@@ -447,7 +447,7 @@ static int make_plan(struct vp_plan *plan, const struct vp_problem *p, bool twic
     if (s.limit && !strcmp(s.limit, "device memory"))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     if (s.host == UINT64_MAX && p->chunk[0])
-        return vp_fail(err, VP_EUSAGE, "--chunk: boxes of %lld x %lld x %lld are larger than can be worked on",
+        return vp_fail(err, VP_EUSAGE, "--chunk: boxes of %lld x %lld x %lld are too large",
                        (long long)vp_min64(p->chunk[0], p->image[0]), (long long)vp_min64(p->chunk[1], p->image[1]),
                        (long long)vp_min64(p->chunk[2], p->image[2]));
     return vp_fail(err, VP_ERESOURCE, "the smallest portion takes %s: expected at most %s",

@@ -66,7 +66,7 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
     const bool listed = stride > 1 || (c->luminance && c->count != COLOURS);
     if (c->count < 0 || (listed && in->pages < 0))
         return vp_fail_hint(err, VP_ERUN, "give the file name instead, or use --spool",
-                            "%s: --channel: how many channels there are is not known", name);
+                            "%s: --channel: the number of channels is unknown", name);
     if (k >= c->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", name, k, (long long)c->count - 1);
     if (c->luminance && (c->count < COLOURS || (names && !vp_channels_are_colours(&in->meta))))
@@ -110,7 +110,7 @@ int vp_channel_select(struct vp_channel *c, const char *text, struct vp_select *
     struct vp_axes axes;
     char *one = NULL;
     if (p->pages)
-        return vp_fail_hint(err, VP_EUSAGE, "use two runs in a pipe", "--channel and --pages exclude each other");
+        return vp_fail_hint(err, VP_EUSAGE, "use two runs in a pipe", "--channel and --pages cannot be combined");
     vp_axes_get(in, &axes);
     int rc = make(c, text, in, &axes, &one, name, err);
     wanted.pages = c->pages;

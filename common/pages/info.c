@@ -144,7 +144,7 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
 
     if (find_range && !seekable)
         return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
-                            "--histogram: the range of samples from a pipe is not known before the end");
+                            "--histogram: the range of samples from a pipe is unknown until its end");
     if (!vp_meta_numbers(&i->stack->meta, "scale", 2, i->scale))
         memcpy(i->scale, (const double[]){1, 0}, sizeof i->scale);
     if (!i->p->range.n) {

@@ -158,10 +158,10 @@ static int check_slices(const struct vp_slices *s, const struct vp_reader *r, bo
         const int64_t end = c->axis == VP_CUT_Z ? s->pages : c->axis == VP_CUT_Y ? in->ny : in->nx;
         *columns = *columns || c->axis == VP_CUT_X;
         if (c->at < 0 || (end >= 0 && c->at >= end))
-            return vp_fail(err, VP_EUSAGE, "%s: slice %lld is asked for, but there are only %lld along %c",
+            return vp_fail(err, VP_EUSAGE, "%s: slice %lld is out of range: there are %lld along %c",
                            vp_reader_name(r), (long long)c->at, (long long)end, "zyx"[c->axis]);
         if (s->pages < 0 && c->axis != VP_CUT_Z)
-            return vp_fail(err, VP_ERUN, "%s: the number of pages is not known", vp_reader_name(r));
+            return vp_fail(err, VP_ERUN, "%s: the number of pages is unknown", vp_reader_name(r));
     }
     return 0;
 }
@@ -229,7 +229,7 @@ int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, s
     if (rc <= 0)
         return rc;
     vp_fail(err, VP_ERESOURCE, "the slices need more than the memory limit, %s", vp_bytes_text(memory).text);
-    return vp_hint(err, "the pipe does not say how many pages it has: use --slice N along z, or --spool");
+    return vp_hint(err, "the number of pages of a pipe is unknown: use --slice N along z, or --spool");
 }
 
 void vp_slices_free(struct vp_slices *s)
@@ -281,7 +281,7 @@ static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct v
     if (got < 0)
         return -1;
     if (wanted > 0 || (s->pages >= 0 && k != s->pages * s->count))
-        return vp_fail(err, VP_ERUN, "%s: a slice is asked for that is not there: only %lld pages",
+        return vp_fail(err, VP_ERUN, "%s: a slice is out of range: there are %lld pages",
                        vp_reader_name(r), (long long)k);
     return 0;
 }

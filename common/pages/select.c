@@ -17,7 +17,7 @@ const struct vp_opt vp_select_options[] = {
                       "the stack, negative numbers count from the end, a negative step goes backwards, and of a range "
                       "that goes beyond the stack there is what the stack has; it must have some. A "
                       "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
-                      "be in order, and if it does not say how many it has, those that are asked for must come."),
+                      "be in order, and if their number is unknown, the selected ones must exist."),
     VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
               .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
               .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
@@ -64,7 +64,7 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
     if (n < 0) {
         if (a < 0 || b < 0 || (back && !s->has[A]))
             return vp_fail_hint(err, VP_EUSAGE, "use --spool, or count from the start",
-                                "%s '%s': %s does not say how many %s it has", option, text, name, what);
+                                "%s '%s': %s has an unknown number of %s", option, text, name, what);
     } else {
         a += a < 0 ? n : 0;
         b += b < 0 ? n : 0;
@@ -213,7 +213,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
     bool increasing = true; /* no page before or equal to the one before it */
 
     if (p->reverse && s->span[s->n_spans - 1].count < 0)
-        return vp_fail_hint(err, VP_EUSAGE, "use --spool", "--reverse: %s does not say how many pages it has", name);
+        return vp_fail_hint(err, VP_EUSAGE, "use --spool", "--reverse: %s has an unknown number of pages", name);
     if (p->reverse)
         reverse(s);
     for (int i = 0; i < s->n_spans; i++) {
@@ -221,7 +221,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
         span->at = s->pages;
         if (span->count < 0 && i + 1 < s->n_spans)
             return vp_fail_hint(err, VP_EUSAGE, "use --spool",
-                                "--pages '%s': %s does not say how many pages it has", p->pages, name);
+                                "--pages '%s': %s has an unknown number of pages", p->pages, name);
         increasing = increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
         after = span->count < 0 ? INT64_MAX : span->first + (span->count - 1) * span->step;

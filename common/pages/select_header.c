@@ -79,7 +79,7 @@ static int select_geometry(const struct vp_select *s, enum vp_page_layout layout
     if (layout == VP_MISFIT || s->pages < 0 || (!views && !one_span)) {
         snprintf(note, size, "the scan geometry is left out: %s",
                  layout == VP_MISFIT ? "it is not that of these pages"
-                 : s->pages < 0 ? "the number of pages is not known" : "detector rows are not evenly spaced");
+                 : s->pages < 0 ? "the number of pages is unknown" : "detector rows are not evenly spaced");
         return 0;
     }
     pick_columns(g, 0, s->x0, 1, s->x1 - s->x0);
@@ -156,7 +156,7 @@ static int select_axes(const struct vp_select *s, const struct vp_stack *in, str
     if (vp_select_all_pages(s))
         return axes.sized ? vp_axes_set(meta, &axes) : 0;
     if (!select_grid(s, &axes, kept)) {
-        snprintf(note, size, "the axes of the pages are left out: what is selected is no grid of them");
+        snprintf(note, size, "the axes of the pages are left out: the selection is not a grid of them");
         *z = (struct along){.even = false};
         return vp_axes_lose(meta);
     }

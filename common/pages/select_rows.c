@@ -12,7 +12,7 @@
 
 static int too_few(const struct vp_reader *r, int64_t wanted, struct vp_err *err)
 {
-    return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", vp_reader_name(r),
+    return vp_fail(err, VP_ERUN, "%s: page %lld is out of range: there are %lld pages", vp_reader_name(r),
                    (long long)wanted, (long long)vp_reader_position(r));
 }
 

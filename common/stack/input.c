@@ -71,7 +71,7 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err
             if (poll(p, 2, -1) < 0 && errno != EINTR)
                 return vp_fail_errno(err, "%s", in->name);
             if (p[1].revents)
-                return vp_fail(err, VP_ERUN, "%s: reading was given up", in->name);
+                return vp_fail(err, VP_ERUN, "%s: reading was cancelled", in->name);
             if (!p[0].revents)
                 continue;
         }

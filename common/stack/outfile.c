@@ -187,7 +187,7 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
     if (exists && S_ISDIR(st.st_mode)) {
         errno = EISDIR;
         vp_fail_errno(err, "%s", path);
-        return vp_hint(err, "name the file that is to be in it");
+        return vp_hint(err, "name a file in it");
     }
     if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
         /* O_CREAT: the kernel then minds whose FIFO it is, where everybody may make one */
@@ -199,8 +199,8 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
         return vp_fail_errno(err, "%s", path);
     f->path = vp_follow_links(path, true);
     if (!f->path && errno == EACCES) {
-        vp_fail(err, VP_ERUN, "%s: a symbolic link that somebody else made where everybody may", path);
-        return vp_hint(err, "name the file that it leads to, if that is meant");
+        vp_fail(err, VP_ERUN, "%s: a symbolic link that another user made in a folder that all may write", path);
+        return vp_hint(err, "name its target, if that is intended");
     }
     if (!f->path)
         return vp_fail_errno(err, "%s", path);

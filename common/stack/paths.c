@@ -99,7 +99,7 @@ static int add_directory(struct vp_paths *p, const char *path, const char *outpu
         struct stat st;
         const bool there = !stat(full, &st);
         if (there && is_output(full, output)) { /* that of the run before this one, most likely */
-            vp_fail(err, VP_EUSAGE, "%s: the folder that is read holds the output, %s, which would be an input", path,
+            vp_fail(err, VP_EUSAGE, "%s: the input folder contains the output, %s", path,
                     name_of(output));
             rc = vp_hint(err, "write it elsewhere, or remove it first, or name the inputs");
         } else if (!there || !S_ISDIR(st.st_mode))

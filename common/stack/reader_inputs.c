@@ -128,8 +128,8 @@ static int undo_scale(struct vp_reader *r, struct vp_source *s, struct vp_err *e
     s->scaled = s->scaled || r->undone;
     if (s->scaled || (s->scale[0] == of_first[0] && s->scale[1] == of_first[1]))
         return 0;
-    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in the first input", s->name,
-            s->scale[0], s->scale[1], of_first[0], of_first[1]);
+    vp_fail(err, VP_ERUN, "%s: expected the scale %.9g %.9g as in the first input, got %.9g %.9g", s->name,
+            of_first[0], of_first[1], s->scale[0], s->scale[1]);
     return vp_hint(err, "undo it in each of them first: img-convert --unscale");
 }
 

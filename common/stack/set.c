@@ -174,7 +174,7 @@ static int check_axes(struct vp_stack *s, bool sizes, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--set axes: expected at least two, as in x,y");
     if (a.n == 0 && axes && s->pages > 1)
         return vp_fail_hint(err, VP_EUSAGE, "name their axis, as in --set axes=x,y,z",
-                            "--set axes: '%s' says nothing of the %lld pages", axes, (long long)s->pages);
+                            "--set axes: '%s' has no axis for the %lld pages", axes, (long long)s->pages);
     double said;
     const bool mismatch = a.n == 1 && sizes && s->pages >= 0
                           && !(vp_meta_numbers(&s->meta, "sizes", 1, &said) && said == (double)s->pages);

@@ -48,7 +48,7 @@ static int refuse(struct vp_input *in, struct vp_err *err)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if ((size_t)n >= known[i].at + known[i].n && !memcmp(head + known[i].at, known[i].magic, known[i].n))
             return vp_hint(err, "%s", known[i].what);
-    return vp_hint(err, "for headerless samples say how they lie, as in --raw-in 2048x2048:u16le");
+    return vp_hint(err, "for headerless samples give their layout, as in --raw-in 2048x2048:u16le");
 }
 
 /* Makes a source of a format, which takes the input, also on failure; open() is still to be called. */

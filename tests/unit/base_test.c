@@ -339,9 +339,9 @@ static int run(struct vp_run *r, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     const char *mode = p->mode ? p->mode : "";
-    vp_plan(r, "sigma", "%g mm", p->sigma);
-    vp_plan(r, "threads used", "%d", omp_get_max_threads());
-    if (vp_plan_done(r))
+    vp_report_plan(r, "sigma", "%g mm", p->sigma);
+    vp_report_plan(r, "threads used", "%d", omp_get_max_threads());
+    if (vp_report_plan_done(r))
         return 0;
     vp_note(r, "a note");
     vp_warn(r, "a warning");

@@ -347,7 +347,7 @@ static void add(struct vp_volume *v, const struct scene *s, int p)
     }
     float slice;
     CHECK_INT(vp_volume_get(v, 0, 1, &slice, &err), -1); /* not now */
-    CHECK_STR(err.msg, "the volume was asked for while views come");
+    CHECK_STR(err.msg, "the volume was requested before its views were complete");
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(vp_adjoint_end(v, &err), 0);
     CHECK_STR(err.msg, "");
