@@ -2,10 +2,10 @@
  * the executor (execute.h) runs.
  *
  * Pages are read once, in order. Those with the same z (one of each channel) are a plane of the stream; image t
- * follows image t - 1. The host holds a window of planes. Output leaves it in slabs of planes, which are cut into parts
- * along x, y and z. Where the memory does not hold the planes of the halo, the rows of all planes are cut into bands,
- * and each band is a stream of its own. Where pages are independent, the bands of a page may follow each other as planes
- * of one stream: rows are read once, in order, and the rows that two bands share stay in the window.
+ * follows image t - 1. The host holds a window of planes. Output leaves it in slabs of planes, which are cut into
+ * parts along x, y and z. Where the memory does not hold the planes of the halo, the rows of all planes are cut into
+ * bands, and each band is a stream of its own. Where pages are independent, the bands of a page may follow each other
+ * as planes of one stream: rows are read once, in order, and the rows that two bands share stay in the window.
  *
  * The CPU works on a part in place, in the window. On a device parts are copied; those of one column follow each other
  * along z, and the planes that two of them share stay on the device. With a worker for every column (`stream`) they
