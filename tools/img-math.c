@@ -79,7 +79,7 @@ static int add_to_history(struct vp_run *run, const char *expression, struct vp_
     }
     free(quoted);
     if (!line)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     free(run->history);
     run->history = line;
     return 0;

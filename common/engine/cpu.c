@@ -120,7 +120,7 @@ int vp_run_cpu(struct worker *w, struct vp_err *err)
 {
     struct run *r = w->r;
     struct bench *bench = calloc((size_t)r->plan->together, sizeof *bench);
-    int rc = bench ? 0 : vp_fail(err, VP_ERESOURCE, "not enough memory");
+    int rc = bench ? 0 : vp_fail(err, VP_ERESOURCE, "out of memory");
     struct column c;
 
     for (;;) {

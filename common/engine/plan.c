@@ -370,7 +370,7 @@ static int search(struct search *s, struct vp_err *err)
     struct best kept = {.n = 0};
     struct sizes *l = malloc(sizeof *l);
     if (!l)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     s->rough = m->device;
     s->enough = WIDE_LOOKS;
     if (m->device)

@@ -53,7 +53,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->read = m->voxels * (double)p->stored_in * m->rates->read;
     m->write = m->voxels * (double)p->stored_out * m->rates->write;
     if (!(m->stage = calloc((size_t)c->n, sizeof *m->stage)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
         m->carries = m->carries || op->carries;

@@ -310,7 +310,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
 {
     struct vp_morphrecon_params *p = malloc(sizeof *p);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = *given;
     p->key = vp_key_of(p->type);
     const enum vp_type difference = p->type == VP_I16 ? VP_U16 : p->type;

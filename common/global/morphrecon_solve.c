@@ -175,7 +175,7 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     s.of = malloc((size_t)s.boxes * sizeof *s.of);
     s.slot = malloc(SLOTS * sizeof *s.slot);
     if (!entry || !s.of || !s.slot) {
-        vp_fail(err, VP_ERESOURCE, "not enough memory");
+        vp_fail(err, VP_ERESOURCE, "out of memory");
         goto out;
     }
     rc = 0;

@@ -288,7 +288,7 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
         return -1;
     struct vp_sat *p = calloc(1, sizeof *p);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
                          .high = in == VP_F32 && !r->volume ? VP_SAT_TALL : VP_SAT_HIGH,

@@ -564,7 +564,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     if (!p || !c) {
         free(p);
         free(c);
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     }
     *p = (struct vp_convolve_params){.n = {g->n[0], g->n[1], g->n[2]}, .nodes = {g->nodes[0], g->nodes[1]},
                                      .edge = g->crop == VP_CROP_VALID ? VP_EDGE_ZERO : g->edge, .crop = g->crop, .in = in,

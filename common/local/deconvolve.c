@@ -143,7 +143,7 @@ int vp_deconvolve_local(struct vp_op *op, const struct vp_deconvolve_given *g, c
         return -1;
     p = calloc(1, sizeof *p);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = (struct vp_deconvolve_params){.g = *g, .in = in, .out = out};
     p->g.kernel = (struct vp_convolve_given){0};
     *op = (struct vp_op){.kernel = "deconvolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,

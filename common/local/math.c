@@ -423,7 +423,7 @@ int vp_math_parse(struct vp_math **out, const char *text, int stacks, enum vp_ty
     char word[32];
 
     if (!m)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     m->of = type;
     m->places = VP_MATH_FIRST;
     m->inner = m->nz = 1;

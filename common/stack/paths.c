@@ -48,7 +48,7 @@ static int add(struct vp_paths *p, const char *path, struct vp_err *err)
     p->path = more;
     p->path[p->n] = strdup(path);
     if (!p->path[p->n])
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", path);
     p->n++;
     return 0;
 }
@@ -93,7 +93,7 @@ static int add_directory(struct vp_paths *p, const char *path, const char *outpu
         if (!is_tiff_name(e->d_name))
             continue;
         if (asprintf(&full, "%s%s%s", path, slash, e->d_name) < 0) {
-            rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
+            rc = vp_fail(err, VP_ERESOURCE, "%s: out of memory", path);
             break;
         }
         struct stat st;
