@@ -75,7 +75,7 @@ int vp_reduce_open(struct vp_reduce *r, int op, enum vp_type in, int64_t n, int 
     default: DO(double) break; \
     }
 
-/* One part of a page; the number of NaN in it. A NaN is what differs from itself; no integer does. */
+/* Reduces one part of a page; the number of NaN in it. A NaN is what differs from itself; no integer does. */
 static int64_t add_part(const struct vp_reduce *r, const void *samples, int64_t i0, int64_t i1)
 {
     int64_t nan = 0;
@@ -181,7 +181,7 @@ static int check_scale(const struct vp_reader *first, const struct vp_reader *ot
     return vp_hint(err, "undo it in each of them first: img-convert --unscale");
 }
 
-/* Where a volume lies; false if it does not say. */
+/* Reads the position of a volume; false if it has none. */
 static bool place_of(const struct vp_reader *r, double origin[3], double voxel[3])
 {
     const struct vp_meta *m = &vp_reader_stack(r)->meta;
@@ -219,7 +219,7 @@ struct lockstep {
     struct vp_reduce *reduce;
     struct vp_reader *const *readers;
     int n;
-    void *page;           /* of the others */
+    void *page;           /* page of the others */
     struct vp_along along; /* reduce[i % sums] has the sums of page i */
 };
 
@@ -366,7 +366,7 @@ int vp_along_stack(const struct vp_along *a, struct vp_stack *out, struct vp_err
 
 struct turned { const struct vp_along *along; struct vp_reader *reader; };
 
-/* Pages in the order in which one sum after the other becomes whole. */
+/* Reads pages in the order in which one sum after the other becomes whole. */
 static int64_t read_turned(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err)
 {
     const struct turned *t = source;
@@ -412,7 +412,7 @@ static int by_z(const void *pa, const void *pb)
     return a->z != b->z ? (a->z > b->z) - (a->z < b->z) : a->at - b->at;
 }
 
-/* Slab `next` begins where `slab` of so many pages ends. */
+/* Checks that slab `next` begins where `slab` of `pages` pages ends. */
 static int check_fit(const struct vp_reader *slab, int64_t pages, const struct vp_reader *next,
                      struct vp_err *err)
 {

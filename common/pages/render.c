@@ -166,13 +166,13 @@ static int check_slices(const struct vp_slices *s, const struct vp_reader *r, bo
     return 0;
 }
 
-/* Bytes of pictures of w x h; what is too large for a picture is refused elsewhere. */
+/* Returns the bytes of pictures of w x h; what is too large for a picture is refused elsewhere. */
 static uint64_t picture_bytes(double w, double h)
 {
     return w * h < 1e18 ? (uint64_t)(w * h) * sizeof(float) : UINT64_MAX / 16;
 }
 
-/* Both halves of vp_picture_resize() at once: what it makes across, and the result. */
+/* Resizes in both directions of vp_picture_resize() at once: what it makes across, and the result. */
 static uint64_t resize_bytes(const int64_t from[2], const int64_t to[2])
 {
     const bool same = from[0] == to[0] && from[1] == to[1];
@@ -240,7 +240,7 @@ void vp_slices_free(struct vp_slices *s)
     *s = (struct vp_slices){0};
 }
 
-/* Page `at` of the stack to all cuts; returns how many of them wanted it whole. */
+/* Adds page `at` of the stack to all cuts; returns how many of them wanted it whole. */
 static int64_t place_page(const struct vp_slices *s, int64_t at, const float *page, int64_t nx, int64_t ny)
 {
     const int64_t block = s->stride * s->count, channel = at % block / s->stride, k = at / block * s->stride + at % s->stride;
@@ -335,7 +335,7 @@ static void put_be32(uint8_t *p, uint32_t v)
         p[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
-/* A chunk of n bytes lying at buf + 8; buf has room for 12 more than n. */
+/* Writes a chunk of n bytes lying at buf + 8; buf has room for 12 more than n. */
 static int write_chunk(struct vp_outfile *f, const char *type, uint8_t *buf, size_t n, struct vp_err *err)
 {
     put_be32(buf, (uint32_t)n);
@@ -351,8 +351,8 @@ static uint8_t paeth(int a, int b, int c)
     return (uint8_t)(pa <= pb && pa <= pc ? a : pb <= pc ? b : c);
 }
 
-/* The row of n bytes, `pixel` of each, under filter type f into out (one byte of type, n of data); returns the sum of
- * absolute differences. */
+/* Writes the row of n bytes, `pixel` of each, under filter type f into out (one byte of type, n of data); returns the
+ * sum of absolute differences. */
 static uint64_t filter_row(int f, const uint8_t *row, const uint8_t *up, int pixel, int64_t n, uint8_t *out)
 {
     uint64_t sum = 0;
@@ -373,7 +373,7 @@ struct png {
     uint8_t *chunk;   /* CHUNK bytes of data with room for a chunk's frame */
 };
 
-/* Deflate n bytes into IDAT chunks; the last ones are flushed with `finish`. */
+/* Deflates n bytes into IDAT chunks; the last ones are flushed with `finish`. */
 static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool finish, struct vp_err *err)
 {
     int state;
@@ -393,8 +393,8 @@ static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool fin
     return 0;
 }
 
-/* The rows, each filtered by the rule that leaves least. `memory`: `line` bytes for two of them, zeros, and for each
- * trial. */
+/* Writes the rows, each filtered by the rule that leaves least. `memory`: `line` bytes for two of them, zeros, and
+ * for each trial. */
 static int write_rows(struct png *p, const uint8_t *pixels, int colours, int64_t w, int64_t height, int zoom,
                       size_t line, uint8_t *memory, struct vp_err *err)
 {

@@ -31,7 +31,7 @@ const struct vp_opt vp_select_options[] = {
 enum { A, B, STEP };
 struct slice { bool range, has[3]; int64_t part[3]; };
 
-/* One slice, up to a comma or the end of the text. */
+/* Parses one slice, up to a comma or the end of the text. */
 static bool parse_slice(const char **at, struct slice *s)
 {
     *s = (struct slice){.part = {0, 0, 1}};
@@ -53,7 +53,7 @@ static bool parse_slice(const char **at, struct slice *s)
     return (s->range || s->has[A]) && s->part[STEP] && (**at == ',' || **at == '\0');
 }
 
-/* First element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
+/* Finds first element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
  * end. `clip`: a range is cut to what there is, as in Python. */
 static int resolve(const struct slice *s, int64_t n, bool clip, const char *option, const char *text, const char *what,
                    const char *name, struct vp_span *span, struct vp_err *err)
@@ -84,7 +84,7 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
     if (!s->range)
         return 0;
     if (!s->has[B] && !back && n < 0) {
-        span->step = vp_min64(span->step, INT64_MAX / 2); /* no stack has so many, and the next page has a number */
+        span->step = vp_min64(span->step, INT64_MAX / 2); /* beyond any stack, and the number of the next page fits */
         return 0;
     }
     if (back ? b >= a : b <= a)
@@ -123,7 +123,7 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
     }
 }
 
-/* Find the image that page `at` is of. */
+/* Finds the image that page `at` is of. */
 static int64_t image_of(const int64_t *first, int64_t images, int64_t at)
 {
     int64_t lo = 0, hi = images; /* first[lo] <= at < first[hi] */
@@ -202,10 +202,10 @@ static void reverse(struct vp_select *s)
 
 int vp_select_disorder(const char *name, struct vp_err *err)
 {
-    return vp_fail_hint(err, VP_EUSAGE, "use --spool", "%s: pages out of order cannot be had from a pipe", name);
+    return vp_fail_hint(err, VP_EUSAGE, "use --spool", "%s: pages out of order cannot be read from a pipe", name);
 }
 
-/* How many pages the spans have, in their order. */
+/* Counts the pages of the spans, and checks their order. */
 static int count_pages(struct vp_select *s, const struct vp_select_params *p, const char *name, bool seekable,
                        struct vp_err *err)
 {

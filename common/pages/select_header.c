@@ -53,7 +53,7 @@ static void pick_columns(struct vp_geom *g, int axis, int64_t first, int64_t ste
     }
 }
 
-/* Keep of `width` numbers for each view, if there are any, those of the n views that are selected. */
+/* Keeps of `width` numbers for each view, if there are any, those of the n views that are selected. */
 static int pick_views(double **numbers, size_t width, const struct vp_select *s, bool views, int64_t n,
                       struct vp_err *err)
 {
@@ -101,8 +101,8 @@ struct along {
     bool even;
 };
 
-/* The page axes of what is selected, if it is a grid: the same positions along one axis wherever one stands on the
- * others, as in every page of one channel. `kept` is filled then. False: it is none, or nobody knows. */
+/* Finds the page axes of what is selected, if it is a grid: the same positions along one axis wherever one stands on
+ * the others, as in every page of one channel. `kept` is filled then. False: it is none, or that is unknown. */
 static bool select_grid(const struct vp_select *s, const struct vp_axes *axes, struct along *kept)
 {
     int64_t stride = 1, n = 1; /* pages of the input, and of those selected, from one position to the next */
@@ -114,7 +114,7 @@ static bool select_grid(const struct vp_select *s, const struct vp_axes *axes, s
         const int64_t block = stride * axes->size[a];
         struct along *k = &kept[a];
         *k = (struct along){.first = page0 / stride % axes->size[a], .step = 1, .count = 1, .even = true};
-        for (; n * k->count < s->pages; k->count++) { /* it goes on as long as those behind it stand still */
+        for (; n * k->count < s->pages; k->count++) { /* along this axis, as long as the slower ones do not move */
             const int64_t page = vp_select_page(s, n * k->count), at = page / stride % axes->size[a];
             if (page / block != page0 / block)
                 break;
@@ -138,7 +138,7 @@ static bool select_grid(const struct vp_select *s, const struct vp_axes *axes, s
     return true;
 }
 
-/* axes and sizes. *slices: pages are picked along z, those in *z. */
+/* Sets axes and sizes. *slices: pages are picked along z, those in *z. */
 static int select_axes(const struct vp_select *s, const struct vp_stack *in, struct vp_meta *meta, bool *slices,
                        struct along *z, char *note, size_t size)
 {
@@ -166,7 +166,7 @@ static int select_axes(const struct vp_select *s, const struct vp_stack *in, str
     return vp_axes_set(meta, &axes);
 }
 
-/* voxel and origin: shifted and, where every n-th slice is kept, stretched. */
+/* Sets voxel and origin: shifted and, where every n-th slice is kept, stretched. */
 static int select_frame(const struct vp_select *s, bool slices, const struct along *z, struct vp_meta *meta,
                         char *note, size_t size)
 {

@@ -1,11 +1,11 @@
-/* What the parts of select.h share. */
+/* Shared by the files that define select.h. */
 #ifndef VP_SELECT_INTERNAL_H
 #define VP_SELECT_INTERNAL_H
 
 #include "geom/geom.h"
 #include "pages/select.h"
 
-/* How the pages of a stack lie in its scan geometry; MISFIT: they are not its pages. */
+/* Order of the pages of a stack in its scan geometry; MISFIT: they are not its pages. */
 enum vp_page_layout { VP_NO_GEOMETRY, VP_VIEWS, VP_SINOGRAMS, VP_MISFIT };
 
 /* Reads the geometry of a stack: a vp_page_layout (g is to be freed for views and sinograms), -1 if it is malformed. */

@@ -16,7 +16,7 @@ static int too_few(const struct vp_reader *r, int64_t wanted, struct vp_err *err
                    (long long)wanted, (long long)vp_reader_position(r));
 }
 
-/* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
+/* Reads a pipe to its end, so that a cut stream is seen and the program before it ends well. */
 static int drain(struct vp_reader *r, struct vp_err *err)
 {
     int got = vp_reader_seekable(r) ? 0 : 1;
@@ -26,14 +26,14 @@ static int drain(struct vp_reader *r, struct vp_err *err)
     return got;
 }
 
-/* Where selected pages come from. */
+/* Source of selected pages. */
 struct picker {
     const struct vp_select *s;
     struct vp_reader *reader;
 };
 
-/* Rows [y0, y1) of the region of page `at`. A pipe gives the others, too: those above the region with its first rows,
- * those below with the last. 1, 0: they are not there, -1. */
+/* Reads rows [y0, y1) of the region of page `at`. Passes over the others of a pipe: those above the region with its
+ * first rows, those below with the last. 1, 0: they are not there, -1. */
 static int get_rows(const struct picker *k, int64_t at, int64_t y0, int64_t y1, void *to, int threads,
                     struct vp_err *err)
 {
@@ -61,7 +61,7 @@ static int get_rows(const struct picker *k, int64_t at, int64_t y0, int64_t y1, 
     return 1;
 }
 
-/* Rows of the region of selected page i. */
+/* Reads rows of the region of selected page i. */
 static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err)
 {
     const struct picker *const k = source;
@@ -71,7 +71,7 @@ static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, 
     return got || k->s->pages < 0 ? got : too_few(k->reader, at, err);
 }
 
-/* Selected pages [i, i + n), their regions to to[]. */
+/* Reads selected pages [i, i + n), their regions to to[]. */
 static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to, int threads, struct vp_err *err)
 {
     const struct picker *const k = source;
@@ -146,7 +146,7 @@ int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, in
     const struct picker k = {s, b->reader};
     const size_t row = (size_t)(s->x1 - s->x0) * vp_type_size(vp_reader_stack(b->reader)->type);
 
-    /* there is room for them when the first are asked for */
+    /* allocated with the first rows, which are the most */
     if (!b->rows && !(b->rows = vp_alloc_raw((size_t)n, row, "rows", err)))
         return -1;
     *rows = b->rows;

@@ -21,7 +21,7 @@ static const char *at(const void *samples, enum vp_type type, int64_t i)
 
 /* ---- moments ---- */
 
-/* Drop what is not finite from x[0..n), counting it; returns how many are left. */
+/* Drops what is not finite from x[0..n), counting it; returns how many are left. */
 static int keep_finite(struct vp_moments *m, double *x, int n)
 {
     int kept = 0;
@@ -37,7 +37,7 @@ static int keep_finite(struct vp_moments *m, double *x, int n)
     return kept;
 }
 
-/* Moments of one block, in LANES accumulators whatever the vector length of the machine. x has LANES spare
+/* Computes moments of one block, in LANES accumulators whatever the vector length of the machine. x has LANES spare
  * entries. */
 static void block_moments(struct vp_moments *m, double *x, int n, bool is_float)
 {
@@ -119,7 +119,7 @@ static void two_word_add(double *sum, double *low, double v)
     *sum = t;
 }
 
-/* Add all of `b` to `m`. */
+/* Adds all of `b` to `m`. */
 static void merge(struct vp_moments *m, const struct vp_moments *b)
 {
     m->nan += b->nan;
@@ -230,8 +230,8 @@ double vp_squares_mean(const struct vp_squares *s)
 
 /* ---- extent ---- */
 
-/* Of n samples; false if none is finite. In lanes of a cache line, so that it becomes vector code. NaN fails every
- * comparison; SEEN keeps infinities out, which integers do not have. */
+/* Finds the extremes of n samples; false if none is finite. In lanes of a cache line, to become vector code. NaN fails
+ * every comparison; SEEN keeps infinities out, which integers do not have. */
 #define EXTENT(NAME, T, LEAST, MOST, SEEN)                                          \
     static bool NAME(const void *samples, int64_t n, double *min, double *max)      \
     {                                                                               \
@@ -289,7 +289,7 @@ void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, 
         }
     }
     e->any = min <= max;
-    e->min = min + 0.0; /* of -0 and 0 it depends on the threads which comes first */
+    e->min = min + 0.0; /* one zero, whichever of -0 and 0 a thread saw first */
     e->max = max + 0.0;
 }
 

@@ -43,7 +43,7 @@ static uint64_t counter_bytes(const struct vp_counter *c)
     return (uint64_t)c->bins * (uint64_t)c->parts * sizeof *c->count;
 }
 
-/* Bring the counts of all threads together in the first `bins` counters. */
+/* Brings the counts of all threads together in the first `bins` counters. */
 static void counter_sum(struct vp_counter *c)
 {
     for (int p = 1; p < c->parts; p++) {
@@ -54,7 +54,7 @@ static void counter_sum(struct vp_counter *c)
     }
 }
 
-/* Count samples [0, n): `index` gives the bins of a block of samples, negative for those that are not
+/* Counts samples [0, n): `index` gives the bins of a block of samples, negative for those that are not
  * counted. */
 static void counter_add(struct vp_counter *c,
                         void (*index)(const void *ctx, const void *block, int n, int32_t *bin),
@@ -162,11 +162,11 @@ void vp_histogram_free(struct vp_histogram *h)
 enum { DIGIT = 16, DIGITS = 1 << DIGIT, COARSE = 20, RANKS = 2 * VP_QUANTILES_MAX };
 
 struct vp_quantiles {
-    enum vp_type type, of; /* of samples, and of what keys are made of: */
+    enum vp_type type, of; /* type of the samples, and the one that keys are made of: */
     bool coarse;           /* their values as f32, one pass over the leading COARSE bits */
     int n;
     double percent[VP_QUANTILES_MAX];
-    int bits;              /* of the keys */
+    int bits;              /* bits of a key */
     uint64_t first, last;  /* keys of what is finite */
     int pass;
     int64_t total;         /* finite samples; known after the first pass */
@@ -176,14 +176,14 @@ struct vp_quantiles {
     int64_t rest[RANKS];
     int slots;             /* distinct prefixes among the keys */
     uint64_t prefix[RANKS];
-    int slot[RANKS];       /* of each rank */
+    int slot[RANKS];       /* slot of each rank */
     uint8_t *hit;          /* by leading digit: some prefix starts with it */
     struct vp_counter counter;
     struct vp_extent extent; /* if coarse: the inside of a bin is guessed, the ends are not */
     double value[VP_QUANTILES_MAX];
 };
 
-/* Keys grow with the sample. */
+/* Makes keys, which grow with the sample. */
 static void block_keys(const void *block, enum vp_type type, int n, uint64_t *key)
 {
     const uint64_t flip = type >= VP_I8 && type <= VP_I64 ? (uint64_t)1 << (8 * vp_type_size(type) - 1) : 0;
@@ -297,7 +297,7 @@ void vp_quantiles_add(struct vp_quantiles *q, const void *samples, int64_t n)
         vp_extent_add(&q->extent, samples, q->type, n);
 }
 
-/* The bin among count[0..bins) that holds rank *rest, which becomes the rank inside the bin. */
+/* Returns the bin among count[0..bins) that holds rank *rest, which becomes the rank inside the bin. */
 static int64_t find_rank(const int64_t *count, int64_t bins, int64_t *rest)
 {
     int64_t b = 0;
@@ -307,7 +307,7 @@ static int64_t find_rank(const int64_t *count, int64_t bins, int64_t *rest)
     return b;
 }
 
-/* Value of a rank in a coarse histogram: linear inside its bin. */
+/* Returns the value of a rank in a coarse histogram: linear inside its bin. */
 static double coarse_value(const struct vp_quantiles *q, int64_t rank)
 {
     const int drop = 32 - COARSE;
@@ -322,7 +322,7 @@ static double coarse_value(const struct vp_quantiles *q, int64_t rank)
     return fmin(fmax(v, q->extent.min), q->extent.max);
 }
 
-/* Lower rank of quantile i and the weight of the rank after it. */
+/* Returns the lower rank of quantile i and the weight of the rank after it. */
 static int64_t rank_of(const struct vp_quantiles *q, int i, double *weight)
 {
     const double h = (double)(q->total - 1) * (q->percent[i] / 100);
@@ -332,7 +332,7 @@ static int64_t rank_of(const struct vp_quantiles *q, int i, double *weight)
     return (int64_t)k;
 }
 
-/* The values that the ranks of the pass just made lead to. */
+/* Computes the values that the ranks of the pass just made lead to. */
 static void finish(struct vp_quantiles *q)
 {
     for (int i = 0; i < q->n; i++) {
