@@ -19,7 +19,7 @@ for my $dir (glob 'common/*/') {
     my ($room) = $dir =~ m{/(\w+)/};
     complain("$dir: a room that tests/layers.pl does not know") if !exists $may{$room};
 }
-for my $file (glob 'common/*/*.[ch] tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*.cuh mpi/*.c fftw/*.c') {
+for my $file (glob 'common/*/*.[ch] common/*/*.inc tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*.cuh mpi/*.c fftw/*.c') {
     my ($room) = $file =~ m{^(?:common/)?(\w+)/};
     my %to = map { $_ => 1 } $room, split ' ', $may{$room} // next;
     open my $in, '<', $file or die "$file: $!";

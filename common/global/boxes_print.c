@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is printed of boxes: columns with tabs between them, or JSON. */
+/* Prints results of boxes: columns separated by tabs, or JSON. */
 #include "global/boxes_internal.h"
 
 #include "base/err.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Writes a value of a box, which text is: a member, or a column after the first. */
+/* Writes a text value of a box: a member, or a column after the first. */
 static void put(struct vp_boxes *b, const char *key, const char *text)
 {
     if (b->json)

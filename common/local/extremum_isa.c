@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* What is turned over on the way in and out. */
+/* Bits inverted on load and store: maxima are minima of complements. */
 INLINE int32_t flip_of(const struct vp_tile *t)
 {
     return ((const struct vp_extremum_params *)t->w->op->params)->max ? -1 : 0;
@@ -33,31 +33,31 @@ INLINE int32_t key_back(int32_t key, int32_t flip)
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME u8
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A uint16_t
 #define MOST UINT16_MAX
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME u16
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A int16_t
 #define MOST INT16_MAX
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME i16
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A int32_t
 #define MOST INT32_MAX
 #define IN key_of
 #define OUT key_back
 #define NAME f32
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define ROWS(type) {NULL, across_##type, combine_##type, load_##type, grow_##type, gather_##type, finish_##type}
 
-const struct vp_window_rows PASTE(vp_extremum_, VP_ISA)[VP_N_TYPES] = {
+const struct vp_sweep_rows PASTE(vp_extremum_, VP_ISA)[VP_N_TYPES] = {
     [VP_U8] = ROWS(u8), [VP_U16] = ROWS(u16), [VP_I16] = ROWS(i16), [VP_F32] = ROWS(f32),
 };

@@ -9,7 +9,7 @@ enum { BYTES = sizeof(vf) };
 #define PLACE(p) (base[(p) >> VP_RANK_FILE] + ((p) & VP_RANK_OFFSET))
 #define ALIGNED(p) __builtin_assume_aligned(PLACE(p), BYTES)
 
-/* Loops over a known number of whole vectors: compilers make straight lines of minima and maxima of these. */
+/* Loops over a constant number of whole vectors, which compilers unroll to minima and maxima. */
 #define RUN(T) \
     INLINE void steps_##T(const struct vp_rank_op *op, int64_t n, char *const *base, const int vectors) \
     { \

@@ -616,7 +616,7 @@ int vp_ifd_stack(const struct vp_tiff *t, struct vp_ifd *f, struct vp_stack *s, 
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
         rc = vp_meta_voxel(&s->meta, 10 / xres, 10 / yres, 0);
-    return rc ? vp_fail(err, VP_ERESOURCE, "%s: out of memory for its metadata", t->in->name) : 0;
+    return rc ? vp_fail(err, VP_ERESOURCE, "%s: out of memory: its metadata", t->in->name) : 0;
 }
 
 int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const struct vp_stack *s, int64_t channels,
