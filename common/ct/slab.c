@@ -70,6 +70,8 @@ enum work { RUN, PACK, FILTER, WORKS };
 
 struct vp_slab {
     const struct vp_backend *backend;
+    const struct vp_backproject_kernels *kernels;
+    const struct vp_filter_kernels *filters;
     struct vp_bp_job job;
     struct vp_backproject *host; /* on the CPU this is all */
     struct layout l;
@@ -162,9 +164,11 @@ static int lay_out(const struct vp_backend *backend, const struct vp_bp_job *job
 {
     struct vp_device_info device;
     memset(l, 0, sizeof *l);
-    if (!backend->backproject || (job->filter && !backend->filter))
+    const struct vp_backproject_kernels *kernels = backend->kernels("backproject");
+    const struct vp_filter_kernels *filters = backend->kernels("filter");
+    if (!kernels || (job->filter && !filters))
         return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu", "device %s: its plugin has no kernels for %s",
-                            backend->name, backend->backproject ? "filtering projections" : "back-projection");
+                            backend->name, kernels ? "filtering projections" : "back-projection");
     if (backend->info(job->device, &device, err))
         return -1;
     l->out.room = device.free > device.driver ? device.free - device.driver : 0;
@@ -180,10 +184,10 @@ static int lay_out(const struct vp_backend *backend, const struct vp_bp_job *job
                                    .single = !job->pairs && (job->first > 0 || job->last < job->n_views)};
     if (job->helix)
         lay_out_helix(job, l);
-    if (job->filter && backend->filter->plan(job->filter, job->device, &l->filter, err))
+    if (job->filter && filters->plan(job->filter, job->device, &l->filter, err))
         return -1;
     for (;;) {
-        if (backend->backproject->plan(p, &l->plan, err))
+        if (kernels->plan(p, &l->plan, err))
             return -1;
         l->out.v0 = vp_min64(vp_max64(l->plan.v0 - p->margin, 0), job->nv);
         l->out.v1 = vp_min64(vp_max64(l->plan.v1 - p->margin, 0), job->nv);
@@ -275,9 +279,9 @@ static void close_on_device(struct vp_slab *s)
     k->queue_destroy(s->work);
     k->queue_destroy(s->down);
     if (s->b)
-        k->backproject->close(s->b);
+        s->kernels->close(s->b);
     if (s->filter)
-        k->filter->close(s->filter);
+        s->filters->close(s->filter);
     for (int64_t i = 0; s->piece && i < s->l.pieces; i++) {
         k->event_destroy(s->piece[i].uploaded);
         k->event_destroy(s->piece[i].consumed);
@@ -340,9 +344,9 @@ static int fill(struct vp_slab *s, struct vp_err *err)
         if (s->l.bytes[i] && k->alloc(job->device, s->l.bytes[i], &memory[i], err))
             return -1;
     const struct vp_devbp_memory its = {memory[VOLUME], memory[PACKED], memory[FIXED]};
-    if (k->backproject->open(&s->b, &s->l.problem, &its, s->work, err))
+    if (s->kernels->open(&s->b, &s->l.problem, &its, s->work, err))
         return -1;
-    return job->filter ? k->filter->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err) : 0;
+    return job->filter ? s->filters->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err) : 0;
 }
 
 /* An error for want of memory: what was wanted. */
@@ -375,6 +379,10 @@ int vp_slab_open(struct vp_slab **out, const struct vp_backend *backend, const s
     if (!s)
         return -1;
     s->backend = backend;
+    if (!backend->on_host) {
+        s->kernels = backend->kernels("backproject");
+        s->filters = backend->kernels("filter");
+    }
     s->job = *job;
     assert(!backend->on_host || (!job->filter && !job->mirrored));
     if (backend->on_host ? vp_backproject_open(&s->host, job, NULL, err) : open_on_device(s, err)) {
@@ -393,7 +401,7 @@ static void begin(struct vp_slab *s)
     s->adding = true;
     s->packed = s->l.o0;
     /* half as many as at the end, when they are run once: what is left over when a run ends counts more here */
-    s->parts = s->job.stay ? (s->backend->backproject->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
+    s->parts = s->job.stay ? (s->kernels->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
     for (int i = 0; i < PARTS; i++)
         s->next[i] = s->packed;
 }
@@ -410,7 +418,7 @@ static int run(struct vp_slab *s, int part, int64_t n, struct vp_err *err)
     if (n <= 0)
         return 0;
     if (clock_start(s, RUN, err)
-        || s->backend->backproject->run(s->b, first, n, part, s->parts, first == s->l.o0 && !s->holds, err)
+        || s->kernels->run(s->b, first, n, part, s->parts, first == s->l.o0 && !s->holds, err)
         || clock_stop(s, RUN, err))
         return -1;
     s->next[part] += n;
@@ -490,10 +498,10 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
     if (upload(s, p, raw, k, v0, v1, proj, err)
         || (s->filter
             && (clock_start(s, FILTER, err)
-                || s->backend->filter->run(s->filter, first, k, l->out.v0, l->out.v1, raw, filtered, err)
+                || s->filters->run(s->filter, first, k, l->out.v0, l->out.v1, raw, filtered, err)
                 || clock_stop(s, FILTER, err)))
         || clock_start(s, PACK, err)
-        || s->backend->backproject->pack(s->b, orbit, k, l->out.v0 + l->problem.margin, l->out.v1 + l->problem.margin,
+        || s->kernels->pack(s->b, orbit, k, l->out.v0 + l->problem.margin, l->out.v1 + l->problem.margin,
                                       second ? NULL : filtered, second ? filtered : NULL, err)
         || clock_stop(s, PACK, err) || s->backend->event_record(s->work, p->consumed, err))
         return -1;
@@ -542,7 +550,7 @@ static int flush_on_device(struct vp_slab *s, struct vp_err *err)
     if (!s->adding || s->packed <= s->l.o0)
         return vp_fail(err, VP_ERUN, "no views came");
     if (s->parts == 1 && pending(s, 0) > 0) {
-        s->parts = s->backend->backproject->parts(s->b, PARTS);
+        s->parts = s->kernels->parts(s->b, PARTS);
         for (int i = 1; i < s->parts; i++)
             s->next[i] = s->next[0];
     }
@@ -571,7 +579,7 @@ static int copy_slices(struct vp_slab *s, struct vp_queue *queue, int64_t z, int
     const int64_t page = s->job.grid->n[0] * s->job.grid->n[1];
     while (n > 0) {
         int64_t k = 0;
-        float *const at = s->backend->backproject->where(s->b, z, &k);
+        float *const at = s->kernels->where(s->b, z, &k);
         if (!at)
             return vp_fail(err, VP_ERUN, "slice %lld is not in the slab", (long long)z);
         k = vp_min64(k, n);
@@ -595,7 +603,7 @@ int vp_slab_parts(const struct vp_slab *s)
 
 int vp_slab_part_of(const struct vp_slab *s, int64_t z)
 {
-    return vp_slab_parts(s) > 1 ? s->backend->backproject->part_of(s->b, z, s->parts) : 0;
+    return vp_slab_parts(s) > 1 ? s->kernels->part_of(s->b, z, s->parts) : 0;
 }
 
 bool vp_slab_has(const struct vp_slab *s, int64_t z)
@@ -628,7 +636,7 @@ static int clear(struct vp_slab *s, struct vp_err *err)
 {
     if (s->holds)
         return 0;
-    return s->backend->backproject->blend(s->b, 0, NULL, 0, err) || settle(s, err) ? -1 : 0;
+    return s->kernels->blend(s->b, 0, NULL, 0, err) || settle(s, err) ? -1 : 0;
 }
 
 int vp_slab_put(struct vp_slab *s, int64_t z, int64_t n, const float *slices, struct vp_err *err)
@@ -662,7 +670,7 @@ int vp_slab_blend(struct vp_slab *y, float a, struct vp_slab *x, float keep, str
     if (k->on_host)
         return vp_backproject_blend(y->host, a, x ? x->host : NULL, keep, err);
     if (clear(y, err) || (x && (clear(x, err) || k->queue_wait(y->work, x->ready[x->parts - 1], err)))
-        || k->backproject->blend(y->b, a, x ? x->memory[VOLUME] : NULL, keep, err) || settle(y, err))
+        || y->kernels->blend(y->b, a, x ? x->memory[VOLUME] : NULL, keep, err) || settle(y, err))
         return -1;
     return x ? k->queue_wait(x->work, y->ready[0], err) : 0;
 }

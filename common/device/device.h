@@ -11,8 +11,6 @@
 #include "device/kernel.h"
 
 struct vp_event;
-struct vp_backproject_kernels;
-struct vp_filter_kernels;
 
 struct vp_device_info {
     char name[128];
@@ -64,8 +62,9 @@ struct vp_backend {
     double (*event_elapsed)(struct vp_event *from, struct vp_event *to);
 
     const struct vp_kernel *(*kernel)(const char *name); /* NULL: it has none of that name */
-    const struct vp_backproject_kernels *backproject;    /* of slabs of a volume (ct/slab_kernels.h); NULL: none, */
-    const struct vp_filter_kernels *filter;              /* as on the host, which needs none */
+    /* Table of kernels of an operation that the engine does not run: "backproject", "filter" (ct/slab_kernels.h). NULL: it
+     * has none of that name. */
+    const void *(*kernels)(const char *name);
 };
 
 extern const struct vp_backend vp_cpu;

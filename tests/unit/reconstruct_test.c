@@ -547,6 +547,11 @@ static void host_free(void *p)
 
 static struct vp_backend devices;
 
+static const void *kernels_of(const char *name)
+{
+    return strcmp(name, "filter") ? (const void *)&backproject : (const void *)&filter;
+}
+
 static void make_devices(void)
 {
     devices = pretended;
@@ -556,8 +561,7 @@ static void make_devices(void)
     devices.copy = device_copy;
     devices.host_alloc = host_alloc;
     devices.host_free = host_free;
-    devices.backproject = &backproject;
-    devices.filter = &filter;
+    devices.kernels = kernels_of;
     pretend_clock = device_clock;
     pretend_before_down = make_what_is_read;
 }

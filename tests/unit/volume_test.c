@@ -229,6 +229,11 @@ static const struct vp_backproject_kernels kernels = {
     .part_of = devbp_part_of, .where = devbp_where, .blend = devbp_blend, .close = devbp_close,
 };
 
+static const void *kernels_of(const char *name)
+{
+    return strcmp(name, "backproject") ? NULL : &kernels;
+}
+
 /* ---- what a volume should hold ---- */
 
 struct scene {
@@ -434,7 +439,7 @@ int main(void)
     struct vp_err err = VP_ERR_INIT;
     int *number = NULL, n = 0;
 
-    devices.backproject = &kernels;
+    devices.kernels = kernels_of;
     if (getenv("VOXPIPE_DEVICES") && vp_devices_find(&real, &number, &n, getenv("VOXPIPE_DEVICES"), &err))
         CHECK_STR(err.msg, "");
     for (size_t i = 0; i < sizeof SCANS / sizeof *SCANS; i++) {
