@@ -9,6 +9,7 @@
 #define VP_GPU_H
 
 #include <cuda_runtime_api.h>
+#include <math.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +20,7 @@ extern "C" {
 #endif
 #include "base/err.h"
 #include "base/size.h"
-#include "ct/slab_kernels.h"
+#include "ct/kernels.h"
 #include "engine/op.h"
 
 /* 0, or -1 of a call that failed: "WHAT: reason", VP_ERESOURCE where device memory fell short, VP_ERUN else. */

@@ -350,7 +350,7 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
     r->adding = (struct vp_adding){.ranks = r->ranks, .of = &s->job, .row = r->row, .rows = r->mesh.rows,
                                    .columns = r->mesh.columns, .it = r->column, .writer = r->writer,
                                    .z0 = r->params->slab_files ? s->job.z0 : r->whole.z0, .group = s->plan.group};
-    int rc = vp_reconstruct_run(&s->plan, NULL, result, err);
+    int rc = vp_reconstruct_run(&s->plan, &r->out, result, err);
     if (!rc && r->mesh.gather)
         rc = vp_sharing_finish(&r->sharing, err);
     if (rc)
@@ -405,7 +405,7 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
     const struct vp_reconstruct *job = &r->whole;
     vp_blank_report(&most.repaired.blank, "view", run);
     if (job->normalize)
-        vp_normalize_tell(job->normalize, run, &most.repaired, job->in_nu * job->nv * (job->last - job->first),
+        vp_normalize_tell(job->normalize, run, &most.repaired, job->in_nu * job->projections.nv * (job->last - job->first),
                           most.bad);
     else if (most.bad)
         vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader),

@@ -22,8 +22,7 @@ struct vp_ranked {
     struct vp_sharing sharing;
     struct vp_adding adding;
     struct vp_normalize_report repaired;
-    struct vp_reconstruct_feed feed;
-    struct vp_reconstruct_sink sink;
+    struct vp_volume out;        /* slices that are added up and written */
     struct vp_writer *writer;
     char *path; /* of it; NULL: the output */
     bool leads; /* it was opened here */

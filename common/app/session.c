@@ -42,7 +42,7 @@ const struct vp_opt vp_reconstruct_options[] = {
 static struct vp_effort effort_of(const struct vp_reconstruct *job)
 {
     const struct vp_rates *rates = job->rates ? job->rates : &vp_rates;
-    const double views = (double)(job->last - job->first), samples = (double)job->in_nu * (double)job->nv * views;
+    const double views = (double)(job->last - job->first), samples = (double)job->in_nu * (double)job->projections.nv * views;
     const double updates = (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) * views;
 
     return (struct vp_effort){.on_cpu = (updates / rates->cpu_updates + samples / rates->cpu_samples) / job->threads,
@@ -107,28 +107,28 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
                             vp_reader_name(s->reader));
     vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
     warn_of_ends(s, run);
-    job->source = s->source;
-    job->views = s->views;
-    job->n_views = s->geom.views;
-    job->in_nu = job->nu = s->geom.nu;
-    job->nv = s->geom.nv;
-    if (vp_views_nv(s->source) != job->nv) /* sinograms of a pipe that did not say how many there are */
+    job->projections.source = s->source;
+    job->projections.views = s->views;
+    job->projections.n_views = s->geom.views;
+    job->in_nu = job->projections.nu = s->geom.nu;
+    job->projections.nv = s->geom.nv;
+    if (vp_views_nv(s->source) != job->projections.nv) /* sinograms of a pipe that did not say how many there are */
         return vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld sinograms",
-                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)job->nv);
-    job->last = job->n_views;
+                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)job->projections.nv);
+    job->last = job->projections.n_views;
     if (p->views.given) {
         job->first = p->views.lo;
-        job->last = p->views.hi < job->n_views ? p->views.hi : job->n_views;
-        if (job->first >= job->n_views || (p->views.hi != INT64_MAX && p->views.hi > job->n_views))
+        job->last = p->views.hi < job->projections.n_views ? p->views.hi : job->projections.n_views;
+        if (job->first >= job->projections.n_views || (p->views.hi != INT64_MAX && p->views.hi > job->projections.n_views))
             return vp_fail(
                 err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)p->views.lo,
-                (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
+                (long long)(p->views.hi == INT64_MAX ? job->projections.n_views : p->views.hi), (long long)job->projections.n_views);
     }
     job->grid = &s->grid;
-    job->helix = &s->scan.helix;
+    job->projections.helix = s->scan.helix.pitch != 0 ? &s->scan.helix : NULL;
     job->memory = run->common.memory;
-    if (job->n_views > 10000) /* of fewer the numbers are next to nothing */
-        job->memory -= vp_min64((int64_t)(job->memory / 2), job->n_views * VP_GEOM_VIEW_BYTES);
+    if (job->projections.n_views > 10000) /* of fewer the numbers are next to nothing */
+        job->memory -= vp_min64((int64_t)(job->memory / 2), job->projections.n_views * VP_GEOM_VIEW_BYTES);
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
     job->want_subsets = (int)p->subsets;
@@ -171,18 +171,18 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
         job->filter_on = VP_FILTER_ON_CPU;
     }
     const bool turns = vp_filter_tables(job->filter)->turns;
-    job->in_nv = turns ? job->nv : 0;
-    job->nu = vp_filter_widen(job->filter, &s->geom);
-    job->nv = s->geom.nv;
+    job->in_nv = turns ? job->projections.nv : 0;
+    job->projections.nu = vp_filter_widen(job->filter, &s->geom);
+    job->projections.nv = s->geom.nv;
     if (turns && on == VP_FILTER_ON_GPU)
         return vp_fail_hint(err, VP_ERESOURCE, "use --filter-on auto",
                             "--filter-on gpu: the views have to be turned first, which is done on the CPU");
-    if (job->nu == job->in_nu && !turns)
+    if (job->projections.nu == job->in_nu && !turns)
         return 0;
     free(s->views);
     s->views = NULL;
     const int rc = vp_geom_views(&s->geom, &s->views, &s->scan, err);
-    job->views = s->views;
+    job->projections.views = s->views;
     return rc;
 }
 
@@ -195,7 +195,7 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
     vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
-            (long long)(job->in_nv ? job->in_nv : job->nv), (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
+            (long long)(job->in_nv ? job->in_nv : job->projections.nv), (long long)job->first, (long long)job->last - 1, (long long)job->projections.n_views);
     vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
             (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
             s->grid.voxel[2]);
@@ -204,12 +204,12 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (job->filter)
         vp_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
                 p->filter_device ? ", on the device: " : "",
-                p->filter_device ? p->filter_kernel : "");
+                p->filter_device ? p->part[0].plan.filter.kernel : "");
     if (job->in_nv)
-        vp_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)job->nu, (long long)job->nv);
+        vp_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)job->projections.nu, (long long)job->projections.nv);
     if (p->passes == 0) /* of ranks whose memory a model knows */
         return;
-    vp_plan(run, "kernel", "%s", p->kernel);
+    vp_plan(run, "kernel", "%s", p->part[0].plan.kernel);
     if (p->used > 1)
         vp_plan(run, "devices", "%d: %d slab%s%s", p->used, p->used / p->subsets,
                 p->used == p->subsets ? "" : "s a pass",
@@ -220,7 +220,7 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     vp_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
             (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
             p->mirrored ? " and their mirror images" : "", p->batch);
-    if (p->stay)
+    if (p->resident)
         vp_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
                 job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
     vp_plan(run, "memory", "%s of %s", vp_bytes_text(p->bytes).text, vp_bytes_text(job->memory).text);
@@ -228,8 +228,8 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
         const struct vp_bp_part *part = &p->part[i];
         struct vp_device_info device;
         struct vp_err ignored = VP_ERR_INIT;
-        if (!job->backend->info(part->device, &device, &ignored))
-            vp_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
+        if (!job->backend->info(part->job.device, &device, &ignored))
+            vp_plan(run, "device", "%d, %s: %s of %s free", part->job.device, device.name,
                     vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
                     vp_bytes_text(device.free).text);
     }
@@ -300,6 +300,7 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
     struct vp_writer *writer = NULL;
+    struct vp_volume out = {.grid = &s->grid, .threads = job->threads, .z0 = job->z0};
     struct vp_reconstruct_result result;
     const bool ahead = job->any_order && !run->common.plan;
     int rc = -1;
@@ -312,12 +313,13 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         return 0;
     if (!ahead && open_volume(s, run, &writer, err))
         goto out;
-    rc = vp_reconstruct_run(&s->plan, writer, &result, err);
+    out.writer = writer;
+    rc = vp_reconstruct_run(&s->plan, &out, &result, err);
     if (!rc)
         vp_blank_report(&result.repaired.blank, "view", run);
     if (!rc && job->normalize)
         vp_normalize_tell(job->normalize, run, &result.repaired,
-                          job->in_nu * (job->in_nv ? job->in_nv : job->nv) * (job->last - job->first), result.bad);
+                          job->in_nu * (job->in_nv ? job->in_nv : job->projections.nv) * (job->last - job->first), result.bad);
     else if (!rc && result.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)result.bad);
     if (!rc)

@@ -25,22 +25,14 @@
 #include "ct/orbit.h"
 
 enum {
-    TILE = 8,
-    COLUMNS = TILE * TILE,
+    TILE = VP_TILE,
+    COLUMNS = VP_TILE_COLUMNS,
     SEGMENT = 64,
-    BLOCK = 16,
+    BLOCK = VP_TILE_BLOCK,
     GROUP = 8,      /* views summed in registers */
     BATCH = 16,     /* views transposed before the volume is walked */
     PAD = 128,      /* zeros around a line: the reach of any kernel's loads */
     FEW_SLICES = 3  /* volumes that are worked on across the columns, not along them */
-};
-
-struct vp_bp_segment {
-    int64_t k;          /* first voxel, in its half's count */
-    int first, count;   /* blocks of it that the slab needs */
-    int halves;         /* 1 or 2, */
-    bool high;          /* the first of which is the mirrored one */
-    int64_t offset;     /* floats from the start of a tile */
 };
 
 struct vp_bp_view {
@@ -54,14 +46,13 @@ struct vp_backproject {
     const struct vp_bp_isa *isa;
     struct vp_bp_view *views;
     int64_t n_views, nu, nv;
-    int64_t n[3], z0, z1;
+    struct vp_tiles tiles;  /* layout of the slab */
     int threads;
     char text[64];
 
     bool few;               /* no more than FEW_SLICES: any matrices, no mirror, no swap, no refinement */
     bool fast;              /* lines and depths do not depend on k: the column kernels */
     bool swap;
-    bool mirror;
     int refine;             /* 1 or 2 */
     int64_t mirror_sum;
     int64_t lines, rows;    /* of the detector, after `swap`, before `refine` */
@@ -71,7 +62,6 @@ struct vp_backproject {
     struct vp_grid grid;    /* with the grid, */
     double *turn;           /* the views' turns, */
     double *scale;          /* and factors of matrices, BATCH a segment: 0 where the view has no share; else NULL */
-    int64_t segment;        /* slices of a segment */
 
     int64_t row0, row1;     /* stored rows */
     int64_t pitch;          /* floats from line to line */
@@ -84,10 +74,6 @@ struct vp_backproject {
     int64_t next_view;
     bool pending;
 
-    int64_t tiles_x, tiles;
-    struct vp_bp_segment *segments;
-    int n_segments;
-    int64_t tile_floats;
     float *volume;
 };
 

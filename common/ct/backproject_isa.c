@@ -133,7 +133,7 @@ static void transpose_view(const struct vp_backproject *b, int slot, const struc
         }
         return;
     }
-    for (int mirror = 0; mirror <= b->mirror; mirror++)
+    for (int mirror = 0; mirror <= b->tiles.layout.mirror; mirror++)
         for (int64_t m = b->row0; m < b->row1; m += LANES)
             for (int64_t u = l0; u < l1; u += LANES) {
                 vf r[LANES];
@@ -510,7 +510,7 @@ static const struct kernels *pick_kernels(double lo, double hi)
 }
 
 /* One column of one segment. */
-INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_segment *seg, struct unit *u)
+INLINE void column_segment(const struct kernels *kernels, const struct vp_tile_segment *seg, struct unit *u)
 {
     const int end = (seg->first + seg->count) * BLOCK;
     for (int at = seg->first * BLOCK, step; at < end; at += step) {
@@ -559,17 +559,17 @@ static void fast_group(const struct vp_backproject *b, int64_t tile, int slot, i
 {
     struct columns columns;
     bool inner_y = false;
-    const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
+    const int64_t i0 = tile % b->tiles.tiles_x * TILE, j0 = tile / b->tiles.tiles_x * TILE;
     const struct kernels *kernels = tile_columns(b, slot, s0, &inner_y, i0, j0, &columns);
     if (!kernels)
         return;
     for (int s = s0; s < s1; s++) {
-        const struct vp_bp_segment *seg = &b->segments[s];
+        const struct vp_tile_segment *seg = &b->tiles.segments[s];
         const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * seg->halves;
-        float *const start = b->volume + tile * b->tile_floats + seg->offset;
+        float *const start = b->volume + tile * b->tiles.tile_floats + seg->offset;
         for (int n = 0; n < COLUMNS; n++) {
             const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
-            if (i0 + place % TILE >= b->n[0] || j0 + place / TILE >= b->n[1])
+            if (i0 + place % TILE >= b->tiles.n[0] || j0 + place / TILE >= b->tiles.n[1])
                 continue;
             for (ptrdiff_t z = 0; z < column; z += 16)
                 __builtin_prefetch(start + next * column + z, 1);
@@ -730,7 +730,7 @@ INLINE vf windowed_voxels(const struct general_block *g, int s, const float *lin
 #endif
 
 static void general_column(const struct vp_backproject *b, const struct general_group *g,
-                           const struct vp_bp_segment *seg, double i, double j, float *out)
+                           const struct vp_tile_segment *seg, double i, double j, float *out)
 {
     vdouble base[3][PARTS];
     for (int row = 0; row < 3; row++)
@@ -767,7 +767,7 @@ static void general_column(const struct vp_backproject *b, const struct general_
 
 static void general_group(const struct vp_backproject *b, int64_t tile, int slot0, int s0, int s1)
 {
-    const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
+    const int64_t i0 = tile % b->tiles.tiles_x * TILE, j0 = tile / b->tiles.tiles_x * TILE;
     struct general_group g;
     bool any = false;
     for (int s = 0; s < GROUP; s++) {
@@ -781,12 +781,12 @@ static void general_group(const struct vp_backproject *b, int64_t tile, int slot
     if (!any)
         return;
     for (int s = s0; s < s1; s++) {
-        const struct vp_bp_segment *seg = &b->segments[s];
-        float *const start = b->volume + tile * b->tile_floats + seg->offset;
+        const struct vp_tile_segment *seg = &b->tiles.segments[s];
+        float *const start = b->volume + tile * b->tiles.tile_floats + seg->offset;
         for (int n = 0; n < COLUMNS; n++) {
             const int place = walk_place(true, n);
             const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
-            if (i < b->n[0] && j < b->n[1])
+            if (i < b->tiles.n[0] && j < b->tiles.n[1])
                 general_column(b, &g, seg, (double)i, (double)j, start + (ptrdiff_t)place * seg->count * BLOCK);
         }
     }
@@ -845,14 +845,14 @@ INLINE void find_neighbours(const struct vp_backproject *b, const double P[3][3]
 
 static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
 {
-    const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
+    const int64_t i0 = tile % b->tiles.tiles_x * TILE, j0 = tile / b->tiles.tiles_x * TILE;
     struct neighbours at;
     for (int z = s0; z < s1; z++)
         for (int slot0 = 0; slot0 < b->batch; slot0 += GROUP) {
             vf sum[COLUMNS / PLACES] = {};
             for (int slot = slot0; slot < slot0 + GROUP; slot++) {
                 double scaled[12];
-                const double *M = matrix_in(b, slot, z, scaled), k = (double)b->segments[z].k;
+                const double *M = matrix_in(b, slot, z, scaled), k = (double)b->tiles.segments[z].k;
                 if (!M)
                     continue;
                 const double P[3][3] = {{M[0], M[1], M[2] * k + M[3]}, {M[4], M[5], M[6] * k + M[7]},
@@ -870,7 +870,7 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
                     sum[m] += (near + at.across[m] * (far - near)) * at.along[m];
                 }
             }
-            float *out = b->volume + tile * b->tile_floats + b->segments[z].offset;
+            float *out = b->volume + tile * b->tiles.tile_floats + b->tiles.segments[z].offset;
             for (int n = 0; n < COLUMNS; n++)
                 out[n] += sum[n / PLACES][n % PLACES * 2] + sum[n / PLACES][n % PLACES * 2 + 1];
         }

@@ -18,13 +18,13 @@ static int64_t begin_of(int64_t n, int i, int of)
 
 static int64_t width_of(const struct vp_sharing *s)
 {
-    return s->filter ? s->of->nu : s->of->in_nu;
+    return s->filter ? s->of->projections.nu : s->of->in_nu;
 }
 
 /* Rows that are read: what anyone takes; normalisation looks at whole views. */
 static void rows_read(const struct vp_sharing *s, int64_t *v0, int64_t *v1)
 {
-    *v0 = s->of->nv;
+    *v0 = s->of->projections.nv;
     *v1 = 0;
     for (int i = 0; i < s->n; i++) {
         *v0 = vp_min64(*v0, s->rows[i][0]);
@@ -32,14 +32,14 @@ static void rows_read(const struct vp_sharing *s, int64_t *v0, int64_t *v1)
     }
     if (s->of->normalize) {
         *v0 = 0;
-        *v1 = s->of->nv;
+        *v1 = s->of->projections.nv;
     }
 }
 
 /* Samples of so many views, and of those that the filter makes of them where they are wider. */
 static size_t samples_of(const struct vp_reconstruct *r, bool filter, int64_t views)
 {
-    return (size_t)(views * r->nv * (r->in_nu + (filter && r->nu > r->in_nu ? r->nu : 0)));
+    return (size_t)(views * r->projections.nv * (r->in_nu + (filter && r->projections.nu > r->in_nu ? r->projections.nu : 0)));
 }
 
 uint64_t vp_sharing_bytes(const struct vp_reconstruct *r, int ranks, int batch)

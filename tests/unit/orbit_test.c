@@ -139,8 +139,8 @@ static void symmetries(void)
         }
         /* the CPU finds the same */
         struct vp_bp_plan plan;
-        CHECK(!vp_backproject_plan(&(struct vp_bp_job){.views = views, .n_views = s->views, .nu = NU, .nv = NV,
-                                                       .grid = &grid, .z1 = grid.n[2]}, &plan, &err));
+        const struct vp_projections p = {.views = views, .n_views = s->views, .nu = NU, .nv = NV};
+        CHECK(!vp_backproject_plan(&(struct vp_bp_job){.projections = &p, .grid = &grid, .z1 = grid.n[2]}, &plan, &err));
         CHECK_INT(!strstr(plan.kernel, "3x4 matrices"), s->columns);
         /* (twice the middle row may be any integer there) */
         CHECK(strstr(plan.kernel, "z mirror") || !s->mirror);
