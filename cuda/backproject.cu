@@ -270,7 +270,8 @@ int choose_kernel(const vp_bp_job *p, choice *c, vp_err *err)
         c->kind = tiled ? COLUMN_TILED : COLUMN;
         place_slab(p, c, mirror, c->column.K);
         int64_t v0, v1;
-        vp_orbit_rows(p->P, p->projections->n_views, rows_of(p), p->grid->n, c->shape.flip_v, vp_max64(0, c->segment0 * c->column.K),
+        vp_orbit_rows(p->P, p->projections->n_views, rows_of(p), p->grid->n, c->shape.flip_v,
+                      vp_max64(0, c->segment0 * c->column.K),
                       (double)((c->segment0 + c->segments) * c->column.K - 1), &v0, &v1);
         const int M = c->R * c->Z;
         c->row_base = (int)v0;
@@ -457,8 +458,8 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
 
 /* Adds to pieces [from, from + pieces) of the slab; `set`: they hold nothing yet (beta = 0). */
 template <class Args, class Launch>
-int run_pieces(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int from, int pieces, bool set, Launch launch,
-               struct vp_err *err)
+int run_pieces(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int from, int pieces, bool set,
+               Launch launch, struct vp_err *err)
 {
     Args a = {};
     fill_args(b->p, b->c, &a);
@@ -513,7 +514,8 @@ int parts(const struct vp_devbp *b, int most)
     /* so many tiles for each multiprocessor that those that are left over at the end do not count */
     constexpr int64_t WAVES = 12;
     const choice &c = b->c;
-    const int64_t tiles = vp_div_up(c.half_x, c.column.tile_x) * vp_div_up(b->p->grid->n[1], c.column.tile_y) * c.segments;
+    const int64_t tiles_y = vp_div_up(b->p->grid->n[1], c.column.tile_y);
+    const int64_t tiles = vp_div_up(c.half_x, c.column.tile_x) * tiles_y * c.segments;
     return (int)vp_max64(1, vp_min64(vp_min64(tiles / (WAVES * c.processors), most), c.segments));
 }
 

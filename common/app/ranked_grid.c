@@ -37,7 +37,8 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     if (!vp_views_seekable(s->source))
         return vp_ranked_no_file(vp_views_name(s->source), err);
     if (s->job.in_nv)
-        return vp_fail_hint(err, VP_EUSAGE, "filter first: ct-filter -o FILTERED, then this with ct-backproject on one host",
+        return vp_fail_hint(err, VP_EUSAGE,
+                            "filter first: ct-filter -o FILTERED, then this with ct-backproject on one host",
                             "ranks do not turn views, whose rows do not follow the source");
     if (s->job.want_subsets > 1)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: with ranks the columns of --grid are the subsets",
@@ -71,7 +72,8 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
     job->column = r->column;
     job->columns = m->columns;
     vp_mesh_slab(&r->problem, m, r->row, &job->z0, &job->z1);
-    r->out = (struct vp_volume){.grid = job->grid, .put = vp_adding_put, .ctx = &r->adding, .any_order = m->columns == 1};
+    r->out = (struct vp_volume){.grid = job->grid, .put = vp_adding_put, .ctx = &r->adding,
+                                .any_order = m->columns == 1};
     job->projections.read = m->gather ? vp_sharing_read : NULL;
     job->projections.ctx = &r->sharing;
     const int batch = job->backend->on_host ? VP_RECONSTRUCT_HOST_BATCH : VP_RECONSTRUCT_BATCH;
@@ -168,7 +170,8 @@ static int model_holds(const struct vp_ranked *r, const struct vp_mesh *m, struc
     const double bytes = (double)(m->half ? 2 : 1) * (double)(z1 - z0) * (double)r->whole.grid->n[0]
                          * (double)r->whole.grid->n[1] * sizeof(float);
     if (bytes > r->model.memory)
-        snprintf(why->s, sizeof why->s, "%dx%d: a slab takes %s, expected at most %s, the memory of a rank in the model",
+        snprintf(why->s, sizeof why->s,
+                 "%dx%d: a slab takes %s, expected at most %s, the memory of a rank in the model",
                  m->rows, m->columns, vp_bytes_text((uint64_t)bytes).text,
                  vp_bytes_text((uint64_t)r->model.memory).text);
     return bytes <= r->model.memory;

@@ -42,7 +42,8 @@ const struct vp_opt vp_reconstruct_options[] = {
 static struct vp_effort effort_of(const struct vp_reconstruct *job)
 {
     const struct vp_rates *rates = job->rates ? job->rates : &vp_rates;
-    const double views = (double)(job->last - job->first), samples = (double)job->in_nu * (double)job->projections.nv * views;
+    const double views = (double)(job->last - job->first);
+    const double samples = (double)job->in_nu * (double)job->projections.nv * views;
     const double updates = (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) * views;
 
     return (struct vp_effort){.on_cpu = (updates / rates->cpu_updates + samples / rates->cpu_samples) / job->threads,
@@ -63,7 +64,8 @@ static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
     const double first = g->center[2] + ((double)s->job.z0 - 0.5 * (double)(g->n[2] - 1)) * g->voxel[2];
     const double last = first + (double)(s->job.z1 - s->job.z0 - 1) * g->voxel[2];
     if (h->pitch != 0 && (first < h->z_lo - g->voxel[2] / 2 || last > h->z_hi + g->voxel[2] / 2))
-        vp_warn(run, "slices lie at z from %.6g to %.6g mm, the helix measures %.6g to %.6g: beyond that values are too low",
+        vp_warn(run,
+                "slices lie at z from %.6g to %.6g mm, the helix measures %.6g to %.6g: beyond that values are too low",
                 first, last, h->z_lo, h->z_hi);
 }
 
@@ -93,6 +95,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     const struct vp_stack *in = vp_reader_stack(s->reader);
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
     struct vp_reconstruct *job = &s->job;
+    struct vp_projections *of = &job->projections;
 
     if (vp_quantity_check(in, need, vp_reader_name(s->reader), err) ||
         vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
@@ -107,28 +110,28 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
                             vp_reader_name(s->reader));
     vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
     warn_of_ends(s, run);
-    job->projections.source = s->source;
-    job->projections.views = s->views;
-    job->projections.n_views = s->geom.views;
-    job->in_nu = job->projections.nu = s->geom.nu;
-    job->projections.nv = s->geom.nv;
-    if (vp_views_nv(s->source) != job->projections.nv) /* sinograms of a pipe that did not say how many there are */
+    of->source = s->source;
+    of->views = s->views;
+    of->n_views = s->geom.views;
+    job->in_nu = of->nu = s->geom.nu;
+    of->nv = s->geom.nv;
+    if (vp_views_nv(s->source) != of->nv) /* sinograms of a pipe that did not say how many there are */
         return vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld sinograms",
-                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)job->projections.nv);
-    job->last = job->projections.n_views;
+                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)of->nv);
+    job->last = of->n_views;
     if (p->views.given) {
         job->first = p->views.lo;
-        job->last = p->views.hi < job->projections.n_views ? p->views.hi : job->projections.n_views;
-        if (job->first >= job->projections.n_views || (p->views.hi != INT64_MAX && p->views.hi > job->projections.n_views))
+        job->last = p->views.hi < of->n_views ? p->views.hi : of->n_views;
+        if (job->first >= of->n_views || (p->views.hi != INT64_MAX && p->views.hi > of->n_views))
             return vp_fail(
                 err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)p->views.lo,
-                (long long)(p->views.hi == INT64_MAX ? job->projections.n_views : p->views.hi), (long long)job->projections.n_views);
+                (long long)(p->views.hi == INT64_MAX ? of->n_views : p->views.hi), (long long)of->n_views);
     }
     job->grid = &s->grid;
-    job->projections.helix = s->scan.helix.pitch != 0 ? &s->scan.helix : NULL;
+    of->helix = s->scan.helix.pitch != 0 ? &s->scan.helix : NULL;
     job->memory = run->common.memory;
-    if (job->projections.n_views > 10000) /* of fewer the numbers are next to nothing */
-        job->memory -= vp_min64((int64_t)(job->memory / 2), job->projections.n_views * VP_GEOM_VIEW_BYTES);
+    if (of->n_views > 10000) /* of fewer the numbers are next to nothing */
+        job->memory -= vp_min64((int64_t)(job->memory / 2), of->n_views * VP_GEOM_VIEW_BYTES);
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
     job->want_subsets = (int)p->subsets;
@@ -156,6 +159,7 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
                       struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
+    struct vp_projections *of = &job->projections;
 
     job->filter_on = on;
     if (on == VP_FILTER_ON_GPU && job->backend->on_host)
@@ -171,31 +175,33 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
         job->filter_on = VP_FILTER_ON_CPU;
     }
     const bool turns = vp_filter_tables(job->filter)->turns;
-    job->in_nv = turns ? job->projections.nv : 0;
-    job->projections.nu = vp_filter_widen(job->filter, &s->geom);
-    job->projections.nv = s->geom.nv;
+    job->in_nv = turns ? of->nv : 0;
+    of->nu = vp_filter_widen(job->filter, &s->geom);
+    of->nv = s->geom.nv;
     if (turns && on == VP_FILTER_ON_GPU)
         return vp_fail_hint(err, VP_ERESOURCE, "use --filter-on auto",
                             "--filter-on gpu: the views have to be turned first, which is done on the CPU");
-    if (job->projections.nu == job->in_nu && !turns)
+    if (of->nu == job->in_nu && !turns)
         return 0;
     free(s->views);
     s->views = NULL;
     const int rc = vp_geom_views(&s->geom, &s->views, &s->scan, err);
-    job->projections.views = s->views;
+    of->views = s->views;
     return rc;
 }
 
 void vp_session_show(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_reconstruct *job = &s->job;
+    const struct vp_projections *of = &job->projections;
     const struct vp_reconstruct_plan *p = &s->plan;
 
     vp_stats_text(run->stats, "device", job->backend->name);
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
     vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
-            (long long)(job->in_nv ? job->in_nv : job->projections.nv), (long long)job->first, (long long)job->last - 1, (long long)job->projections.n_views);
+            (long long)(job->in_nv ? job->in_nv : of->nv), (long long)job->first, (long long)job->last - 1,
+            (long long)of->n_views);
     vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
             (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
             s->grid.voxel[2]);
@@ -206,7 +212,7 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
                 p->filter_device ? ", on the device: " : "",
                 p->filter_device ? p->part[0].plan.filter.kernel : "");
     if (job->in_nv)
-        vp_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)job->projections.nu, (long long)job->projections.nv);
+        vp_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)of->nu, (long long)of->nv);
     if (p->passes == 0) /* of ranks whose memory a model knows */
         return;
     vp_plan(run, "kernel", "%s", p->part[0].plan.kernel);
@@ -255,8 +261,8 @@ static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, str
     return 0;
 }
 
-int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1, struct vp_stack *out,
-                      struct vp_err *err)
+int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,
+                      struct vp_stack *out, struct vp_err *err)
 {
     return volume_header(s, z0, z1, out, err) || vp_output_history(run, out, err) ? -1 : 0;
 }
@@ -319,7 +325,8 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         vp_blank_report(&result.repaired.blank, "view", run);
     if (!rc && job->normalize)
         vp_normalize_tell(job->normalize, run, &result.repaired,
-                          job->in_nu * (job->in_nv ? job->in_nv : job->projections.nv) * (job->last - job->first), result.bad);
+                          job->in_nu * (job->in_nv ? job->in_nv : job->projections.nv) * (job->last - job->first),
+                          result.bad);
     else if (!rc && result.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)result.bad);
     if (!rc)

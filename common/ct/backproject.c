@@ -83,7 +83,8 @@ static bool column_kernels_do(const struct vp_backproject *b)
 static bool mirrored(const struct vp_backproject *b, int64_t *sum)
 {
     const double *Q = b->views[0].P;
-    const double i = (double)(b->tiles.n[0] - 1) / 2, j = (double)(b->tiles.n[1] - 1) / 2, k = (double)(b->tiles.n[2] - 1) / 2;
+    const int64_t *n = b->tiles.n;
+    const double i = (double)(n[0] - 1) / 2, j = (double)(n[1] - 1) / 2, k = (double)(n[2] - 1) / 2;
     const double twice = 2 * vp_orbit_dot(Q + 4, i, j, k) / vp_orbit_dot(Q + 8, i, j, k);
     /* far off centre the halves share few rows: not worth it, and the lines would grow */
     if (b->tiles.n[2] < 2 || !(fabs(twice - (double)(b->rows - 1)) <= (double)b->rows / 4))
@@ -98,6 +99,7 @@ static bool mirrored(const struct vp_backproject *b, int64_t *sum)
 /* Which kernels, and the views' matrices in the frame of the lines. */
 static void plan_views(struct vp_backproject *b)
 {
+    const int64_t *n = b->tiles.n;
     b->lines = b->nu;
     b->rows = b->nv;
     b->refine = 1;
@@ -110,7 +112,7 @@ static void plan_views(struct vp_backproject *b)
         double along_u = 0, along_v = 0;
         for (int64_t s = 0; s < b->n_views; s++) {
             const double *P = b->views[s].P; /* du/dk and dv/dk at the volume's centre */
-            const double i = (double)(b->tiles.n[0] - 1) / 2, j = (double)(b->tiles.n[1] - 1) / 2, k = (double)(b->tiles.n[2] - 1) / 2;
+            const double i = (double)(n[0] - 1) / 2, j = (double)(n[1] - 1) / 2, k = (double)(n[2] - 1) / 2;
             const double w = vp_orbit_dot(P + 8, i, j, k);
             along_u += fabs(P[2] - P[10] * vp_orbit_dot(P, i, j, k) / w);
             along_v += fabs(P[6] - P[10] * vp_orbit_dot(P + 4, i, j, k) / w);
@@ -204,10 +206,10 @@ static int plan(struct vp_backproject *b, const struct vp_bp_job *job, struct vp
     if (vp_tiles_open(&b->tiles, job->grid->n, job->z0, job->z1, b->tiles.layout, err))
         return -1;
     plan_rows(b);
-    const char *kernels = b->few ? b->tiles.n[2] <= FEW_SLICES ? "few slices" : "slices one by one" : !b->fast ? "3x4 matrices"
-                        : parallel ? "parallel beam" : "circular orbit";
-    snprintf(b->text, sizeof b->text, "%s%s%s, %s", b->turn ? "helix, " : "", kernels, b->tiles.layout.mirror ? ", z mirror" : "",
-             b->isa->name);
+    const char *kernels = b->few ? b->tiles.n[2] <= FEW_SLICES ? "few slices" : "slices one by one"
+                        : !b->fast ? "3x4 matrices" : parallel ? "parallel beam" : "circular orbit";
+    snprintf(b->text, sizeof b->text, "%s%s%s, %s", b->turn ? "helix, " : "", kernels,
+             b->tiles.layout.mirror ? ", z mirror" : "", b->isa->name);
 
     const int64_t line = vp_div_up(b->row1 - b->row0 + PAD, BLOCK) * BLOCK;
     b->mirror_offset = b->tiles.layout.mirror ? line : 0;
@@ -215,7 +217,8 @@ static int plan(struct vp_backproject *b, const struct vp_bp_job *job, struct vp
                                                                    into one set */
     b->view_floats = (b->lines + 2) * b->pitch + PAD;
     b->batch = BATCH / b->refine;
-    b->scale = b->turn ? vp_alloc((size_t)b->tiles.n_segments, BATCH * sizeof *b->scale, "the shares of views", err) : NULL;
+    if (b->turn)
+        b->scale = vp_alloc((size_t)b->tiles.n_segments, BATCH * sizeof *b->scale, "the shares of views", err);
     return b->turn && !b->scale ? -1 : 0;
 }
 
@@ -238,7 +241,7 @@ static struct vp_backproject *create(const struct vp_bp_job *job, const char *is
                                  .nv = job->projections->nv, .tiles = {.n = {n[0], n[1], n[2]}},
                                  .threads = job->threads > 0 ? job->threads : vp_cores()};
     if (!b->isa)
-        vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa);
+        vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa ? isa : "generic");
     else if ((b->views = vp_alloc((size_t)b->n_views, sizeof *b->views, "the views", err)) && !plan(b, job, err))
         return b;
     vp_backproject_close(b);

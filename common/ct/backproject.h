@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Voxel-driven cone-beam back-projection: vol(x) += sum over views of (sod / w)^2 * q(u, v), bilinear in
  * q, zero outside the detector. Parallel beam: weight 1. Voxels on the far side of the source, or nearer to its plane
- * than sod / 1024, get nothing. Here the job and the plan of one slab on any device, and the back-projection on the CPU. */
+ * than sod / 1024, get nothing. Here the job and the plan of one slab on any device, and the back-projection on the
+ * CPU. */
 #ifndef VP_BACKPROJECT_H
 #define VP_BACKPROJECT_H
 
@@ -85,12 +86,12 @@ int vp_bp_shortage(const struct vp_bp_job *job, const struct vp_bp_plan *plan, s
 void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12]);
 
 /* Opens the back-projection of a job on the CPU; views, grid, z0, z1 and threads of the job count, and nothing of it is
- * used later. The result of a voxel does not depend on the slab, the threads, or the calls of _add. `isa` is NULL (best of
- * this CPU) or "avx512", "avx2", "generic" for tests and benchmarks. VP_ERESOURCE, VP_EUSAGE for an empty job. */
+ * used later. The result of a voxel does not depend on the slab, the threads, or the calls of _add. `isa` is NULL (best
+ * of this CPU) or "avx512", "avx2", "generic" for tests and benchmarks. VP_ERESOURCE, VP_EUSAGE for an empty job. */
 struct vp_backproject;
 int vp_backproject_open(struct vp_backproject **b, const struct vp_bp_job *job, const char *isa, struct vp_err *err);
-/* The kernel that the test of the matrices chose: "circular orbit, z mirror, avx512", "parallel beam, avx2", "few slices,
- * avx2", "3x4 matrices, generic". */
+/* The kernel that the test of the matrices chose: "circular orbit, z mirror, avx512", "parallel beam, avx2", "few
+ * slices, avx2", "3x4 matrices, generic". */
 const char *vp_backproject_describe(const struct vp_backproject *b);
 /* The layout of the slab. */
 const struct vp_tiles *vp_backproject_tiles(const struct vp_backproject *b);
@@ -99,8 +100,8 @@ int vp_backproject_plan(const struct vp_bp_job *job, struct vp_bp_plan *plan, st
 /* Views that follow are added to `voxels`, a slab in the layout of vp_backproject_tiles(); with `set` it is cleared
  * first. Any view may be the first. */
 void vp_backproject_begin(struct vp_backproject *b, float *voxels, bool set);
-/* Adds n filtered views from `first` on, rows [v0, v1) of each (at least those that the slab needs), row major. Calls come
- * in increasing order of views; gaps are allowed (--views). */
+/* Adds n filtered views from `first` on, rows [v0, v1) of each (at least those that the slab needs), row major. Calls
+ * come in increasing order of views; gaps are allowed (--views). */
 int vp_backproject_add(struct vp_backproject *b, const struct vp_batch *views, struct vp_err *err);
 /* Finishes the views that are still buffered. */
 void vp_backproject_end(struct vp_backproject *b);

@@ -16,8 +16,8 @@
  * start at multiples of SEGMENT of the whole volume, whatever the slab. Of volumes with few slices each
  * slice is a segment of its own, a voxel deep.
  *
- * Helix. A view's share of a section, by which segments then are cut, is in the scale of its matrix: the weight is 1 / w^2.
- * The frame's rows go on beyond the detector by `margin`, with its edge rows. */
+ * Helix. A view's share of a section, by which segments then are cut, is in the scale of its matrix: the weight is 1 /
+ * w^2. The frame's rows go on beyond the detector by `margin`, with its edge rows. */
 #ifndef VP_BACKPROJECT_INTERNAL_H
 #define VP_BACKPROJECT_INTERNAL_H
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The order of the work on a device with memory of its own.
  *
- * Two queues. `up` copies pieces of views into a ring of raw pieces in device memory. `work` filters a piece, packs it into
- * slots of orbits, and runs the back-projection of orbits, in increasing order, when there are enough of them to hide the
- * traffic of the volume. A run keeps every multiprocessor busy to its end, so filtering and packing wait for it; the ring
- * holds the views of a whole run or more, so that the bus does not wait as well. The volume has a third queue for its
- * slices.
+ * Two queues. `up` copies pieces of views into a ring of raw pieces in device memory. `work` filters a piece, packs it
+ * into slots of orbits, and runs the back-projection of orbits, in increasing order, when there are enough of them to
+ * hide the traffic of the volume. A run keeps every multiprocessor busy to its end, so filtering and packing wait for
+ * it; the ring holds the views of a whole run or more, so that the bus does not wait as well. The volume has a third
+ * queue for its slices.
  *
  * An orbit is what the kernel works on at once: one view, or two that lie half a turn apart.
  *
- * After the last view the orbits that were not run yet are run part by part of the slab: the first slices leave the device
- * while the others are worked on. If all orbits have a slot and stay there (resident), parts are run one by one from the
- * beginning: the lower ones follow the upload, the others as far as that leaves the device idle, and most of what they
- * lack is run at the end, while the lower ones leave. */
+ * After the last view the orbits that were not run yet are run part by part of the slab: the first slices leave the
+ * device while the others are worked on. If all orbits have a slot and stay there (resident), parts are run one by one
+ * from the beginning: the lower ones follow the upload, the others as far as that leaves the device idle, and most of
+ * what they lack is run at the end, while the lower ones leave. */
 #include "ct/backproject_schedule.h"
 
 #include "base/err.h"
@@ -138,10 +138,11 @@ static int find_kernels(const struct vp_backend *backend, const struct vp_bp_job
                         backend->name, *kernels ? "filtering projections" : "back-projection");
 }
 
-/* Chooses the kernel and lays out the rings: as large as they are useful if there is room for them, smaller ones otherwise.
- * Pairs of opposite views need the whole scan on the device if the views come in increasing order; if it cannot hold
- * them, or only a part of the views is wanted, views go alone. l->P is to be freed. */
-static int lay_out(const struct vp_backend *backend, const struct vp_bp_job *asked, struct layout *l, struct vp_err *err)
+/* Chooses the kernel and lays out the rings: as large as they are useful if there is room for them, smaller ones
+ * otherwise. Pairs of opposite views need the whole scan on the device if the views come in increasing order; if it
+ * cannot hold them, or only a part of the views is wanted, views go alone. l->P is to be freed. */
+static int lay_out(const struct vp_backend *backend, const struct vp_bp_job *asked, struct layout *l,
+                   struct vp_err *err)
 {
     const struct vp_backproject_kernels *kernels;
     const struct vp_filter_kernels *filters;

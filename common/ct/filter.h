@@ -31,7 +31,8 @@ int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const
 double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates);
 
 /* The detector's rows may not follow the source's way (vp_scan_turned): then views are turned before they are filtered,
- * and the filter is made for the detector that turns with the source, of which vp_filter_widen sets `g` to the geometry.
+ * and the filter is made for the detector that turns with the source, of which vp_filter_widen sets `g` to the
+ * geometry.
  *
  * Wang's weights leave the ramp's tails on the side that the detector does not see, and they belong to the
  * result: without them it is wrong by several percent. From this call on, output rows have them: returns

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* FDK for a helix: how the views of many turns share a voxel.
  *
- * A voxel counts the views of a window about the turn at which its height is in the middle of the detector. The window is
- * the difference of two steps a turn apart, so that the views of all turns from any one direction have shares that sum to
- * 1: what does not change along z is as exact as on a circle, whatever the pitch. (Generalised Feldkamp for helices:
- * Wang, Lin, Cheng and Shinozaki, IEEE Trans. Med. Imaging 12 (1993) 486; a window in the angle instead of the row that a
- * voxel is seen in keeps voxels off the axis from having a direction twice, or not at all.) Shares are those of whole
- * sections of slices, which are multiples of the volume's own, so they depend on no slab. Voxels on the source's side of
- * the axis may be seen above or below the detector while they are in the window: there its edge rows go on. */
+ * A voxel counts the views of a window about the turn at which its height is in the middle of the detector. The window
+ * is the difference of two steps a turn apart, so that the views of all turns from any one direction have shares that
+ * sum to 1: what does not change along z is as exact as on a circle, whatever the pitch. (Generalised Feldkamp for
+ * helices: Wang, Lin, Cheng and Shinozaki, IEEE Trans. Med. Imaging 12 (1993) 486; a window in the angle instead of the
+ * row that a voxel is seen in keeps voxels off the axis from having a direction twice, or not at all.) Shares are those
+ * of whole sections of slices, which are multiples of the volume's own, so they depend on no slab. Voxels on the
+ * source's side of the axis may be seen above or below the detector while they are in the window: there its edge rows
+ * go on. */
 #ifndef VP_HELIX_H
 #define VP_HELIX_H
 

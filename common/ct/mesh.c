@@ -37,8 +37,8 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
     double *const to = field_of(m, key);
     if (!to) {
 #define NAME(name, what) " " #name
-        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%lld: '%s' is no part of a model", path,
-                            (long long)number, key);
+        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%lld: '%s' is no part of a model",
+                            path, (long long)number, key);
 #undef NAME
     }
     *to = value;
@@ -128,7 +128,8 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
         const double each = mine * stored * all / m->rows, once = views * stored * (double)r->projections.nv;
         t->load = fmax(over(each * a_host, model->load), over(fmin(each * p->ranks, once * hosts), model->load_all));
     }
-    t->filter = over(m->gather && !p->filter_device ? views / p->ranks * row * (double)r->projections.nv : wanted, model->filter);
+    t->filter = over(m->gather && !p->filter_device ? views / p->ranks * row * (double)r->projections.nv : wanted,
+                     model->filter);
     t->upload = over(wanted * sizeof(float), model->upload);
     t->backproject = over(slices * plane * mine, backprojects(model, r));
     const bool apart = !p->on_host && !p->filter_device;

@@ -98,7 +98,8 @@ int vp_projector_back(struct vp_projector *p, const struct vp_batch *views, uint
         struct share *s = &p->share[i];
         ticket[i] = 0;
         if (wants(s, views->first)
-            && (s->host ? vp_backproject_add(s->host, views, err) : vp_bp_schedule_add(s->device, views, &ticket[i], err)))
+            && (s->host ? vp_backproject_add(s->host, views, err)
+                        : vp_bp_schedule_add(s->device, views, &ticket[i], err)))
             return -1;
     }
     return 0;

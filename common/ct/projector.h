@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A projector between a volume and the projections of a scan: views, batch after batch, are projected back to the slabs
- * of a volume, each on a device, with FDK's weight (the kernels "backproject"; ct/backproject.h on the CPU). Plans, rings
- * of views and the order of the work belong to the projector, voxels to the volume: it serves any volume whose slabs are
- * those of its jobs, one after the other. All from one thread, but for slices of different slabs.
+ * of a volume, each on a device, with FDK's weight (the kernels "backproject"; ct/backproject.h on the CPU). Plans,
+ * rings of views and the order of the work belong to the projector, voxels to the volume: it serves any volume whose
+ * slabs are those of its jobs, one after the other. All from one thread, but for slices of different slabs.
  *
  *     open, vp_volume_open, begin(VP_SET), back, back, ..., end, slices
  */

@@ -39,7 +39,8 @@ static void rows_read(const struct vp_sharing *s, int64_t *v0, int64_t *v1)
 /* Samples of so many views, and of those that the filter makes of them where they are wider. */
 static size_t samples_of(const struct vp_reconstruct *r, bool filter, int64_t views)
 {
-    return (size_t)(views * r->projections.nv * (r->in_nu + (filter && r->projections.nu > r->in_nu ? r->projections.nu : 0)));
+    const int64_t wide = filter && r->projections.nu > r->in_nu ? r->projections.nu : 0;
+    return (size_t)(views * r->projections.nv * (r->in_nu + wide));
 }
 
 uint64_t vp_sharing_bytes(const struct vp_reconstruct *r, int ranks, int batch)

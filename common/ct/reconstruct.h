@@ -33,9 +33,9 @@ enum vp_filter_on { VP_FILTER_ON_AUTO, VP_FILTER_ON_CPU, VP_FILTER_ON_GPU };
 
 /* The request. */
 struct vp_reconstruct {
-    struct vp_projections projections; /* as they are projected back: the detector that the filter leaves; with read() views
-                                          come normalised, and filtered (then nu, else in_nu columns wide) unless the devices
-                                          do it */
+    /* Geometry of the views that are projected back: the detector that the filter leaves. With read() views come
+     * normalised, and filtered (then nu, else in_nu columns wide) unless the devices filter. */
+    struct vp_projections projections;
     int64_t first, last; /* views [first, last) are used */
     int64_t in_nu;  /* detector columns of the input; less than nu if the filter widens rows */
     int64_t in_nv;  /* detector rows of the input if the filter turns views, which it takes whole; else 0: nv */
@@ -134,8 +134,8 @@ int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n
 
 enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */
 
-/* Views a batch and buffers. A device wants pieces that are worth a copy and all threads, but short ones, for the first has
- * to come before anything else can begin. */
+/* Views a batch and buffers. A device wants pieces that are worth a copy and all threads, but short ones, for the first
+ * has to come before anything else can begin. */
 struct vp_reconstruct_buffers {
     int least, most;   /* views a batch */
     int in, wide, out; /* buffers of views, of views that the host filters into longer rows, and of slices */
@@ -148,8 +148,8 @@ int64_t vp_reconstruct_group(const struct vp_grid *grid, uint64_t memory);
 /* The largest batch of views, on the host and with devices. */
 enum { VP_RECONSTRUCT_HOST_BATCH = 16, VP_RECONSTRUCT_BATCH = 64 };
 
-/* Shares `slices` out to n device groups in whole units, in proportion to their speed and at most `most` to each, so that
- * the slowest is done as early as possible. Sets `depth`; returns the units that no group has room for. */
+/* Shares `slices` out to n device groups in whole units, in proportion to their speed and at most `most` to each, so
+ * that the slowest is done as early as possible. Sets `depth`; returns the units that no group has room for. */
 int64_t vp_reconstruct_share(struct vp_device_group *group, int n, int64_t slices, int64_t unit);
 
 /* Slices that are still to be made: [lo, hi), of the lower half if slabs are mirrored. */

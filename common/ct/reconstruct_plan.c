@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan of a reconstruction: where views are filtered, the views of a batch, and the slices that each device makes from
- * which views. */
+/* The plan of a reconstruction: where views are filtered, the views of a batch, and the slices that each device makes
+ * from which views. */
 #include "ct/reconstruct.h"
 
 #include "base/err.h"
@@ -55,7 +55,8 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
     }
     /* buffers of slices stay as they are after the first pass, for the writer may be at work on them */
     b.out = p->made > 0 ? p->out_slots : b.out;
-    b.wide = (p->of->projections.nu == p->of->in_nu && !p->of->in_nv) || p->filter_device || p->of->projections.read ? 0 : b.wide;
+    if ((p->of->projections.nu == p->of->in_nu && !p->of->in_nv) || p->filter_device || p->of->projections.read)
+        b.wide = 0;
     b.width = p->of->projections.read && !p->filter_device ? p->of->projections.nu : p->of->in_nu;
     return b;
 }
@@ -313,8 +314,8 @@ static double volume_bytes(const struct vp_reconstruct_plan *p)
     return (double)slice_bytes(p) * (double)((p->of->half ? 2 : 1) * (p->of->z1 - p->of->z0));
 }
 
-/* Estimates the seconds that the slabs and subsets take in one pass: the slowest group's kernels (which do whole units of
- * slices) and filter; and its upload, or the reading. */
+/* Estimates the seconds that the slabs and subsets take in one pass: the slowest group's kernels (which do whole units
+ * of slices) and filter; and its upload, or the reading. */
 static void seconds(const struct vp_reconstruct_plan *p, int64_t unit, double *compute, double *feed)
 {
     const struct vp_rates *rates = rates_of(p);
@@ -421,8 +422,8 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_device_
 
 /* ---- several passes ---- */
 
-/* Returns 1 if a group can make n slices in a pass with p->batch, 0, or -1 on errors. Sets *host if it is the host's memory
- * that is too small. */
+/* Returns 1 if a group can make n slices in a pass with p->batch, 0, or -1 on errors. Sets *host if it is the host's
+ * memory that is too small. */
 static int can_make(struct vp_reconstruct_plan *p, int group, int64_t n, bool *host, struct vp_err *err)
 {
     const int64_t z = vp_reconstruct_domain(p).lo;
@@ -436,8 +437,8 @@ static int can_make(struct vp_reconstruct_plan *p, int group, int64_t n, bool *h
     return good;
 }
 
-/* Finds the most of `all` slices that a group can make in one pass, 0 if not even one. The bytes grow with the depth: bisect
- * on whole steps, then try the fractions of one. */
+/* Finds the most of `all` slices that a group can make in one pass, 0 if not even one. The bytes grow with the depth:
+ * bisect on whole steps, then try the fractions of one. */
 static int largest_slab(struct vp_reconstruct_plan *p, int group, int64_t all, int64_t step, bool *host,
                         struct vp_err *err)
 {
@@ -464,8 +465,8 @@ static bool alike(const struct vp_device_group *a, const struct vp_device_group 
     return a->speed == b->speed && a->total == b->total && apart <= a->total / 64;
 }
 
-/* Cuts slabs that fit, for the fewest passes with p->batch. Returns their number, 0 if there are none, -1 on errors. Sets
- * *host if it was the host's memory that some did not fit into. */
+/* Cuts slabs that fit, for the fewest passes with p->batch. Returns their number, 0 if there are none, -1 on errors.
+ * Sets *host if it was the host's memory that some did not fit into. */
 static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool *host, struct vp_err *err)
 {
     const int groups = p->of->n_devices / p->subsets;
@@ -508,10 +509,10 @@ static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool
     return 0;
 }
 
-/* Cuts slabs for the fewest passes, with the largest of the batches that allow those. Returns their number, 0 if there are
- * none, -1 on errors. */
-static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_device_group *device, bool mirrored, int64_t step,
-                             struct vp_err *err)
+/* Cuts slabs for the fewest passes, with the largest of the batches that allow those. Returns their number, 0 if there
+ * are none, -1 on errors. */
+static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_device_group *device, bool mirrored,
+                             int64_t step, struct vp_err *err)
 {
     const struct vp_reconstruct_buffers batch = vp_reconstruct_buffers(p);
     int64_t fewest = 0;
@@ -640,8 +641,8 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_device_group
                                              : "allow more --device-memory, or use --device cpu or a coarser --voxel");
 }
 
-/* Adds buffers of slices in memory that is left if passes follow one another, so that the devices go on with the next pass
- * while slices are written. Not all of the memory: it is locked. Their number stays after the first pass. */
+/* Adds buffers of slices in memory that is left if passes follow one another, so that the devices go on with the next
+ * pass while slices are written. Not all of the memory: it is locked. Their number stays after the first pass. */
 static void add_out_slots(struct vp_reconstruct_plan *p)
 {
     const uint64_t left = p->of->memory - p->bytes, half = p->of->memory / 2;
@@ -662,8 +663,8 @@ static void add_out_slots(struct vp_reconstruct_plan *p)
     p->bytes += (uint64_t)more * slot;
 }
 
-/* Plans the slices that are left like those before, at the same depths or, if all of the last pass was measured, by the time
- * that each took. Returns 1; 0 if that does not fit a device. */
+/* Plans the slices that are left like those before, at the same depths or, if all of the last pass was measured, by the
+ * time that each took. Returns 1; 0 if that does not fit a device. */
 static int continue_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done, struct vp_err *err)
 {
     p->passes = vp_max64(p->passes - 1, 1);

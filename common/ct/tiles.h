@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layout of a slab of a volume in host memory, as the kernels of the CPU walk it.
  *
- * Tiles of VP_TILE x VP_TILE columns; in a tile, segments along z; in a segment, the columns; in a column, the blocks of
- * VP_TILE_BLOCK voxels that the slab needs, of the low half and then, if `mirror`, of the mirrored half. z is counted from
- * the low end in the low half and from the high end in the mirrored one, and segments start at multiples of `segment`
- * of the whole volume, whatever the slab. With segments of one slice a column has one voxel. */
+ * Tiles of VP_TILE x VP_TILE columns; in a tile, segments along z; in a segment, the columns; in a column, the blocks
+ * of VP_TILE_BLOCK voxels that the slab needs, of the low half and then, if `mirror`, of the mirrored half. z is
+ * counted from the low end in the low half and from the high end in the mirrored one, and segments start at multiples
+ * of `segment` of the whole volume, whatever the slab. With segments of one slice a column has one voxel. */
 #ifndef VP_TILES_H
 #define VP_TILES_H
 
@@ -55,8 +55,8 @@ static inline int64_t vp_tiles_floats(const struct vp_tiles *t)
 void vp_tiles_half(const struct vp_tiles *t, int h, int64_t *lo, int64_t *hi);
 /* Sets all voxels to zero. */
 void vp_tiles_clear(const struct vp_tiles *t, float *voxels, int threads);
-/* Copies slices [z, z + n) of the grid to `out`, ny x nx each, x fastest. Fastest for n of 32 or more: single slices read
- * the tiles with gaps. Thread safe. */
+/* Copies slices [z, z + n) of the grid to `out`, ny x nx each, x fastest. Fastest for n of 32 or more: single slices
+ * read the tiles with gaps. Thread safe. */
 void vp_tiles_get(const struct vp_tiles *t, const float *voxels, int64_t z, int64_t n, int threads, float *out);
 
 #endif

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /* Continuation of a row beyond one of its ends, i samples out: value sqrt(1 - i (2 axis + i) fall), to where that ends.
- * It is the shadow of an ellipse about the axis: its square falls by the square of the distance (Hsieh et al., Med. Phys.
- * 31 (2004) 2385, fit such a cylinder, of water). */
+ * It is the shadow of an ellipse about the axis: its square falls by the square of the distance (Hsieh et al., Med.
+ * Phys. 31 (2004) 2385, fit such a cylinder, of water). */
 struct vp_row_end {
     float value;   /* at the last sample, fitted; 0: the row ends near zero */
     float axis;    /* samples from there to the axis, or to a quarter of the row's length */

@@ -8,14 +8,10 @@
 
 #include <stdlib.h>
 
-int64_t vp_slab_slices(int64_t nz, int64_t z0, int64_t z1, bool mirrored)
-{
-    return z1 - z0 + (mirrored ? vp_max64(nz - z0 - vp_max64(nz - z1, z1), 0) : 0);
-}
-
 uint64_t vp_slab_bytes(const struct vp_grid *grid, int64_t z0, int64_t z1, bool mirrored)
 {
-    return (uint64_t)(grid->n[0] * grid->n[1] * vp_slab_slices(grid->n[2], z0, z1, mirrored)) * sizeof(float);
+    const int64_t nz = grid->n[2], more = mirrored ? vp_max64(nz - z0 - vp_max64(nz - z1, z1), 0) : 0;
+    return (uint64_t)(grid->n[0] * grid->n[1] * (z1 - z0 + more)) * sizeof(float);
 }
 
 /* Allocates slab i on its device, or in host memory. */
@@ -29,7 +25,7 @@ static int open_slab(struct vp_volume *v, int i, const struct vp_bp_part *part, 
     if (k->on_host) {
         if (vp_tiles_open(&s->tiles, v->grid->n, s->z0, s->z1, part->plan.layout, err))
             return -1;
-        s->voxels = vp_alloc_raw((size_t)s->tiles.tiles, (size_t)s->tiles.tile_floats * sizeof(float), "the volume", err);
+        s->voxels = vp_alloc_raw((size_t)vp_tiles_floats(&s->tiles), sizeof(float), "the volume", err);
         return s->voxels ? 0 : -1;
     }
     const int rc = k->queue_create(s->device, &s->down, err) || k->event_create(s->device, true, &s->copied, err)
@@ -76,8 +72,8 @@ void vp_volume_close(struct vp_volume *v)
     v->slabs = 0;
 }
 
-/* Returns the address of slice z in a slab on a device, and the number of slices from it on, itself included, that lie one
- * after the other. NULL: the slab does not have it. */
+/* Returns the address of slice z in a slab on a device, and the number of slices from it on, itself included, that lie
+ * one after the other. NULL: the slab does not have it. */
 static float *slice_address(const struct vp_volume *v, const struct vp_slab *s, int64_t z, int64_t *run)
 {
     const int64_t nz = v->grid->n[2], page = v->grid->n[0] * v->grid->n[1], upper = vp_max64(nz - s->z1, s->z1);

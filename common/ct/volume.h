@@ -42,12 +42,11 @@ struct vp_volume {
     void *ctx;
 };
 
-/* Returns the number of slices of a slab, mirrored ones included; and the bytes that they take on a device. */
-int64_t vp_slab_slices(int64_t nz, int64_t z0, int64_t z1, bool mirrored);
+/* Returns the bytes of a slab on a device. */
 uint64_t vp_slab_bytes(const struct vp_grid *grid, int64_t z0, int64_t z1, bool mirrored);
 
-/* Allocates a slab for each of n jobs, side by side. Voxels hold anything. The job's grid stays the caller's. On an error
- * nothing is open; VP_ERESOURCE. */
+/* Allocates a slab for each of n jobs, side by side. Voxels hold anything. The job's grid stays the caller's. On an
+ * error nothing is open; VP_ERESOURCE. */
 int vp_volume_open(struct vp_volume *v, const struct vp_backend *backend, const struct vp_bp_part *part, int n,
                    struct vp_err *err);
 /* Copies slices [z, z + n) of slab i to the host, ny x nx each. On a device once `after` (NULL: nothing) has passed. */

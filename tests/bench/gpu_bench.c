@@ -100,7 +100,8 @@ static double run(const struct vp_backend *gpu, const struct vp_bp_part *part, c
         die(&err);
     for (int64_t k = 0; k < half; k += BATCH) {
         const int64_t n = k + BATCH < half ? BATCH : half - k;
-        const struct vp_batch first = {k, n, 0, nv, proj + k * view}, second = {k + half, n, 0, nv, proj + (k + half) * view};
+        const struct vp_batch first = {k, n, 0, nv, proj + k * view};
+        const struct vp_batch second = {k + half, n, 0, nv, proj + (k + half) * view};
         if (vp_projector_back(p, &first, &ticket, &err) || (opposite && vp_projector_back(p, &second, &ticket, &err)))
             die(&err);
     }
@@ -206,8 +207,8 @@ static int copy_speed(const struct vp_backend *gpu, int device, double speed[3],
         static const enum vp_way ways[] = {VP_WITHIN, VP_UP, VP_DOWN};
         const int way = i % 3;
         const struct vp_pitched to = {way == 2 ? host : b, bytes, bytes}, from = {way == 1 ? host : a, bytes, bytes};
-        rc = gpu->event_record(q, start, err) || gpu->copy(q, &to, &from, n, ways[way], err) || gpu->event_record(q, end, err) ||
-             gpu->event_synchronize(end, err);
+        rc = gpu->event_record(q, start, err) || gpu->copy(q, &to, &from, n, ways[way], err) ||
+             gpu->event_record(q, end, err) || gpu->event_synchronize(end, err);
         const double seconds = rc ? 0 : gpu->event_elapsed(start, end), rate = 1e-9 * (double)bytes / seconds;
         if (seconds > 0 && rate * (way ? 1 : 2) > speed[way])
             speed[way] = rate * (way ? 1 : 2);

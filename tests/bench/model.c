@@ -122,7 +122,8 @@ static void measure_copies(const struct vp_backend *k, int device)
     if (!here)
         die("no memory that the device copies at full speed");
     memset(here, 1, BYTES);
-    check(k->alloc(device, BYTES, &there, &err) || k->queue_create(device, &q, &err) || k->event_create(device, true, &end, &err));
+    check(k->alloc(device, BYTES, &there, &err) || k->queue_create(device, &q, &err)
+          || k->event_create(device, true, &end, &err));
     const struct vp_pitched host = {here, BYTES, BYTES}, own = {there, BYTES, BYTES};
     double took[2] = {INFINITY, INFINITY};
     for (int i = 0; i < 2 * TIMES; i++) {
@@ -145,8 +146,8 @@ static void measure_copies(const struct vp_backend *k, int device)
 static double measure_work(const struct vp_backend *k, int device, int n, int nu, int views)
 {
     const int threads = omp_get_max_threads(), slices = k->on_host ? n / 2 : n;
-    struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = nu, .nv = nu, .du = 400.0 / nu, .dv = 400.0 / nu,
-                        .views = views};
+    struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = nu, .nv = nu, .du = 400.0 / nu,
+                        .dv = 400.0 / nu, .views = views};
     /* the field of view, as most people take it: kernels are made for a detector and a volume of like fineness */
     const double voxel = 266.0 / n;
     const struct vp_grid grid = {.n = {n, n, n}, .voxel = {voxel, voxel, voxel}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A projector and volumes that stay on their devices: views projected back to one (set), then to it again (add), then to
- * another, against sums of the definition in float64; on the CPU, and on pretended devices in slabs of random thickness.
- * On real devices, too, if $VOXPIPE_DEVICES names them as --device does: "cuda". */
+/* A projector and volumes that stay on their devices: views projected back to one (set), then to it again (add), then
+ * to another, against sums of the definition in float64; on the CPU, and on pretended devices in slabs of random
+ * thickness. On real devices, too, if $VOXPIPE_DEVICES names them as --device does: "cuda". */
 #include "pretend.h"
 #include "backproject_ref.h"
 
@@ -162,9 +162,9 @@ static int run_late(void *arg, struct vp_err *err)
             float *to = s->volume + i * page + at, sum = s->set ? 0 : *to;
             for (int64_t o = s->first; o < s->first + s->n; o++)
                 for (int h = 0; h < views_of(s->b); h++)
-                    sum += (float)backproject_ref(&known_views[o + h * s->b->plan.opposite], 1, p->projections->nu, p->projections->nv,
-                                                  known_grid, packed(s->b, o, h), at % p->grid->n[0], at / p->grid->n[0],
-                                                  slice_of(p, i));
+                    sum += (float)backproject_ref(&known_views[o + h * s->b->plan.opposite], 1, p->projections->nu,
+                                                  p->projections->nv, known_grid, packed(s->b, o, h),
+                                                  at % p->grid->n[0], at / p->grid->n[0], slice_of(p, i));
             *to = sum;
         }
     }
@@ -187,8 +187,8 @@ static int devbp_parts(const struct vp_devbp *b, int most)
 
 static int devbp_part_of(const struct vp_devbp *b, int64_t z, int parts)
 {
-    const int64_t pieces = (b->p.z1 - b->p.z0 + K - 1) / K, k = z < b->p.z0 || z >= b->p.z1 ? z - (b->p.grid->n[2] - b->p.z1)
-                                                                                            : z - b->p.z0;
+    const int64_t pieces = (b->p.z1 - b->p.z0 + K - 1) / K;
+    const int64_t k = z < b->p.z0 || z >= b->p.z1 ? z - (b->p.grid->n[2] - b->p.z1) : z - b->p.z0;
     int part = 0;
     while (part < parts - 1 && k / K >= pieces * (part + 1) / parts)
         part++;

@@ -374,7 +374,8 @@ static void make_what_is_read(const struct vp_pitched *from, const int64_t n[3])
     pthread_mutex_lock(&like_lock);
     for (b = all_open; b; b = b->next) {
         const float *volume = b->volume;
-        if (volume && first >= volume && first < volume + vp_slab_bytes(b->p.grid, b->p.z0, b->p.z1, b->p.mirrored) / sizeof(float))
+        const uint64_t bytes = vp_slab_bytes(b->p.grid, b->p.z0, b->p.z1, b->p.mirrored);
+        if (volume && first >= volume && first < volume + bytes / sizeof(float))
             break;
     }
     pthread_mutex_unlock(&like_lock);
@@ -631,7 +632,8 @@ static uint64_t room(const struct scene *s, int64_t slices)
     struct vp_bp_plan plan;
     const bool flat = like.flat;
     const struct vp_projections p = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu, .nv = NV};
-    const struct vp_bp_job job = {.projections = &p, .last = s->geom.views, .grid = &s->grid, .z1 = 1, .filter = like.filters ? s->filter : NULL,
+    const struct vp_bp_job job = {.projections = &p, .last = s->geom.views, .grid = &s->grid, .z1 = 1,
+                                  .filter = like.filters ? s->filter : NULL,
                                   .in_nu = like.filters ? NU : s->geom.nu, .any_order = true, .device_memory = 1};
     like.flat = true;
     CHECK(!vp_projector_plan(&devices, &job, &plan, &err));
@@ -682,8 +684,9 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     like.limit = a->device_memory;
     if (vp_reader_open(&reader, &path, 1, &plain, err) || vp_views_open(&source, reader, a->sinograms, 0, err))
         goto out;
-    const struct vp_reconstruct job = {.projections = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu, .nv = NV, .source = source},
-        .last = s->geom.views, .in_nu = NU,
+    const struct vp_reconstruct job = {.projections = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu,
+                                                       .nv = NV, .source = source},
+                                       .last = s->geom.views, .in_nu = NU,
                                        .filter = s->filter, .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0,
                                        .z1 = z1, .memory = a->memory ? a->memory : 1 << 30,
                                        .device_memory = a->device_memory, .threads = 1, .any_order = a->any_order,
@@ -944,7 +947,8 @@ static void plans_that_are_made_twice(void)
     struct vp_views *const source = open_scan(&reader);
     for (int way = 0; way < 32; way++) {
         like.mirror = way & 1;
-        const struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV, .source = source},
+        const struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV,
+                                                         .source = source},
         .last = 24, .in_nu = NU, .filter = s.filter, .grid = &s.grid, .z1 = 61,
                                          .memory = 1 << 30, .device_memory = room(&s, 3 + way), .threads = 1,
                                          .any_order = way & 2, .backend = &devices, .devices = numbers,
@@ -1164,7 +1168,8 @@ static void more_memory_is_never_too_little(void)
     struct vp_views *const source = open_scan(&reader);
     for (uint64_t mib = 8; mib < 80; mib++) {
         struct vp_reconstruct_plan p;
-        struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV, .source = source},
+        struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV,
+                                                   .source = source},
         .last = 24, .in_nu = NU, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
                                    .backend = &vp_cpu, .devices = numbers, .n_devices = 1};
         struct vp_err why = VP_ERR_INIT;
@@ -1249,8 +1254,9 @@ static void subsets_only_where_they_pay(void)
             s.grid.n[0] = s.grid.n[1] = slices == 1 ? 16384 : 2048;
             s.grid.n[2] = slices;
             struct vp_reconstruct_plan p;
-            struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV, .source = source},
-        .last = 24, .in_nu = NU, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
+            struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV,
+                                                       .source = source},
+                                       .last = 24, .in_nu = NU, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
                                        .threads = 1, .backend = &devices, .devices = numbers, .n_devices = 4};
             CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
             CHECK_STR(err.msg, "");
@@ -1282,7 +1288,8 @@ static void shares(void)
     CHECK(even[0].depth == 32 && even[1].depth == 32 && even[2].depth == 32 && even[3].depth == 8);
     CHECK_INT(vp_reconstruct_share(even, 4, 5, 8), 0);
     CHECK(even[0].depth == 8 && even[1].depth == 0 && even[3].depth == 0);
-    struct vp_device_group odd[3] = {{.speed = 1, .most = 1000}, {.speed = 3, .most = 1000}, {.speed = 2, .most = 1000}};
+    struct vp_device_group odd[3] = {{.speed = 1, .most = 1000}, {.speed = 3, .most = 1000},
+                                     {.speed = 2, .most = 1000}};
     CHECK_INT(vp_reconstruct_share(odd, 3, 96, 16), 0);
     CHECK(odd[0].depth == 16 && odd[1].depth == 48 && odd[2].depth == 32);
     odd[1].most = 20;
@@ -1551,7 +1558,8 @@ static void grids_of_ranks(void)
     uint64_t shared = 0, whole = 0;
     float *one = begin(&s, 40, 1 << 30), *subsets[5] = {NULL};
     for (int c = 2; c <= 4; c++)
-        subsets[c] = reconstruct(&s, &(struct ask){.backend = &devices, .n_devices = c, .any_order = true, .subsets = c}, &r, &err);
+        subsets[c] = reconstruct(&s, &(struct ask){.backend = &devices, .n_devices = c, .any_order = true,
+                                                   .subsets = c}, &r, &err);
     CHECK_STR(err.msg, "");
     for (size_t i = 0; i < sizeof grid / sizeof *grid; i++)
         for (int way = 0; way < 16; way++) {
@@ -1610,8 +1618,8 @@ static int fail_by_ranks(struct grid_run *g)
     return kept;
 }
 
-/* A device that has lost its memory: what ranks have agreed on does not change, so where one waits for another all fail;
- * where each makes its slab by itself, it makes it in more passes. */
+/* A device that has lost its memory: what ranks have agreed on does not change, so where one waits for another all
+ * fail; where each makes its slab by itself, it makes it in more passes. */
 static void memory_that_goes_away_from_a_rank(void)
 {
     struct scene s;
