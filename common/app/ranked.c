@@ -80,7 +80,7 @@ int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct 
 
 /* ---- the beginning ---- */
 
-/* Ranks of this host that may run on the same processors as this one; 0 on errors. */
+/* Counts the ranks of this host that may run on the same processors as this one. 0 on errors. */
 static int count_busy(struct vp_ranked *r, struct vp_err *err)
 {
     struct where {
@@ -101,8 +101,8 @@ static int count_busy(struct vp_ranked *r, struct vp_err *err)
     return busy;
 }
 
-/* Only the first rank speaks, shows progress and writes statistics. */
-static void hush(struct vp_run *run)
+/* Silences a rank: only the first one reports, shows progress and writes statistics. */
+static void silence(struct vp_run *run)
 {
     run->common.quiet = true;
     run->common.verbose = false;
@@ -111,8 +111,8 @@ static void hush(struct vp_run *run)
     run->progress = vp_progress_new(run->tool->name, false, false);
 }
 
-/* One rank says why, and the others stay until it has, for a launcher ends all when the first one does. One that is lost
- * says why, and ends all. */
+/* Ends a failed run. One rank reports the error, and the others stay until it has, for a launcher ends all when the
+ * first one ends. A rank that is lost reports its own and ends all. */
 static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 {
     struct vp_err ignored = VP_ERR_INIT, here = VP_ERR_INIT;
@@ -128,7 +128,7 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
     if (r->ranks->speaker == r->rank)
         vp_report(run, err);
     if (!r->ranks->stopped)
-        r->ranks->stopped = r->ranks->speaker + 1; /* so that nobody waits for long */
+        r->ranks->stopped = r->ranks->speaker + 1; /* so that no rank waits for long */
     run->common.stats = NULL;
     vp_ranks_agree(r->ranks, 0, NULL, 0, NULL, &ignored);
     return code;
@@ -147,7 +147,7 @@ static int join(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
     if (!busy)
         return end(r, run, err);
     if (r->rank > 0)
-        hush(run);
+        silence(run);
     if (run->all_threads) {
         run->common.threads = vp_max64(run->common.threads / busy, 1);
         omp_set_num_threads((int)run->common.threads);
@@ -179,7 +179,7 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
         rc = vp_fail(err, VP_EUSAGE, "--%s: this process works alone", p->grid.n ? "grid" : "slab-files");
         vp_hint(err, "a launcher starts ranks: mpirun -n N %s ...", run->tool->name);
     }
-    if (!rc && r->size == 1 && p->model) /* of no use, but it is to be one */
+    if (!rc && r->size == 1 && p->model) /* without effect, but checked */
         rc = vp_model_read(&r->model, p->model, err);
     if (rc || r->size == 1) {
         vp_ranked_close(r);
@@ -199,14 +199,14 @@ void vp_ranked_close(struct vp_ranked *r)
     free(r);
 }
 
-/* What a rank knows of the devices that it was given. */
+/* Devices that a rank was given. */
 struct devices_word {
     char host[64];
     int n;
-    uint64_t first; /* which device its first one is: a launcher may give each rank one of its own, all as number 0 */
+    uint64_t first; /* identity of its first device: a launcher may give each rank one of its own, all as number 0 */
 };
 
-/* Of the devices that this rank found, those that are its own: ranks of a host that see the same share them. */
+/* Chooses this rank's devices among those that it found: ranks of a host that see the same share them. */
 static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
@@ -255,7 +255,7 @@ bool vp_ranked_discards(const char *path)
     return path && !stat(path, &st) && !stat("/dev/null", &null) && S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev;
 }
 
-/* A name for the file of a row. */
+/* Returns the name of the file of a row, malloc'd. */
 static char *slab_path(const char *path, int row)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
@@ -278,7 +278,7 @@ static int check_output(const struct vp_run *run, struct vp_err *err)
     return 0;
 }
 
-/* One rank of those that write a file opens it, the others join. */
+/* Opens the outputs: one rank of those that write a file opens it, the others join. */
 static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     enum { LONGEST = 4096 };
@@ -313,7 +313,8 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     return vp_ranked_agree(r, rc, NULL, 0, NULL, err);
 }
 
-/* Those who joined close first: what the one who opened renames is complete. */
+/* Closes the outputs. Ranks that joined close first, so that the file is complete when the one that opened it renames
+ * it. */
 static int close_outputs(struct vp_ranked *r, int rc, struct vp_err *err)
 {
     int64_t mine = r->writer ? vp_writer_rows_put(r->writer) : 0, others = 0, *all;
@@ -358,7 +359,7 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
     return rc;
 }
 
-/* What each rank has done, in seconds and counts; of all the most, and the sums. */
+/* Statistics of a rank: seconds, of which the maximum over ranks counts, and counts, which are added up. */
 enum { LOAD, PREPARE, GATHER, COMPUTE, REDUCE, STORE, RUN, STEPS };
 struct done_word {
     double seconds[STEPS];
@@ -368,7 +369,7 @@ struct done_word {
     struct vp_truncation truncation;
 };
 
-static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_word *all)
+static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_word *all)
 {
     static const char *const name[STEPS] = {[LOAD] = "T_load", [PREPARE] = "T_prepare", [GATHER] = "T_allgather",
                                             [COMPUTE] = "T_compute", [REDUCE] = "T_reduce", [STORE] = "T_store",
@@ -379,7 +380,7 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
         for (int k = 0; k < STEPS; k++)
             most.seconds[k] = fmax(most.seconds[k], w->seconds[k]);
         most.sent += w->sent;
-        /* views that were read once count once; those that several ranks read were seen by each, in part */
+        /* views that were read once count once; of views that several ranks read each saw a part */
         most.bad = r->mesh.gather ? most.bad + w->bad : vp_max64(most.bad, w->bad);
         if (r->mesh.gather)
             vp_truncation_add(&most.truncation, &w->truncation);
@@ -405,7 +406,8 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
     const struct vp_reconstruct *job = &r->whole;
     vp_blank_report(&most.repaired.blank, "view", run);
     if (job->normalize)
-        vp_normalize_tell(job->normalize, run, &most.repaired, job->in_nu * job->projections.nv * (job->last - job->first),
+        vp_normalize_tell(job->normalize, run, &most.repaired,
+                          job->in_nu * job->projections.nv * (job->last - job->first),
                           most.bad);
     else if (most.bad)
         vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader),
@@ -439,7 +441,7 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
     vp_sharing_free(&r->sharing, !rc);
     vp_adding_free(&r->adding, !rc);
     if (!rc && r->rank == 0)
-        tell(r, s, run, all);
+        report(r, s, run, all);
     free(all);
     return rc;
 }

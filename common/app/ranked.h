@@ -22,13 +22,13 @@ extern const struct vp_opt vp_ranked_options[];
 
 struct vp_ranked;
 
-/* Before the input is opened: find the other ranks. *r stays NULL where this process is alone and no plan for
- * several is asked for. Threads and memory that nobody gave a number are shared with the other ranks of the host. Returns
- * what vp_ranked_run() does. */
+/* Finds the other ranks, before the input is opened. *r stays NULL if this process is alone and no plan for several is
+ * requested. Threads and memory without a number on the command line are shared with the other ranks of the host.
+ * Returns what vp_ranked_run() does. */
 int vp_ranked_open(struct vp_ranked **r, struct vp_run *run, const struct vp_ranked_params *p, struct vp_err *err);
-/* How many. NULL: one. */
+/* Returns the number of ranks. NULL: one. */
 int vp_ranked_count(const struct vp_ranked *r);
-/* Whether the input is one that all ranks can read. NULL is fine. */
+/* Checks that all ranks can read the input. NULL is fine. */
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err);
 
 /* The rest of the run, of which all ranks know whether it has come so far (rc, *err): plan, show the plan, reconstruct,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of the machine from the table of rates, and of the scan. */
+/* Fills the model from the table of rates and the scan. */
 static void guess_model(struct vp_ranked *r, const struct vp_session *s, const struct vp_bp_plan *probe)
 {
     const struct vp_reconstruct *job = &s->job;
@@ -58,7 +58,7 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     return 0;
 }
 
-/* This rank's part with a grid. */
+/* Sets this rank's part with a grid. */
 static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m)
 {
     struct vp_reconstruct *job = &s->job;
@@ -85,7 +85,7 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
 /* Why a grid does not fit. */
 struct text { char s[320]; };
 
-/* What ranks tell each other of their plans. */
+/* Plan of a rank, as exchanged with the others. */
 struct plan_word {
     int64_t batch, group, opposite, passes, v0, v1;
     bool fits, filter_device, mirrored, on_host;
@@ -107,7 +107,7 @@ static void plan_words(const struct vp_session *s, struct plan_word *w)
     }
 }
 
-/* What all ranks of a column, and of a row, have to do alike. */
+/* Settles the choices that all ranks of a column, and of a row, have to share. */
 static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_word *all, struct vp_err *err)
 {
     struct vp_reconstruct_plan *p = &s->plan;
@@ -131,7 +131,7 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_w
     return 0;
 }
 
-/* A grid, if it fits all ranks: 1; 0 if not, with the reason; -1 on errors. */
+/* Plans a grid. Returns 1 if it fits all ranks; 0 if not, with the reason; -1 on errors. */
 static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m, struct text *why,
                     struct vp_err *err)
 {
@@ -162,7 +162,7 @@ static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_m
     return rc ? -1 : bad < 0;
 }
 
-/* The same where a model says what memory a rank has: only that counts. */
+/* Does the same for a model that gives the memory of a rank: only that counts. */
 static int model_holds(const struct vp_ranked *r, const struct vp_mesh *m, struct text *why)
 {
     int64_t z0, z1;

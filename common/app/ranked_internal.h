@@ -1,4 +1,4 @@
-/* What a rank is: the beginning, the files and the end (ranked.c), the grid (ranked_grid.c). */
+/* A rank: the beginning, the files and the end (ranked.c), the grid (ranked_grid.c). */
 #ifndef VP_RANKED_INTERNAL_H
 #define VP_RANKED_INTERNAL_H
 
@@ -18,30 +18,30 @@ struct vp_ranked {
     struct vp_mesh mesh;
     struct vp_mesh_times times;
     int row, column;
-    int64_t (*rows)[2];          /* that the ranks of this column take */
+    int64_t (*rows)[2];          /* detector rows that the ranks of this column need */
     struct vp_sharing sharing;
     struct vp_adding adding;
     struct vp_normalize_report repaired;
     struct vp_volume out;        /* slices that are added up and written */
     struct vp_writer *writer;
-    char *path; /* of it; NULL: the output */
-    bool leads; /* it was opened here */
+    char *path; /* path of its file; NULL: the output */
+    bool leads; /* this rank opened it */
 };
 
-/* vp_ranks_agree(), or of a plan for ranks that are not there, alone. */
+/* Agrees as vp_ranks_agree() does; for a plan of ranks that do not exist alone. */
 int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err);
-/* The same of what each of them says, malloc'd; NULL where it failed. */
+/* Gathers a record of each rank, malloc'd. NULL: it failed. */
 void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what,
                        struct vp_err *err);
 int vp_ranked_no_file(const char *name, struct vp_err *err);
 
-/* What is asked for, of all ranks; then the grid, and this rank's plan on it; and what is expected of it, for
- * --plan. */
+/* Sets the problem of all ranks; then chooses the grid, and this rank's plan on it; and shows both, with the expected
+ * times, for --plan. */
 int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp_run *run, struct vp_err *err);
 int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *err);
 void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run);
 
-/* Somewhere that nothing is kept. */
+/* True if the path keeps nothing: /dev/null. */
 bool vp_ranked_discards(const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ct-backproject and ct-fdk share around the stages of reconstruct.c: their options, and the way
- * from operands to a volume on the output. */
+/* Shared by ct-backproject and ct-fdk around the stages of reconstruct.c: their options, and the way from operands to a
+ * volume on the output. */
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
@@ -38,7 +38,7 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_OPT_END,
 };
 
-/* For what `auto` means: low estimates of the rates of one thread and of a device. */
+/* Estimates the effort for the choice of `auto`, from low rates of one thread and of a device. */
 static struct vp_effort effort_of(const struct vp_reconstruct *job)
 {
     const struct vp_rates *rates = job->rates ? job->rates : &vp_rates;
@@ -56,7 +56,7 @@ static void warn(void *run, const char *text)
     vp_warn(run, "%s", text);
 }
 
-/* Slices of a helix that not all directions are measured for. */
+/* Warns of slices of a helix that are not measured from all directions. */
 static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_helix *h = &s->scan.helix;
@@ -69,7 +69,7 @@ static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
                 first, last, h->z_lo, h->z_hi);
 }
 
-/* What the reader takes is not there for the work. */
+/* Subtracts the memory of the reader from the limit. */
 static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
 {
     const uint64_t holds = vp_reader_holds(reader, false), memory = run->common.memory;
@@ -115,7 +115,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     of->n_views = s->geom.views;
     job->in_nu = of->nu = s->geom.nu;
     of->nv = s->geom.nv;
-    if (vp_views_nv(s->source) != of->nv) /* sinograms of a pipe that did not say how many there are */
+    if (vp_views_nv(s->source) != of->nv) /* sinograms from a pipe without their number */
         return vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld sinograms",
                        vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)of->nv);
     job->last = of->n_views;
@@ -130,7 +130,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->grid = &s->grid;
     of->helix = s->scan.helix.pitch != 0 ? &s->scan.helix : NULL;
     job->memory = run->common.memory;
-    if (of->n_views > 10000) /* of fewer the numbers are next to nothing */
+    if (of->n_views > 10000) /* fewer views take next to nothing */
         job->memory -= vp_min64((int64_t)(job->memory / 2), of->n_views * VP_GEOM_VIEW_BYTES);
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
@@ -213,7 +213,7 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
                 p->filter_device ? p->part[0].plan.filter.kernel : "");
     if (job->in_nv)
         vp_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)of->nu, (long long)of->nv);
-    if (p->passes == 0) /* of ranks whose memory a model knows */
+    if (p->passes == 0) /* ranks whose memory is given by a model */
         return;
     vp_plan(run, "kernel", "%s", p->part[0].plan.kernel);
     if (p->used > 1)
@@ -242,7 +242,7 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     vp_plan(run, "threads", "%d", job->threads);
 }
 
-/* The header of the volume: the projections' metadata less what described projections. */
+/* Makes the header of the volume: the projections' metadata without the keys that describe projections. */
 static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
 {
     static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
@@ -276,7 +276,7 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     vp_stats_time(run->stats, "devices", vp_now() - t);
     if (!rc)
         return 0;
-    /* auto means whatever can do it */
+    /* auto means any device that can */
     if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend->on_host ||
         job->filter_on == VP_FILTER_ON_GPU || job->want_subsets > 1)
         return -1;

@@ -37,14 +37,15 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
 /* Between open and run: filter the input, by a filter that the session keeps and closes, as it does job.normalize. */
 int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err);
-/* Plan, show the plan, and unless it is only asked for, reconstruct into the output. */
+/* Plan, show the plan, and unless that is all, reconstruct into the output. */
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
 /* The plan, as lines, and what of it is a statistic. */
 void vp_session_show(const struct vp_session *s, struct vp_run *run);
 /* Warn of rows that break off, if there are enough of them. */
 void vp_session_truncated(const struct vp_session *s, struct vp_run *run, const struct vp_truncation *seen);
 /* The header of slices [z0, z1) of the volume, with this run's history. */
-int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1, struct vp_stack *out,
+int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,
+                      struct vp_stack *out,
                       struct vp_err *err);
 void vp_session_close(struct vp_session *s);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Voxel-driven back-projection: the plan, the buffers, the way in and out. The kernels are in
- * backproject_isa.c.
+/* Voxel-driven back-projection: the plan, the buffers of views, batches. The kernels are in backproject_isa.c and its
+ * neighbours.
  *
  * Where the detector's rows are parallel to the orbit's plane (P[2] = P[10] = 0), u, the depth and the
  * weight are the same for a whole column of voxels, and v is linear along it; if the detector's centre row
@@ -34,7 +34,7 @@ int vp_bp_shortage(const struct vp_bp_job *job, const struct vp_bp_plan *plan, s
                    vp_bytes_text(plan->device).text, vp_bytes_text(plan->room).text);
 }
 
-/* First and one past the last row that interpolation at v in `v` needs, with a row to spare, within [lo,
+/* Sets the first and one past the last row that interpolation at v in `v` needs, with a row to spare, within [lo,
  * hi). */
 static void rows_of(struct vp_extent v, int64_t lo, int64_t hi, int64_t *r0, int64_t *r1)
 {
@@ -79,7 +79,7 @@ static bool column_kernels_do(const struct vp_backproject *b)
     return true;
 }
 
-/* v(k) + v(nz - 1 - k) the same integer in all views? (In each view's own frame of rows.) */
+/* True if v(k) + v(nz - 1 - k) is the same integer in all views, in each view's own frame of rows. */
 static bool mirrored(const struct vp_backproject *b, int64_t *sum)
 {
     const double *Q = b->views[0].P;
@@ -96,7 +96,7 @@ static bool mirrored(const struct vp_backproject *b, int64_t *sum)
     return true;
 }
 
-/* Which kernels, and the views' matrices in the frame of the lines. */
+/* Chooses the kernels and puts the views' matrices into the frame of the lines. */
 static void plan_views(struct vp_backproject *b)
 {
     const int64_t *n = b->tiles.n;
@@ -150,7 +150,7 @@ static void plan_views(struct vp_backproject *b)
     }
 }
 
-/* Rows of the lines that the slab needs, in the lines' frame. */
+/* Sets the rows of the lines that the slab needs, in the lines' frame. */
 static void plan_rows(struct vp_backproject *b)
 {
     /* with midpoints, half a row beyond the ends is not zero yet */
@@ -173,7 +173,7 @@ static void plan_rows(struct vp_backproject *b)
     rows_of(v, lo, hi, &b->row0, &b->row1);
 }
 
-/* Shares of sections, and the rows by which the detector goes on. */
+/* Plans the shares of sections, and the rows by which the detector is extended. */
 static int plan_helix(struct vp_backproject *b, const struct vp_bp_job *job, struct vp_err *err)
 {
     const struct vp_projections *p = job->projections;
@@ -224,7 +224,7 @@ static int plan(struct vp_backproject *b, const struct vp_bp_job *job, struct vp
 
 /* --- open, close ---------------------------------------------------------------------------------------- */
 
-/* Planned, but without the buffers of views and of the volume. */
+/* Returns a planned one, without the buffers of views. */
 static struct vp_backproject *create(const struct vp_bp_job *job, const char *isa, struct vp_err *err)
 {
     const int64_t *n = job->grid->n;
@@ -312,7 +312,7 @@ enum { WORTH_THREADS = 1 << 16 };
 
 /* --- views in ------------------------------------------------------------------------------------------- */
 
-/* Shares of the batch's views; the segments [*s0, *s1) in which one of them has one. */
+/* Fills the shares of the batch's views, and sets [*s0, *s1), the segments in which any of them has one. */
 static void share_batch(struct vp_backproject *b, int *s0, int *s1)
 {
     *s0 = b->tiles.n_segments;

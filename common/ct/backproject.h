@@ -24,8 +24,8 @@ struct vp_bp_job {
     bool any_order;          /* views come in the order that the plan prefers, else in increasing order */
     bool resident;           /* all views stay on the device, so that parts of the slab are finished before others and their
                                 slices leave while others are made */
-    int64_t batch;           /* of open: views that come before their opposite ones, as planned; 0: none do */
-    int threads;             /* of the host */
+    int64_t batch;           /* views that come before their opposite ones, as planned; of open; 0: none */
+    int threads;             /* threads of the host */
     int device;
     uint64_t device_memory;  /* limit in bytes of the device's own memory; 0: all that is free */
 
@@ -57,7 +57,7 @@ struct vp_bp_plan {
     int64_t z_step;        /* slabs that begin and end at multiples of it waste nothing (with a mirror plane: counted from
                               the nearer end of the grid) */
     bool mirror;           /* the scan has a mirror plane: slabs may be `mirrored` */
-    struct vp_tile_layout layout; /* of the slab in host memory; on a device slices lie one after the other */
+    struct vp_tile_layout layout; /* layout in host memory; on a device slices lie one after the other */
     uint64_t slot, fixed;  /* bytes of device memory for a packed view or pair, and beside them */
     uint64_t host, device; /* bytes in all of an open job and its slab */
     uint64_t room;         /* bytes of its own memory that the device has for it; 0: it has none of its own */
@@ -82,7 +82,7 @@ static inline void vp_bp_keep_row(struct vp_bp_plan *plan, int64_t nv)
 /* Sets *err to VP_ERESOURCE, with the sizes that the plan requested and found. Returns -1. */
 int vp_bp_shortage(const struct vp_bp_job *job, const struct vp_bp_plan *plan, struct vp_err *err);
 
-/* A view's matrix on voxel indices, scaled so that the weight is 1 / w^2: w = 1 at the isocentre. */
+/* Computes a view's matrix on voxel indices, scaled so that the weight is 1 / w^2: w = 1 at the isocentre. */
 void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12]);
 
 /* Opens the back-projection of a job on the CPU; views, grid, z0, z1 and threads of the job count, and nothing of it is
@@ -90,23 +90,23 @@ void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *gri
  * of this CPU) or "avx512", "avx2", "generic" for tests and benchmarks. VP_ERESOURCE, VP_EUSAGE for an empty job. */
 struct vp_backproject;
 int vp_backproject_open(struct vp_backproject **b, const struct vp_bp_job *job, const char *isa, struct vp_err *err);
-/* The kernel that the test of the matrices chose: "circular orbit, z mirror, avx512", "parallel beam, avx2", "few
- * slices, avx2", "3x4 matrices, generic". */
+/* Returns the kernel that the test of the matrices chose: "circular orbit, z mirror, avx512", "parallel beam, avx2",
+ * "few slices, avx2", "3x4 matrices, generic". */
 const char *vp_backproject_describe(const struct vp_backproject *b);
-/* The layout of the slab. */
+/* Returns the layout of the slab. */
 const struct vp_tiles *vp_backproject_tiles(const struct vp_backproject *b);
 /* Plans the same: the kernel, the rows, and the memory that vp_backproject_open and the slab take. */
 int vp_backproject_plan(const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
-/* Views that follow are added to `voxels`, a slab in the layout of vp_backproject_tiles(); with `set` it is cleared
- * first. Any view may be the first. */
+/* Begins: views that follow are added to `voxels`, a slab in the layout of vp_backproject_tiles(); with `set` it is
+ * cleared first. Any view may be the first. */
 void vp_backproject_begin(struct vp_backproject *b, float *voxels, bool set);
 /* Adds n filtered views from `first` on, rows [v0, v1) of each (at least those that the slab needs), row major. Calls
  * come in increasing order of views; gaps are allowed (--views). */
 int vp_backproject_add(struct vp_backproject *b, const struct vp_batch *views, struct vp_err *err);
 /* Finishes the views that are still buffered. */
 void vp_backproject_end(struct vp_backproject *b);
-/* Rows of the detector that slab [z0, z1), and if `mirrored` its mirror image, needs in any view, with the
- * interpolation margin: [*v0, *v1). */
+/* Sets [*v0, *v1), the rows of the detector that slab [z0, z1), and if `mirrored` its mirror image, needs in any view,
+ * with the interpolation margin. */
 void vp_backproject_rows(const struct vp_projections *p, const struct vp_grid *grid, int64_t z0, int64_t z1,
                          bool mirrored, int64_t *v0, int64_t *v1);
 void vp_backproject_close(struct vp_backproject *b);

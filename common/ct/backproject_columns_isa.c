@@ -12,7 +12,7 @@
 
 enum { MISS = INT32_MIN };
 
-/* What GROUP views are to the columns of a tile, the columns in walking order. */
+/* Coefficients of GROUP views for the columns of a tile, in walking order. */
 struct columns {
     int n;                              /* views present */
     const float *line0[GROUP];
@@ -21,9 +21,9 @@ struct columns {
     int32_t line[GROUP][COLUMNS];       /* the nearer of the two lines, or MISS: the detector is not met */
     int32_t other[GROUP][COLUMNS];      /* the other one: +1 or -1 */
     float ratio[GROUP][COLUMNS];        /* weight of the other line over that of the nearer */
-    float weight[GROUP][COLUMNS];       /* of the nearer line, with 1 / w^2 */
-    int64_t pitch, row0, rows;          /* of the lines; stored rows */
-    vdouble dv_lo, dv_hi;               /* of the columns that hit, in each place of the vectors */
+    float weight[GROUP][COLUMNS];       /* weight of the nearer line, with 1 / w^2 */
+    int64_t pitch, row0, rows;          /* floats from line to line; stored rows */
+    vdouble dv_lo, dv_hi;               /* extremes over the columns that hit, in each place of the vectors */
 };
 
 static void columns_of_view(const struct vp_backproject *b, const double P[12], bool inner_y, int64_t i0, int64_t j0,
@@ -73,7 +73,7 @@ struct beam {
     float ratio, weight;
 };
 
-/* UNIT voxels of column n from k on, in the halves of the volume: where their sums are. */
+/* UNIT voxels of column n from k on, in the halves of the volume. */
 struct unit {
     const struct columns *c;
     int n, first;            /* first: the first vector that is wanted */
@@ -98,7 +98,7 @@ INLINE struct beam beam_of(const struct unit *u, int s)
     };
 }
 
-/* Do loads of [row, row + PAD) miss all stored rows (and perhaps the buffer)? */
+/* True if loads of [row, row + PAD) miss all stored rows (and perhaps the buffer). */
 INLINE bool beyond_rows(const struct columns *c, int64_t row)
 {
     return (uint64_t)(row - c->row0 + PAD) >= (uint64_t)(c->rows + PAD);
@@ -113,7 +113,7 @@ INLINE void add_to_voxels(const struct unit *u, vf sum[2][VECTORS], int halves, 
             store(u->half[h] + LANES * b, vf_at(u->half[h] + LANES * b) + sum[h][b] * scale);
 }
 
-/* The two lines interpolated, LANES rows from p on. Without the nearer line's weight. */
+/* Interpolates the two lines, LANES rows from p on. Without the nearer line's weight. */
 INLINE vf lerp_lines(const float *p, ptrdiff_t other, float ratio)
 {
     return vf_at(p) + ratio * vf_at(p + other);
@@ -138,8 +138,9 @@ INLINE int start_of(enum shape shape, int b)
     return shape == CHAIN ? b : shape == PAIRS ? b / 2 : 0;
 }
 
-/* Rows by which the base must precede the unit's first position, so that every vector's window begins early enough:
- * the largest of LANES (start - b step), which is linear in the step; both 2^-STEP_BITS. Rounded down, it is enough. */
+/* Returns the rows by which the base must precede the unit's first position, so that every vector's window begins early
+ * enough: the largest of LANES (start - b step), which is linear in the step; both 2^-STEP_BITS. Rounded down, it is
+ * enough. */
 INLINE int64_t lead_of(enum shape shape, int64_t step)
 {
     const int64_t one = INT64_C(1) << STEP_BITS, spare = (int64_t)(1.001 * 0x1p40);
@@ -148,7 +149,7 @@ INLINE int64_t lead_of(enum shape shape, int64_t step)
     return lead > 0 ? lead : 0;
 }
 
-/* Convex in dv, so it holds between two values where it holds. */
+/* True if the shape does for dv rows a voxel. Convex in dv: if it is true for two values, it is true between them. */
 static bool shape_fits(enum shape shape, double dv)
 {
     if (shape == FREE)
@@ -290,7 +291,7 @@ INLINE void march_unit(const struct unit *u, int halves, int first, int count)
 
 #endif
 
-/* Gather kernel: any number of rows per voxel. */
+/* Gathers: the kernel for any number of rows per voxel. */
 INLINE void gather_unit(const struct unit *u, int halves, int first, int count)
 {
     const struct columns *c = u->c;
@@ -345,7 +346,7 @@ KERNELS(lookup_free, lookup_unit, , FREE)
 KERNELS(march, march_unit)
 #endif
 
-/* The fastest kernel for all of a tile's rows per voxel. */
+/* Returns the fastest kernel for all of a tile's rows per voxel. */
 static const struct kernels *pick_kernels(double lo, double hi)
 {
 #if LANES < 16
@@ -363,7 +364,7 @@ static const struct kernels *pick_kernels(double lo, double hi)
     return &gather;
 }
 
-/* One column of one segment. */
+/* Adds to one column of one segment. */
 INLINE void column_segment(const struct kernels *kernels, const struct vp_tile_segment *seg, struct unit *u)
 {
     const int end = (seg->first + seg->count) * BLOCK;
@@ -379,7 +380,8 @@ INLINE void column_segment(const struct kernels *kernels, const struct vp_tile_s
     }
 }
 
-/* A group of the batch in segment s of a tile; the kernels for it, NULL if no voxel meets the detector. */
+/* Fills the coefficients of a group of the batch in segment s of a tile. Returns the kernels for it, NULL if no voxel
+ * meets the detector. */
 static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, int s, bool *inner_y,
                                           int64_t i0, int64_t j0, struct columns *c)
 {
@@ -408,7 +410,7 @@ static const struct kernels *tile_columns(const struct vp_backproject *b, int sl
     return hi < 0 ? NULL : pick_kernels(lo, hi);
 }
 
-/* A group of the batch into segments [s0, s1) of a tile, which see its views alike. */
+/* Adds a group of the batch to segments [s0, s1) of a tile, which see its views alike. */
 void PASTE(vp_bp_columns_, VP_ISA)(const struct vp_backproject *b, int64_t tile, int slot, int s0, int s1)
 {
     struct columns columns;

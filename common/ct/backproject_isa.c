@@ -6,14 +6,16 @@
 
 #include <string.h>
 
-/* Returns the row of the frame (not flipped) whose samples row v has: on a helix the detector goes on with its edge rows. */
+/* Returns the row of the frame (not flipped) whose samples row v has: on a helix the detector goes on with its edge
+ * rows. */
 INLINE int64_t row_within(const struct vp_backproject *b, int64_t v)
 {
     const int64_t last = b->nv - 1 - b->margin;
     return b->margin == 0 ? v : v < b->margin ? b->margin : v > last ? last : v;
 }
 
-/* LANES detector columns from u on under row m of the lines' frame (not refined); zero where the view has no rows. */
+/* Returns LANES detector columns from u on in row m of the lines' frame (not refined); zero where the view has no rows.
+ * */
 INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
                                const float *proj, int64_t m, int64_t u)
 {
@@ -28,7 +30,7 @@ INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_vi
     return vf_at(part);
 }
 
-/* The same at row m of the frame as stored: refined, mirrored. */
+/* Returns the same for row m of the frame as stored: refined, mirrored. */
 INLINE vf frame_samples(const struct vp_backproject *b, const struct vp_bp_view *view, const float *proj,
                             int64_t m, int64_t u, bool mirror)
 {
@@ -73,12 +75,12 @@ static void transpose_view(const struct vp_backproject *b, int slot, const struc
 
 /* --- few slices ----------------------------------------------------------------------------------------- */
 
-typedef int64_t pair __attribute__((may_alias)); /* of floats: a row of a line and the next */
+typedef int64_t pair __attribute__((may_alias)); /* two floats: a row of a line and the next */
 typedef int64_t pair_u __attribute__((aligned(4), may_alias));
 typedef uint32_t vuint_half __attribute__((vector_size(4 * PLACES), may_alias));
 typedef uint64_t vulong __attribute__((vector_size(8 * PLACES), may_alias));
 
-/* a[0], b[0], a[1], b[1], ... in single precision */
+/* Returns a[0], b[0], a[1], b[1], ... in single precision. */
 INLINE vf interleave(vdouble a, vdouble b)
 {
     const vfloat_half x = __builtin_convertvector(a, vfloat_half);
@@ -89,12 +91,12 @@ INLINE vf interleave(vdouble a, vdouble b)
 
 /* A tile's slice and one view. */
 struct neighbours {
-    _Alignas(64) int64_t offset[COLUMNS];               /* of the first of four neighbours, from line 0 */
+    _Alignas(64) int64_t offset[COLUMNS];               /* floats from line 0 to the first of four neighbours */
     vf across[COLUMNS / PLACES], along[COLUMNS / PLACES];   /* weights, in pairs */
     _Alignas(64) pair near[COLUMNS], far[COLUMNS];
 };
 
-/* P is folded for the slice: columns x, y, 1. */
+/* Finds the neighbours of a tile's voxels. P is folded for the slice: columns x, y, 1. */
 INLINE void find_neighbours(const struct vp_backproject *b, const double P[3][3], int64_t i0, int64_t j0,
                             struct neighbours *out)
 {

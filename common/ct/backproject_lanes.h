@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Vectors and helpers of the back-projection kernels, which are compiled once for each instruction set (VP_ISA = avx512,
- * avx2, generic): backproject_isa.c (transposition, few slices), backproject_columns_isa.c and backproject_matrix_isa.c.
- * GCC vector extensions, no intrinsics. */
+/* Vectors and helpers of the back-projection kernels, which are compiled once for each instruction set (VP_ISA =
+ * avx512, avx2, generic): backproject_isa.c (transposition, few slices), backproject_columns_isa.c and
+ * backproject_matrix_isa.c. GCC vector extensions, no intrinsics. */
 #ifndef VP_BACKPROJECT_LANES_H
 #define VP_BACKPROJECT_LANES_H
 
@@ -80,8 +80,8 @@ INLINE int walk_place(bool inner_y, int n)
     return inner_y ? inner * TILE + outer : outer * TILE + inner;
 }
 
-/* Adds the views of a group, those in slots from `slot` on, to segments [s0, s1) of a tile, which see them alike: by the
- * kernels of columns, or of any matrices. */
+/* Adds the views of a group, those in slots from `slot` on, to segments [s0, s1) of a tile, which see them alike: by
+ * the kernels of columns, or of any matrices. */
 void PASTE(vp_bp_columns_, VP_ISA)(const struct vp_backproject *b, int64_t tile, int slot, int s0, int s1);
 void PASTE(vp_bp_matrices_, VP_ISA)(const struct vp_backproject *b, int64_t tile, int slot, int s0, int s1);
 

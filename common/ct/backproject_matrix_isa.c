@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Back-projection for any matrices: lines and depths change along a column of voxels; compiled once for each instruction
- * set. */
+/* Back-projection for any matrices: lines and depths change along a column of voxels; compiled once for each
+ * instruction set. */
 #include "ct/backproject_lanes.h"
 
 enum { PARTS = GROUP / PLACES };
@@ -11,7 +11,7 @@ struct general_group {
     const float *line0[GROUP];
 };
 
-/* Where a voxel is seen by the views of a group. */
+/* Positions at which the views of a group see a voxel. */
 struct sight { vdouble u[PARTS], v[PARTS], w[PARTS], f[PARTS]; };
 
 /* LANES voxels of a column, for one view: not seen; between two lines; between more; to be taken voxel by
@@ -49,7 +49,7 @@ INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS]
     }
 }
 
-/* From the sights of the first voxel and of the one after the last. */
+/* Fills a block from the sights of the first voxel and of the one after the last. */
 INLINE void general_block_of(const struct general_group *g, const struct sight *a, const struct sight *z,
                              int64_t lines, int64_t rows, struct general_block *out)
 {
@@ -91,7 +91,7 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
     }
 }
 
-/* Voxel by voxel, in double. */
+/* Adds a view voxel by voxel, in double precision. */
 static void single_voxels(const struct vp_backproject *b, const float *line0, const double P[12], double i,
                           double j, double k, float *sum)
 {
@@ -111,7 +111,7 @@ static void single_voxels(const struct vp_backproject *b, const float *line0, co
 }
 
 #if HAVE_PERMUTE
-/* One view's share of LANES voxels: the rows of each line that is met are looked up; along u linear
+/* Returns one view's share of LANES voxels: the rows of each line that is met are looked up; along u linear
  * between two lines, or the hat function of the distance from each of several. */
 INLINE vf windowed_voxels(const struct general_block *g, int s, const float *line0, ptrdiff_t pitch)
 {

@@ -33,7 +33,7 @@ enum {
 };
 static const uint64_t PIECE_BYTES = 32 << 20;  /* large enough for the bus */
 static const uint64_t RUN_BYTES = (uint64_t)2 << 30;  /* raw views of a run, at most */
-static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* of the ring; as much of orbits that wait */
+static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* ring, at most; the same for orbits that wait */
 
 /* Device memory beside the slab: packed orbits, the kernel's own, tables of the filter, the ring of raw pieces, and
  * filtered views if they are wider. */
@@ -44,7 +44,7 @@ struct layout {
     struct vp_bp_job job;  /* with all that is set for the kernels */
     struct vp_bp_plan plan;
     double *P;             /* job.P */
-    int64_t orbits;        /* of the scan */
+    int64_t orbits;        /* number of orbits of the scan */
     int64_t o0, o1;        /* orbits that come */
     int64_t piece_views, pieces;
     uint64_t piece_bytes, bytes[MEMORIES];
@@ -66,7 +66,7 @@ struct vp_bp_schedule {
     struct vp_devfilter *filter;
     struct vp_queue *up, *work;
     void *memory[MEMORIES];
-    struct piece *piece; /* of the ring */
+    struct piece *piece; /* the ring */
     float *voxels;       /* the slab that views are added to */
     bool set;            /* it holds nothing yet */
     uint64_t turn;       /* pieces so far */
@@ -94,7 +94,7 @@ static double *matrices(const struct vp_bp_job *job, struct vp_err *err)
     return P;
 }
 
-/* Views of an orbit. */
+/* Returns the views of an orbit. */
 static int64_t orbit_views(const struct layout *l)
 {
     return l->plan.opposite > 0 ? 2 : 1;
@@ -141,18 +141,18 @@ static int find_kernels(const struct vp_backend *backend, const struct vp_bp_job
 /* Chooses the kernel and lays out the rings: as large as they are useful if there is room for them, smaller ones
  * otherwise. Pairs of opposite views need the whole scan on the device if the views come in increasing order; if it
  * cannot hold them, or only a part of the views is wanted, views go alone. l->P is to be freed. */
-static int lay_out(const struct vp_backend *backend, const struct vp_bp_job *asked, struct layout *l,
+static int lay_out(const struct vp_backend *backend, const struct vp_bp_job *given, struct layout *l,
                    struct vp_err *err)
 {
     const struct vp_backproject_kernels *kernels;
     const struct vp_filter_kernels *filters;
-    const struct vp_projections *p = asked->projections;
+    const struct vp_projections *p = given->projections;
     struct vp_bp_job *const job = &l->job;
     struct vp_bp_plan *const plan = &l->plan;
     struct vp_devfilter_plan filter = {.kernel = ""};
     struct vp_device_info device;
 
-    *l = (struct layout){.job = *asked};
+    *l = (struct layout){.job = *given};
     if (find_kernels(backend, job, &kernels, &filters, err) || backend->info(job->device, &device, err))
         return -1;
     uint64_t room = device.free > device.driver ? device.free - device.driver : 0;
@@ -279,7 +279,7 @@ int vp_bp_schedule_open(struct vp_bp_schedule **out, const struct vp_backend *ba
     int rc = lay_out(backend, job, &s->l, err) || find_kernels(backend, job, &s->kernels, &s->filters, err)
              || !(s->piece = vp_alloc((size_t)s->l.pieces, sizeof *s->piece, "the ring", err)) ? -1 : 0;
     s->lead = vp_now() - start;
-    /* with less memory than there was for the plan, the rings may be too short for the order that it asked for */
+    /* with less memory than there was for the plan, the rings may be too short for the planned order */
     if (!rc && s->l.plan.opposite && s->l.job.slots < job->batch)
         rc = vp_bp_shortage(job, &s->l.plan, err);
     else if (!rc && allocate(s, err))
@@ -298,13 +298,13 @@ void vp_bp_schedule_begin(struct vp_bp_schedule *s, float *voxels, bool set)
     s->voxels = voxels;
     s->set = set;
     s->packed = s->l.o0;
-    /* half as many as at the end, when they are run once: what is left over when a run ends counts more here */
+    /* half the number at the end, when they are run once: idle multiprocessors at the end of a run count more here */
     s->parts = s->l.job.resident ? (s->kernels->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
     for (int i = 0; i < PARTS; i++)
         s->next[i] = s->packed;
 }
 
-/* Orbits that are complete and were not run into this part. */
+/* Returns the orbits that are complete and were not run into this part. */
 static int64_t pending(const struct vp_bp_schedule *s, int part)
 {
     return s->packed - s->next[part];
@@ -323,8 +323,7 @@ static int run(struct vp_bp_schedule *s, int part, int64_t n, struct vp_err *err
     return 0;
 }
 
-/* The part of which a run pays: the lowest, or, if the device has nothing else to do, the one that lacks most. -1: no
- * part. */
+/* Returns the part of which a run pays: the lowest, or, if the device is idle, the one that lacks most. -1: no part. */
 static int useful_part(const struct vp_bp_schedule *s)
 {
     const int64_t idle = s->clock[RUN].n ? IDLE_RUN : FIRST_RUN;
@@ -337,7 +336,7 @@ static int useful_part(const struct vp_bp_schedule *s)
     return busy == 2 ? -1 : first >= 0 ? first : busy == 0 ? most : -1;
 }
 
-/* Run what is complete if that is enough. What waits here is what can leave the device in parts at the end, so no more
+/* Runs complete orbits if there are enough. Those that wait here can leave the device in parts at the end, so no more
  * is queued than keeps the device busy. */
 static int run_if_useful(struct vp_bp_schedule *s, struct vp_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The schedule of a back-projection to one slab on a device with memory of its own: behind ct/projector.h, whose
- * functions of the same names say what these do. */
+/* The schedule of a back-projection to one slab on a device with memory of its own. The functions of ct/projector.h
+ * call those of the same names, for each slab. */
 #ifndef VP_BACKPROJECT_SCHEDULE_H
 #define VP_BACKPROJECT_SCHEDULE_H
 

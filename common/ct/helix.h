@@ -20,13 +20,13 @@ extern "C" {
 
 enum { VP_HELIX_SECTION = 16 }; /* slices, at most */
 
-/* Slices of a section: a power of two. */
+/* Returns the slices of a section: a power of two. */
 int64_t vp_helix_section(const struct vp_helix *h, const struct vp_grid *grid);
-/* Rows by which the detector goes on at both ends. */
+/* Returns the rows by which the detector is extended at both ends. */
 int64_t vp_helix_margin(const struct vp_helix *h, const struct vp_view *views, int64_t n_views, int64_t nv,
                         const struct vp_grid *grid);
-/* Share, 0 to 1, of the view at `turn` in the section of slice k; and the factor of its matrix that gives it that
- * weight, 0 if it has none. */
+/* Returns the share, 0 to 1, of the view at `turn` in the section of slice k; and the factor of its matrix that gives
+ * it that weight, 0 if it has none. */
 double vp_helix_share(const struct vp_helix *h, double turn, const struct vp_grid *grid, int64_t k);
 double vp_helix_scale(const struct vp_helix *h, double turn, const struct vp_grid *grid, int64_t k);
 

@@ -88,7 +88,7 @@ static double over(double amount, double rate)
     return rate > 0 ? amount / rate : 0;
 }
 
-/* Voxels updated a second, between what the model says for details of the detector and of the volume. */
+/* Returns the voxels updated a second, interpolated by the ratio of the detector's samples to the volume's. */
 static double backprojects(const struct vp_model *m, const struct vp_reconstruct *r)
 {
     const int64_t *n = r->grid->n;
@@ -124,7 +124,7 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
         t->load = fmax(over(once / hosts, model->load), over(once, model->load_all));
         t->gather = over(wanted * sizeof(float) * (m->rows - 1) / m->rows, model->exchange);
     } else {
-        /* what the ranks of a host read more than once it has in memory: storage brings it once */
+        /* data that several ranks of a host read is cached: storage delivers it once */
         const double each = mine * stored * all / m->rows, once = views * stored * (double)r->projections.nv;
         t->load = fmax(over(each * a_host, model->load), over(fmin(each * p->ranks, once * hosts), model->load_all));
     }

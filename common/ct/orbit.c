@@ -28,7 +28,7 @@ struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int6
     };
 }
 
-/* Largest error in pixels of describing the view by its column form. */
+/* Returns the largest error in pixels of describing the view by its column form. */
 static double column_error(const double P[12], const struct vp_column_view *c, bool flip_v, int64_t nv,
                            const int64_t n[3])
 {

@@ -30,8 +30,8 @@ int vp_projector_plan(const struct vp_backend *backend, const struct vp_bp_job *
 /* Opens one for the slabs of n jobs, side by side. The jobs' grid, projections and filter stay the caller's. */
 int vp_projector_open(struct vp_projector **p, const struct vp_backend *backend, const struct vp_bp_part *part, int n,
                       struct vp_err *err);
-/* Views that follow are projected back to v, an open volume of the same jobs, which stays until the projector is closed
- * or begins another. Any view may be the first. */
+/* Begins: views that follow are projected back to v, an open volume of the same jobs, which stays until the projector
+ * is closed or begins another. Any view may be the first. */
 int vp_projector_begin(struct vp_projector *p, struct vp_volume *v, enum vp_projector_mode mode, struct vp_err *err);
 /* Projects views back to all slabs whose jobs want them; rows [v0, v1) are at least those of the plans. They come in
  * increasing order, or in that of the plans. The samples stay as they are until vp_projector_wait() has returned for

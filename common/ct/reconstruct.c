@@ -159,7 +159,7 @@ static int read_views(void *arg, struct vp_err *err)
     for (int64_t round = 0; more && rc > 0; round++) {
         more = false;
         for (int c = 0; c < p->subsets && rc > 0; c++) {
-            const struct vp_bp_job *part = &p->part[c].job; /* of the first slab */
+            const struct vp_bp_job *part = &p->part[c].job; /* the subset's part of the first slab */
             const int64_t last = p->probe.opposite ? vp_min64(part->last, p->probe.opposite) : part->last;
             const int64_t end = vp_min64((part->first / step + round + 1) * step, last);
             const int64_t first = round ? (part->first / step + round) * step : part->first;
@@ -208,7 +208,8 @@ static const float *prepare(struct vp_stages *w, int64_t first, int n, float *p,
 }
 
 /* Projects views back on the devices of their subset. */
-static int hand_over(struct vp_stages *w, uint64_t *ticket, int64_t first, int64_t n, const float *p, struct vp_err *err)
+static int hand_over(struct vp_stages *w, uint64_t *ticket, int64_t first, int64_t n, const float *p,
+                     struct vp_err *err)
 {
     const double t = vp_now();
     const struct vp_batch views = {.first = first, .n = n, .v0 = w->v0, .v1 = w->v1, .samples = p};
@@ -372,7 +373,7 @@ static int open_pass(struct vp_stages *w, struct vp_err *err)
         if (!open_volume(w, err))
             return early ? 0 : begin_reading(w, err);
         const bool again = err->code == VP_ERESOURCE && !vp_stages_on_host(w) && !agreed && attempt < ATTEMPTS;
-        /* what a pipe has brought of sinograms, which are held, must not be lost */
+        /* sinograms from a pipe, which are held, must not be lost */
         stop_reading(w, !again, err);
         w->result->bad = w->p->made ? w->result->bad : 0;
         if (!again || plan_again(w, w->p->made, true, err))

@@ -28,7 +28,7 @@ struct vp_ranks;
 struct vp_rates;
 struct vp_stats;
 
-/* Where views are filtered. */
+/* The place of the filter. */
 enum vp_filter_on { VP_FILTER_ON_AUTO, VP_FILTER_ON_CPU, VP_FILTER_ON_GPU };
 
 /* The request. */
@@ -50,10 +50,10 @@ struct vp_reconstruct {
     uint64_t device_memory; /* and on each device; 0: all that is free */
     int threads;
     bool any_order;                   /* slices can be written in any order */
-    const struct vp_backend *backend; /* of the devices that project back */
+    const struct vp_backend *backend; /* backend of the devices that project back */
     const int *devices;
     int n_devices;                    /* number of `devices`, the most that are used */
-    int want_subsets;                 /* of the views; 0: as many as pay */
+    int want_subsets;                 /* subsets of the views; 0: chosen by their gain */
     const struct vp_rates *rates;     /* NULL: vp_rates */
     struct vp_ranks *ranks;           /* ranks that stop together; NULL: alone */
     struct vp_stats *stats;           /* may be NULL */
@@ -72,13 +72,13 @@ struct vp_device_group {
 /* The plan, from a pass on. */
 struct vp_reconstruct_plan {
     const struct vp_reconstruct *of;
-    struct vp_bp_plan probe; /* of a slice, of all views; `opposite` is 0 if views are not read in pairs */
+    struct vp_bp_plan probe; /* plan of one slice of all views; `opposite` is 0 if views are not read in pairs */
     int64_t made;   /* slices of earlier passes */
-    int64_t passes; /* that are left, as far as is known */
+    int64_t passes; /* passes that are left, as far as is known */
     int batch;      /* views a batch */
     int used;       /* devices */
-    int subsets;    /* subsets of the views for each slab, */
-    int columns;    /* of each of `columns` parts of the views */
+    int subsets;    /* subsets of the views for each slab; */
+    int columns;    /* with ranks, subsets of each of `columns` parts of the views */
     bool mirrored;  /* slabs are pairs: slices of the lower half, and their mirror images */
     int64_t slab;   /* slices a device and pass, at most (of the lower half, if mirrored) */
     int64_t unit;   /* slabs are multiples of it, but for the last ones */
@@ -88,17 +88,17 @@ struct vp_reconstruct_plan {
     bool resident;           /* all views stay on the devices, so that slices leave while others are made */
     struct vp_device_group device_group[VP_RECONSTRUCT_DEVICES];
     struct vp_bp_part part[VP_RECONSTRUCT_DEVICES];
-    int parts;             /* of the next pass */
+    int parts;             /* number of parts of the next pass */
     bool too_large;        /* after an error: no plan keeps to the limits */
-    uint64_t bytes;        /* of a pass on the host */
+    uint64_t bytes;        /* bytes of a pass on the host */
     uint64_t device_bytes; /* and on a device, at most */
     uint64_t device_room;  /* bytes that this device has */
 };
 
 /* The state in which a plan is made in the middle of a run. */
 struct vp_reconstruct_done {
-    const struct vp_reconstruct_plan *plan; /* of the pass before, or of this one, for which memory fell short */
-    int64_t made;       /* slices of all passes before */
+    const struct vp_reconstruct_plan *plan; /* plan of the pass before, or of this one, for which memory fell short */
+    int64_t made;       /* number of slices of all passes before */
     const double *took; /* seconds of each part of the pass before; 0, or NULL: not measured */
     bool shortage;
 };
@@ -108,12 +108,12 @@ struct vp_reconstruct_result {
     double read, compute; /* seconds from the start to the last view, and to the end of the last back-projection */
     int used;    /* devices, at most */
     int64_t bad; /* NaN and infinite samples in the input */
-    struct vp_normalize_report repaired; /* of it `blank` also where nothing is normalised */
-    struct vp_truncation truncation; /* of what is filtered */
+    struct vp_normalize_report repaired; /* its `blank` also if nothing is normalised */
+    struct vp_truncation truncation; /* ends of the rows that are filtered */
 };
 
-/* Choose batch, slabs and subsets, of what is asked for and of what the devices say; nothing else counts, and nothing
- * is changed but *p. `done`: NULL at first. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the
+/* Chooses batch, slabs and subsets from the request and the devices' properties; nothing else counts, and nothing is
+ * changed but *p. `done`: NULL at first. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the
  * whole volume where the input can be read only once. */
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err);
@@ -132,7 +132,7 @@ int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n
 
 /* ---- shared by the plan and those who run it ---- */
 
-enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */
+enum { VP_RECONSTRUCT_SLOTS = 6 }; /* slots of the ring of views, at most */
 
 /* Views a batch and buffers. A device wants pieces that are worth a copy and all threads, but short ones, for the first
  * has to come before anything else can begin. */

@@ -27,11 +27,11 @@ struct vp_stages_slices {
 
 struct vp_stages {
     const struct vp_reconstruct *r;
-    const struct vp_reconstruct_plan *p; /* of this pass: that of the beginning, or `own` */
+    const struct vp_reconstruct_plan *p; /* plan of this pass: that of the beginning, or `own` */
     struct vp_reconstruct_plan own;
     struct vp_reconstruct_buffers need;
     struct vp_reconstruct_result *result;
-    struct vp_projector *projector;      /* of the pass, and the slabs that it makes: one for each part of the plan */
+    struct vp_projector *projector;      /* projector and slabs of the pass: one for each part of the plan */
     struct vp_volume volume;
     double took[VP_RECONSTRUCT_DEVICES]; /* seconds of the kernels of each in the last pass; 0: not measured */
 
@@ -41,8 +41,8 @@ struct vp_stages {
     struct vp_ring views;
     struct vp_stages_batch batch[VP_RECONSTRUCT_SLOTS];
     int64_t v0, v1;   /* rows that are read */
-    int64_t together; /* views that are handed over before their opposite ones */
-    bool count_bad;   /* the first pass counts, the others see the same samples */
+    int64_t together; /* views that are projected back before their opposite ones */
+    bool count_bad;   /* in the first pass; the others see the same samples */
 
     /* Slices out. */
     struct vp_thread maker; /* makes their slots while views are worked on, */
@@ -50,12 +50,13 @@ struct vp_stages {
     struct vp_thread storer;
     struct vp_volume *out;
     struct vp_ring slices;
-    struct vp_stages_slices *filled;                  /* p->out_slots, */
+    struct vp_stages_slices *filled;        /* p->out_slots of them */
     bool any_order;                         /* slices leave in any order */
     float *partial[VP_RECONSTRUCT_DEVICES]; /* p->group slices each, of the second and later subsets */
     atomic_bool failed;
 
-    /* When all began, and the pass; its first view was there, and the last; and of all passes. */
+    /* Times of the start, of the start of the pass, of its first and last view and first kernel; seconds of all passes.
+     * */
     double begun, start, first_view, last_view, first_kernel, busy;
     struct vp_bp_stats sum;
 };

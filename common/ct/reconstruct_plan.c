@@ -47,7 +47,7 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
     const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
     const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
     struct vp_reconstruct_buffers b = {.least = 1, .most = VP_RECONSTRUCT_HOST_BATCH, .in = 3, .wide = 1, .out = 2};
-    if (!p->of->backend->on_host) { /* of pairs; every slot that a device reads from needs room for longer rows */
+    if (!p->of->backend->on_host) { /* batches of pairs; every slot that a device reads from needs room for longer rows */
         b = (struct vp_reconstruct_buffers){.least = 2, .most = 2, .in = VP_RECONSTRUCT_SLOTS,
                                             .wide = VP_RECONSTRUCT_SLOTS, .out = 3};
         while (b.most < VP_RECONSTRUCT_BATCH && 2 * (uint64_t)b.most * view <= slot)
@@ -262,7 +262,7 @@ static int check(struct vp_reconstruct_plan *p, struct vp_err *err)
     if (place(p, err))
         return -1;
     const bool good = fits(p, p->part, p->parts);
-    /* where the halves of a mirrored volume meet, a slab of a later pass may take more than the first one */
+    /* a slab of a later pass at the middle of a mirrored volume may take more than the first one */
     const int64_t middle = p->of->grid->n[2] / 2, z = d.lo + (middle - d.lo) / p->slab * p->slab;
     if (good && !p->mirrored && middle > d.lo && z < d.hi && z >= p->part[p->parts - 1].job.z1) {
         struct vp_bp_part part = part_of(p, 0, 0, z, vp_min64(z + p->slab, d.hi));
@@ -567,7 +567,7 @@ static int probe(struct vp_reconstruct_plan *p, struct vp_err *err)
     return r->half && !p->probe.mirror ? vp_fail(err, VP_ERUN, "the scan has no mirror plane") : 0;
 }
 
-/* Checks the number of subsets that is asked for. */
+/* Checks the requested number of subsets. */
 static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     if (p->of->want_subsets <= 1)

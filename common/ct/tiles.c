@@ -77,7 +77,7 @@ void vp_tiles_clear(const struct vp_tiles *t, float *voxels, int threads)
 struct run {
     int64_t n;
     bool down;           /* the last slice lies first */
-    const float *voxels; /* of the slice that lies first, in column 0 of the first tile */
+    const float *voxels; /* column 0 of the first tile, in the slice that lies first */
     int64_t column;      /* floats from column to column */
 };
 

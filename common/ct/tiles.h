@@ -51,7 +51,8 @@ static inline int64_t vp_tiles_floats(const struct vp_tiles *t)
 {
     return t->tiles * t->tile_floats;
 }
-/* Slices [*lo, *hi) of half h (0: low, 1: mirrored) that the slab needs, counted from the end of that half. */
+/* Sets [*lo, *hi), the slices of half h (0: low, 1: mirrored) that the slab needs, counted from the end of that half.
+ * */
 void vp_tiles_half(const struct vp_tiles *t, int h, int64_t *lo, int64_t *hi);
 /* Sets all voxels to zero. */
 void vp_tiles_clear(const struct vp_tiles *t, float *voxels, int threads);

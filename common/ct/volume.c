@@ -115,7 +115,7 @@ int vp_volume_get(struct vp_volume *v, int i, int64_t z, int64_t n, struct vp_ev
     if (after && k->queue_wait(s->down, after, err))
         return -1;
     const int rc = download(v, s, z, n, slices, err);
-    /* what was queued before an error goes into `slices` as well */
+    /* copies that were queued before an error write to `slices`, too */
     return k->event_record(s->down, s->copied, err) || k->event_synchronize(s->copied, err) || rc ? -1 : 0;
 }
 

@@ -24,13 +24,13 @@ struct vp_slab {
     uint64_t downloaded;    /* bytes */
 };
 
-/* Slabs of different slices, or of the same ones: then the volume is their sum, which is the caller's to take. */
+/* Slabs of different slices, or of the same ones: then the volume is their sum, which the caller adds up. */
 struct vp_volume {
     const struct vp_grid *grid;
-    int threads;                      /* of the host, for its copies */
+    int threads;                      /* threads of the host, for its copies */
 
     /* In memory: */
-    const struct vp_backend *backend; /* of the devices; the CPU: host memory */
+    const struct vp_backend *backend; /* backend of the devices; the CPU: host memory */
     int slabs;
     struct vp_slab *slab;
 
