@@ -242,7 +242,7 @@ int choose_kernel(const vp_bp_job *p, choice *c, vp_err *err)
     if (p->mirrored && !mirror)
         return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
     if (columns) {
-        c->R = c->shape.half_turn && !p->single ? 2 : 1;
+        c->R = c->shape.opposite && !p->single ? 2 : 1;
         c->half_x = c->R == 2 ? (c->half_x + 1) / 2 : c->half_x;
         if (mirror) {
             c->upper = !p->mirrored && p->z0 >= (p->grid->n[2] + 1) / 2 && p->z0 > 0;

@@ -24,7 +24,7 @@ struct vp_orbit_shape {
     bool columns;        /* struct vp_column_view describes every view */
     bool flip_v;         /* rows have to be counted from the other end so that v grows with k (columns) */
     bool mirror;         /* v(k) + v(nz - 1 - k) = nv - 1 (columns) */
-    bool half_turn;      /* view o + n / 2 is view o of the grid turned by 180 degrees about z (columns) */
+    bool opposite;       /* view o + n / 2 is view o of the grid turned by 180 degrees about z (columns) */
     double s_min, s_max; /* dv / dk over the grid and the views (columns) */
     double reach;        /* largest |u| or |v| at a corner of the grid, pixels (positive) */
     double step;         /* largest |du / dk| or |dv / dk| at a corner, pixels (positive) */

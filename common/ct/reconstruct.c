@@ -4,8 +4,8 @@
  * to the slabs of a volume (ct/projector.h); then slices go through slots to a writer thread. The first views are read
  * while the devices allocate their slabs, and a pass begins while the slices of the one before it are written.
  *
- * Views that lie half a turn apart are read together where the input is seekable and the kernel works on them
- * together: neither has then to wait for the other. Subsets of the views are read in turn, so that no device waits. */
+ * Opposite views, half a turn apart, are read in pairs if the input is seekable and the kernel works on pairs: neither
+ * then waits for the other. Subsets of the views are read in turn, so that no device waits. */
 #include "ct/reconstruct_internal.h"
 
 #include "base/err.h"
@@ -226,7 +226,7 @@ static int add(struct vp_stages *w, struct vp_stages_batch *at, float *wide, str
     const int n = at->n, runs = w->p->probe.opposite ? 2 : 1;
     const int64_t rows = w->v1 - w->v0, in = rows_in(w) * w->need.width;
     const int64_t out = rows * (w->p->filter_device ? w->r->in_nu : w->r->projections.nu);
-    const int64_t step = w->p->probe.opposite ? w->together : n;
+    const int64_t step = w->p->probe.opposite ? w->run_views : n;
     const float *ready[2];
 
     for (int i = 0; i < runs; i++) {
@@ -325,12 +325,12 @@ static int begin_reading(struct vp_stages *w, struct vp_err *err)
     w->first_view = w->count_bad ? 0 : w->first_view;
     w->v0 = w->r->projections.nv;
     w->v1 = 0;
-    w->together = w->r->projections.n_views;
+    w->run_views = w->r->projections.n_views;
     for (int i = 0; i < w->p->parts; i++) {
         const struct vp_bp_plan *plan = &w->p->part[i].plan;
         w->v0 = vp_min64(w->v0, plan->v0);
         w->v1 = vp_max64(w->v1, plan->v1);
-        w->together = vp_min64(w->together, plan->batch);
+        w->run_views = vp_min64(w->run_views, plan->batch);
     }
     /* normalisation needs whole views; and every sample is checked once */
     if (!w->r->projections.read && !w->r->in_nv && (w->r->normalize || (w->p->made == 0 && w->p->passes > 1))) {

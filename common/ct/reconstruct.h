@@ -14,6 +14,7 @@
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 
+#include "ct/device_group.h"
 #include "ct/filter.h"
 #include "ct/normalize.h"
 #include "ct/projector.h"
@@ -61,13 +62,6 @@ struct vp_reconstruct {
 };
 
 enum { VP_RECONSTRUCT_DEVICES = 64 }; /* at most */
-
-/* A device group: the devices that make one slab, one for each subset of the views. */
-struct vp_device_group {
-    double speed;
-    uint64_t free, total; /* bytes, of the device that has the least */
-    int64_t most, depth;  /* slices a pass: that fit, and that it makes */
-};
 
 /* The plan, from a pass on. */
 struct vp_reconstruct_plan {
@@ -147,10 +141,6 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
 int64_t vp_reconstruct_group(const struct vp_grid *grid, uint64_t memory);
 /* The largest batch of views, on the host and with devices. */
 enum { VP_RECONSTRUCT_HOST_BATCH = 16, VP_RECONSTRUCT_BATCH = 64 };
-
-/* Shares `slices` out to n device groups in whole units, in proportion to their speed and at most `most` to each, so
- * that the slowest is done as early as possible. Sets `depth`; returns the units that no group has room for. */
-int64_t vp_reconstruct_share(struct vp_device_group *group, int n, int64_t slices, int64_t unit);
 
 /* Slices that are still to be made: [lo, hi), of the lower half if slabs are mirrored. */
 struct vp_reconstruct_domain {

@@ -41,7 +41,7 @@ struct vp_stages {
     struct vp_ring views;
     struct vp_stages_batch batch[VP_RECONSTRUCT_SLOTS];
     int64_t v0, v1;   /* rows that are read */
-    int64_t together; /* views that are projected back before their opposite ones */
+    int64_t run_views; /* views that are projected back before their opposite ones */
     bool count_bad;   /* in the first pass; the others see the same samples */
 
     /* Slices out. */

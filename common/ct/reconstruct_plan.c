@@ -142,39 +142,6 @@ static int place(struct vp_reconstruct_plan *p, struct vp_err *err)
     return 0;
 }
 
-/* Returns the whole units that a group can make: the last one may be cut short by the end of the volume. */
-static int64_t units_of(const struct vp_device_group *group, int64_t slices, int64_t unit)
-{
-    return group->most >= slices ? vp_div_up(slices, unit) : group->most / unit;
-}
-
-int64_t vp_reconstruct_share(struct vp_device_group *group, int n, int64_t slices, int64_t unit)
-{
-    int64_t left = vp_div_up(slices, unit), room = 0;
-    double none = 0, all = 0; /* times in which too little and enough can be done */
-
-    for (int i = 0; i < n; i++) {
-        group[i].depth = 0;
-        room += units_of(&group[i], slices, unit);
-        all = (double)(left + 1) / group[i].speed > all ? (double)(left + 1) / group[i].speed : all;
-    }
-    for (int k = 0; k < 64 && room > left; k++) {
-        const double time = (none + all) / 2;
-        int64_t done = 0;
-        for (int i = 0; i < n; i++)
-            done += vp_min64((int64_t)(time * group[i].speed), units_of(&group[i], slices, unit));
-        *(done >= left ? &all : &none) = time;
-    }
-    const bool enough = room > left;
-    for (int i = 0; i < n; i++) {
-        const int64_t most = units_of(&group[i], slices, unit), fair = enough ? (int64_t)(all * group[i].speed) : most;
-        const int64_t share = vp_min64(vp_min64(fair, most), left);
-        group[i].depth = share * unit;
-        left -= share;
-    }
-    return left;
-}
-
 /* Divides the devices into groups of `subsets`, each of which could make all slices. */
 static void form_groups(struct vp_reconstruct_plan *p, const struct vp_device_group *device, int subsets)
 {
@@ -195,7 +162,7 @@ static void form_groups(struct vp_reconstruct_plan *p, const struct vp_device_gr
 /* Cuts slabs for one pass (or a part of it) by the groups' shares of `slices`. */
 static void cut(struct vp_reconstruct_plan *p, int64_t slices, int64_t unit)
 {
-    (void)vp_reconstruct_share(p->device_group, p->of->n_devices / p->subsets, slices, unit);
+    (void)vp_device_groups_share(p->device_group, p->of->n_devices / p->subsets, slices, unit);
     p->used = 0;
     p->slab = 0;
     for (int i = 0; i < p->of->n_devices / p->subsets; i++) {
@@ -488,7 +455,7 @@ static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool
         const int64_t unit = p->of->backend->on_host || least < step ? 1 : step;
         room = 0;
         for (int i = 0; i < groups; i++)
-            room += units_of(&p->device_group[i], all, unit) * unit;
+            room += vp_device_group_units(&p->device_group[i], all, unit) * unit;
         /* no more of it than an equal share of all passes */
         const int64_t a_pass = p->of->backend->on_host ? vp_min64(room, all) : vp_div_up(all, vp_div_up(all, room));
         cut(p, a_pass, unit);

@@ -130,7 +130,7 @@ static void symmetries(void)
         CHECK(shape.positive);
         CHECK_INT(shape.columns, s->columns);
         CHECK_INT(shape.mirror, s->mirror);
-        CHECK_INT(shape.half_turn, s->half_turn && s->columns); /* only then is it made use of */
+        CHECK_INT(shape.opposite, s->half_turn && s->columns); /* only then is it made use of */
         CHECK_NEAR(shape.reach, voxels.reach, 1e-9 * voxels.reach); /* at a corner */
         if (shape.columns) {
             CHECK_INT(shape.flip_v, s->upside_down);
@@ -206,7 +206,7 @@ static void source_within_the_volume(void)
     for (int64_t k = 0; k < scans[0].views; k++)
         vp_backproject_matrix(&views[k], &grid, P + 12 * k);
     const struct vp_orbit_shape shape = vp_orbit_test(P, scans[0].views, NV, grid.n);
-    CHECK(!shape.positive && !shape.columns && !shape.mirror && !shape.half_turn);
+    CHECK(!shape.positive && !shape.columns && !shape.mirror && !shape.opposite);
     free(P);
     free(views);
 }

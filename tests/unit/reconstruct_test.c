@@ -1284,22 +1284,22 @@ static void shares(void)
 {
     struct vp_device_group even[4] = {{.speed = 2, .most = 100}, {.speed = 2, .most = 100}, {.speed = 2, .most = 100},
                               {.speed = 2, .most = 100}};
-    CHECK_INT(vp_reconstruct_share(even, 4, 100, 8), 0); /* 13 units */
+    CHECK_INT(vp_device_groups_share(even, 4, 100, 8), 0); /* 13 units */
     CHECK(even[0].depth == 32 && even[1].depth == 32 && even[2].depth == 32 && even[3].depth == 8);
-    CHECK_INT(vp_reconstruct_share(even, 4, 5, 8), 0);
+    CHECK_INT(vp_device_groups_share(even, 4, 5, 8), 0);
     CHECK(even[0].depth == 8 && even[1].depth == 0 && even[3].depth == 0);
     struct vp_device_group odd[3] = {{.speed = 1, .most = 1000}, {.speed = 3, .most = 1000},
                                      {.speed = 2, .most = 1000}};
-    CHECK_INT(vp_reconstruct_share(odd, 3, 96, 16), 0);
+    CHECK_INT(vp_device_groups_share(odd, 3, 96, 16), 0);
     CHECK(odd[0].depth == 16 && odd[1].depth == 48 && odd[2].depth == 32);
     odd[1].most = 20;
-    CHECK_INT(vp_reconstruct_share(odd, 3, 96, 16), 0);
+    CHECK_INT(vp_device_groups_share(odd, 3, 96, 16), 0);
     CHECK(odd[0].depth == 32 && odd[1].depth == 16 && odd[2].depth == 48);
     odd[0].most = odd[2].most = 20;
-    CHECK_INT(vp_reconstruct_share(odd, 3, 96, 16), 3);
+    CHECK_INT(vp_device_groups_share(odd, 3, 96, 16), 3);
     CHECK(odd[0].depth == 16 && odd[1].depth == 16 && odd[2].depth == 16);
     odd[0].most = 0;
-    CHECK_INT(vp_reconstruct_share(odd, 3, 16, 16), 0);
+    CHECK_INT(vp_device_groups_share(odd, 3, 16, 16), 0);
     CHECK(odd[0].depth == 0 && odd[1].depth + odd[2].depth == 16);
     /* against every way to cut: none is done earlier */
     for (int k = 0; k < 500; k++) {
@@ -1310,7 +1310,7 @@ static void shares(void)
             c[i] = (struct vp_device_group){.speed = 1 + (k * 5 + i * 11) % 7, .most = (k * 13 + i * 17) % 40};
             room += c[i].most >= slices ? (slices + unit - 1) / unit : c[i].most / unit;
         }
-        const int64_t steps = (slices + unit - 1) / unit, left = vp_reconstruct_share(c, 3, slices, unit);
+        const int64_t steps = (slices + unit - 1) / unit, left = vp_device_groups_share(c, 3, slices, unit);
         CHECK_INT(left, steps > room ? steps - room : 0);
         double time = 0, best = 1e9;
         for (int i = 0; i < 3; i++) {
