@@ -134,8 +134,8 @@ static struct result measure(const struct vp_view *views, int64_t n, int64_t n_v
         die(&err);
     for (int t = 0; t < repeats; t++) {
         struct vp_backproject *b;
-        const struct vp_projections p = {.views = views, .n_views = n_views, .nu = n, .nv = n};
-        const struct vp_bp_job job = {.projections = &p, .grid = grid, .z1 = grid->n[2], .threads = threads};
+        const struct vp_projections scan = {.views = views, .n_views = n_views, .nu = n, .nv = n};
+        const struct vp_bp_job job = {.projections = &scan, .grid = grid, .z1 = grid->n[2], .threads = threads};
         float *voxels = NULL;
         if (vp_backproject_open(&b, &job, isa, &err) || !(voxels = backproject_begin(b)))
             die(&err);
