@@ -5,6 +5,8 @@
 #include "gpu.h"
 #include "launch.cuh"
 
+#include "ct/helix.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,34 +44,40 @@ struct choice : launch_args {
     bool tiled() const { return kind == COLUMN_TILED || kind == MATRIX_TILED; }
 };
 
-/* Fills the arguments of the kernels except for the buffers and the views. */
-template <class View> void fill_args(const vp_devbp_problem *p, const choice &c, view_args<View> *a)
+/* Rows of the detector, with the margin. */
+int64_t rows_of(const vp_bp_job *p)
 {
-    (launch_args &)*a = c;
-    a->tiles_x = (int)vp_div_up(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_div_up(p->n[1], c.column.tile_y);
+    return p->projections->nv + 2 * p->margin;
 }
 
-int validate(const vp_devbp_problem *p, vp_err *err)
+/* Arguments of the kernels but for the buffers and the views, and n views from `first` on. */
+template <class View> void fill_args(const vp_bp_job *p, const choice &c, view_args<View> *a)
+{
+    (launch_args &)*a = c;
+    a->tiles_x = (int)vp_div_up(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_div_up(p->grid->n[1], c.column.tile_y);
+}
+
+int validate(const vp_bp_job *p, vp_err *err)
 {
     constexpr int64_t most = 1 << 20;
-    if (p->n_views > 1 << 24)
-        return vp_fail(err, VP_ERUN, "%lld views cannot be back-projected", (long long)p->n_views);
-    if (p->nu > most / 4 || p->nv > most / 4)
-        return vp_fail(err, VP_ERUN, "a detector of %lldx%lld pixels is out of range", (long long)p->nu,
-                       (long long)p->nv);
-    if (p->n[0] > most || p->n[1] > most || p->n[2] > most)
-        return vp_fail(err, VP_ERUN, "a volume of %lldx%lldx%lld voxels is out of range", (long long)p->n[0],
-                       (long long)p->n[1], (long long)p->n[2]);
-    for (int64_t i = 0; i < 12 * p->n_views; i++)
+    if (p->projections->n_views > 1 << 24)
+        return vp_fail(err, VP_ERUN, "%lld views cannot be back-projected", (long long)p->projections->n_views);
+    if (p->projections->nu > most / 4 || rows_of(p) > most / 4)
+        return vp_fail(err, VP_ERUN, "a detector of %lldx%lld pixels is out of range", (long long)p->projections->nu,
+                       (long long)rows_of(p));
+    if (p->grid->n[0] > most || p->grid->n[1] > most || p->grid->n[2] > most)
+        return vp_fail(err, VP_ERUN, "a volume of %lldx%lldx%lld voxels is out of range", (long long)p->grid->n[0],
+                       (long long)p->grid->n[1], (long long)p->grid->n[2]);
+    for (int64_t i = 0; i < 12 * p->projections->n_views; i++)
         if (!isfinite(p->P[i]))
             return vp_fail(err, VP_ERUN, "view %lld: the matrix is not finite", (long long)(i / 12));
     return 0;
 }
 
-/* Sets the slices that the slab holds and the segments of the working half that produce them. */
-void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
+/* Which slices the slab holds and which pieces of the working half produce them. */
+void place_slab(const vp_bp_job *p, choice *c, bool mirror, int K)
 {
-    const int64_t nz = p->n[2], half = (nz + 1) / 2, S = p->n[0] * p->n[1];
+    const int64_t nz = p->grid->n[2], half = (nz + 1) / 2, S = p->grid->n[0] * p->grid->n[1];
     c->blocks[0] = {p->z0, p->z1 - p->z0, 0};
     c->blocks[1] = {0, 0, 0};
     if (p->mirrored) {
@@ -77,7 +85,7 @@ void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
         c->blocks[1] = {b0, vp_max64(nz - p->z0 - b0, 0), p->z1 - p->z0};
     }
     slab &out = c->out;
-    out.nx = (int)p->n[0], out.ny = (int)p->n[1];
+    out.nx = (int)p->grid->n[0], out.ny = (int)p->grid->n[1];
     const auto channel = [&](int z, const block &b, bool turned) {
         out.origin[z] = (turned ? b.at + nz - 1 - b.first : b.at - b.first) * S, out.step[z] = turned ? -S : S;
         out.begin[z] = (int)(turned ? nz - b.first - b.n : b.first), out.end[z] = out.begin[z] + (int)b.n;
@@ -102,27 +110,33 @@ struct matrix {
 };
 constexpr int64_t NO_SECTION = -1;
 
-matrix matrix_of(const vp_devbp_problem *p, int64_t view, int64_t k)
+/* Factor of a view's matrix for the section of slice k of a helix; 0: the view does not count there. */
+double scale_of(const vp_bp_job *p, int64_t view, int64_t k)
+{
+    return vp_helix_scale(p->projections->helix, p->projections->views[view].turn, p->grid, k);
+}
+
+matrix matrix_of(const vp_bp_job *p, int64_t view, int64_t k)
 {
     matrix m;
-    const double scale = k == NO_SECTION ? 1 : p->scale(p->scale_of, view, k);
+    const double scale = k == NO_SECTION ? 1 : scale_of(p, view, k);
     for (int i = 0; i < 12; i++)
         m.P[i] = scale * p->P[12 * view + i];
     return m;
 }
 
-void fill_views(const vp_devbp_problem *p, const choice &c, int64_t first, int n, int64_t k, column_args *a)
+void fill_views(const vp_bp_job *p, const choice &c, int64_t first, int n, int64_t k, column_args *a)
 {
     for (int o = 0; o < n; o++) {
-        a->view[o] = vp_orbit_column(matrix_of(p, first + o, k).P, p->nv, p->n, c.shape.flip_v);
+        a->view[o] = vp_orbit_column(matrix_of(p, first + o, k).P, rows_of(p), p->grid->n, c.shape.flip_v);
         a->view[o].cv += SPLIT;
     }
     a->n = n;
 }
 
-void fill_views(const vp_devbp_problem *p, const choice &, int64_t first, int n, int64_t k, matrix_args *a)
+void fill_views(const vp_bp_job *p, const choice &, int64_t first, int n, int64_t k, matrix_args *a)
 {
-    const double hx = 0.5 * (double)(p->n[0] - 1), hy = 0.5 * (double)(p->n[1] - 1);
+    const double hx = 0.5 * (double)(p->grid->n[0] - 1), hy = 0.5 * (double)(p->grid->n[1] - 1);
     for (int o = 0; o < n; o++) {
         const matrix m = matrix_of(p, first + o, k);
         for (int r = 0; r < 12; r += 4) {
@@ -135,9 +149,9 @@ void fill_views(const vp_devbp_problem *p, const choice &, int64_t first, int n,
 
 /* Measures the largest tile extents over the whole grid, so that the choice does not depend on the slab. */
 template <class Args, class Launch>
-int measure_extent(const vp_devbp_problem *p, const choice &c, Launch launch, int extent[2], vp_err *err)
+int measure_extent(const vp_bp_job *p, const choice &c, Launch launch, int extent[2], vp_err *err)
 {
-    const int64_t orbits = p->n_views / c.R;
+    const int64_t orbits = p->projections->n_views / c.R;
     Args a = {};
     int *device = NULL;
     fill_args(p, c, &a);
@@ -168,7 +182,7 @@ void open_window(column_kernel *k, const vp_orbit_shape &shape)
     k->lo = -(int)half - 2, k->hi = (int)half + 3;
 }
 
-int choose_tiled(const vp_devbp_problem *p, choice *c, bool mirror, size_t shared_limit, bool *found, vp_err *err)
+int choose_tiled(const vp_bp_job *p, choice *c, bool mirror, size_t shared_limit, bool *found, vp_err *err)
 {
     const int M = c->R * c->Z;
     int extent[2] = {0, 0};
@@ -205,7 +219,7 @@ int choose_tiled(const vp_devbp_problem *p, choice *c, bool mirror, size_t share
 /* Pixels a slice above which float32 steps along a piece of MATRIX_K slices exceed an error of 2e-6. */
 constexpr double MATRIX_STEP = 3;
 
-int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
+int choose_kernel(const vp_bp_job *p, choice *c, vp_err *err)
 {
     *c = choice{};
     cudaDeviceProp device;
@@ -218,11 +232,11 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
     const bool tiles = device.minor == 0 && (device.major == 9 || device.major == 10);
     const size_t shared_limit = device.sharedMemPerBlockOptin;
     c->processors = device.multiProcessorCount;
-    c->shape = vp_orbit_test(p->P, p->n_views, p->nv, p->n);
-    c->shape.mirror = c->shape.mirror && !p->scale;
+    c->shape = vp_orbit_test(p->P, p->projections->n_views, rows_of(p), p->grid->n);
+    c->shape.mirror = c->shape.mirror && !p->projections->helix;
     c->R = c->Z = 1;
-    c->nz = (int)p->n[2], c->half_x = (int)p->n[0];
-    c->nu = (int)p->nu, c->nv = (int)p->nv;
+    c->nz = (int)p->grid->n[2], c->half_x = (int)p->grid->n[0];
+    c->nu = (int)p->projections->nu, c->nv = (int)rows_of(p);
     bool plain = !c->shape.positive || c->shape.reach > 1 << 18;
     const bool columns = c->shape.columns && !plain, mirror = columns && c->shape.mirror;
     plain |= !columns && c->shape.step > MATRIX_STEP;
@@ -230,11 +244,11 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
     if (p->mirrored && !mirror)
         return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
     if (columns) {
-        c->R = c->shape.half_turn && !p->single ? 2 : 1;
+        c->R = c->shape.opposite && !p->single ? 2 : 1;
         c->half_x = c->R == 2 ? (c->half_x + 1) / 2 : c->half_x;
         if (mirror) {
-            c->upper = !p->mirrored && p->z0 >= (p->n[2] + 1) / 2 && p->z0 > 0;
-            c->Z = c->upper || (!p->mirrored && p->z1 <= (p->n[2] + 1) / 2 && p->z1 < p->n[2]) ? 1 : 2;
+            c->upper = !p->mirrored && p->z0 >= (p->grid->n[2] + 1) / 2 && p->z0 > 0;
+            c->Z = c->upper || (!p->mirrored && p->z1 <= (p->grid->n[2] + 1) / 2 && p->z1 < p->grid->n[2]) ? 1 : 2;
         }
         bool tiled = false;
         if (tiles && choose_tiled(p, c, mirror, shared_limit, &tiled, err))
@@ -242,8 +256,8 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
         if (tiled && mirror) { /* all slabs of a scan must use one kernel: the other shape of slab has to fit as well */
             choice other = *c;
             other.Z = 3 - c->Z, other.upper = false;
-            vp_devbp_problem lower = *p;
-            lower.z0 = 0, lower.z1 = other.Z == 2 ? p->n[2] : 1, lower.mirrored = false;
+            vp_bp_job lower = *p;
+            lower.z0 = 0, lower.z1 = other.Z == 2 ? p->grid->n[2] : 1, lower.mirrored = false;
             if (choose_tiled(&lower, &other, mirror, shared_limit, &tiled, err))
                 return -1;
             tiled = tiled && other.column.set == c->column.set;
@@ -257,13 +271,14 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
         c->kind = tiled ? COLUMN_TILED : COLUMN;
         place_slab(p, c, mirror, c->column.K);
         int64_t v0, v1;
-        vp_orbit_rows(p->P, p->n_views, p->nv, p->n, c->shape.flip_v, vp_max64(0, c->segment0 * c->column.K),
+        vp_orbit_rows(p->P, p->projections->n_views, rows_of(p), p->grid->n, c->shape.flip_v,
+                      vp_max64(0, c->segment0 * c->column.K),
                       (double)((c->segment0 + c->segments) * c->column.K - 1), &v0, &v1);
         const int M = c->R * c->Z;
         c->row_base = (int)v0;
         c->pad = tiled ? 0 : c->column.hi - c->column.lo + 1;
         c->rows = (int)vp_max64(v1 - v0, 1) + 2 * c->pad;
-        c->pitch = tiled ? (int)vp_round_up(p->nu, vp_max64(4 / M, 1)) : c->nu + 4;
+        c->pitch = tiled ? (int)vp_round_up(p->projections->nu, vp_max64(4 / M, 1)) : c->nu + 4;
         c->slot_floats = (int64_t)c->rows * c->pitch * M;
     } else {
         c->column.K = MATRIX_K, c->column.batch = VIEW_BATCH;
@@ -286,15 +301,15 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
                 c->kind = MATRIX_TILED;
         }
     }
-    const int64_t tiles_max = ((p->n[0] + 15) / 16) * ((p->n[1] + 15) / 16) * (int64_t)c->segments;
+    const int64_t tiles_max = ((p->grid->n[0] + 15) / 16) * ((p->grid->n[1] + 15) / 16) * (int64_t)c->segments;
     if (tiles_max > INT32_MAX)
         return vp_fail(err, VP_ERUN, "the slab has too many voxels for one device");
-    const int64_t orbits = p->n_views / c->R;
-    c->slots = p->orbits ? vp_min64(p->orbits, orbits) : orbits;
+    const int64_t orbits = p->projections->n_views / c->R;
+    c->slots = p->slots ? vp_min64(p->slots, orbits) : orbits;
     return 0;
 }
 
-void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *plan)
+void describe(const vp_bp_job *p, const choice &c, struct vp_bp_plan *plan)
 {
     static const char *const names[] = {"columns", "columns", "3x4 matrices", "3x4 matrices",
                                         "3x4 matrices in float64"};
@@ -308,13 +323,13 @@ void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *
     else
         snprintf(plan->kernel, sizeof plan->kernel, "%s, %s", names[c.kind],
                  c.kind == MATRIX_TILED ? "tensor tiles" : "portable");
-    plan->views_per_orbit = c.R;
+    const int64_t orbits = p->projections->n_views / c.R;
+    plan->opposite = c.R == 2 ? orbits : 0;
     plan->mirror = columns && c.shape.mirror;
-    plan->orbits = p->n_views / c.R;
-    plan->v0 = 0, plan->v1 = p->nv;
+    plan->v0 = 0, plan->v1 = rows_of(p);
     if (columns) {
-        int64_t v0 = c.row_base, v1 = vp_min64(c.row_base + c.rows - 2 * c.pad, p->nv);
-        const int64_t m0 = p->nv - v1, m1 = p->nv - v0;
+        int64_t v0 = c.row_base, v1 = vp_min64(c.row_base + c.rows - 2 * c.pad, rows_of(p));
+        const int64_t m0 = rows_of(p) - v1, m1 = rows_of(p) - v0;
         if (c.Z == 2)
             v0 = vp_min64(v0, m0), v1 = vp_max64(v1, m1);
         else if (c.upper != c.shape.flip_v)
@@ -322,15 +337,13 @@ void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *
         plan->v0 = v0, plan->v1 = v1;
     }
     plan->z_step = c.column.K;
-    plan->good_batch = vp_min64(c.column.batch, plan->orbits);
-    plan->bytes_volume =
-        (uint64_t)p->n[0] * (uint64_t)p->n[1] * (uint64_t)(c.blocks[0].n + c.blocks[1].n) * sizeof(float);
-    plan->bytes_orbit = (uint64_t)c.slot_floats * sizeof(float);
-    plan->bytes_fixed = 1 << 20;
+    plan->batch = vp_min64(c.column.batch, orbits);
+    plan->slot = (uint64_t)c.slot_floats * sizeof(float);
+    plan->fixed = 1 << 20;
 }
 
-/* Validates the problem and chooses its kernel. Returns 0 or -1. */
-int choose(const vp_devbp_problem *p, choice *c, vp_devbp_plan *plan, vp_err *err)
+/* What is wrong with the problem; or which kernel it leads to. */
+int choose(const vp_bp_job *p, choice *c, vp_bp_plan *plan, vp_err *err)
 {
     if (validate(p, err) || choose_kernel(p, c, err))
         return -1;
@@ -369,11 +382,10 @@ int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *err)
 } // namespace
 
 struct vp_devbp {
-    struct vp_devbp_problem p;
-    struct vp_devbp_plan plan;
+    const struct vp_bp_job *p;
     choice c;
     cudaStream_t stream;
-    float *vol, *packed;
+    float *packed;
     int *next_tile;
     CUtensorMap map;
 };
@@ -381,25 +393,25 @@ struct vp_devbp {
 namespace
 {
 
-int plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *plan, struct vp_err *err)
+int plan(const struct vp_bp_job *p, struct vp_bp_plan *plan, struct vp_err *err)
 {
     choice c;
     return choose(p, &c, plan, err);
 }
 
-int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct vp_devbp_memory *memory,
-         struct vp_queue *queue, struct vp_err *err)
+int open(struct vp_devbp **out, const struct vp_bp_job *p, void *packed, void *fixed, struct vp_queue *queue,
+         struct vp_err *err)
 {
+    vp_bp_plan plan;
     *out = NULL;
     vp_devbp *const b = (vp_devbp *)vp_alloc(1, sizeof *b, "the back-projection", err);
     if (!b)
         return -1;
-    b->p = *p;
+    b->p = p;
     b->stream = queue->stream;
-    b->vol = (float *)memory->volume;
-    b->packed = (float *)memory->packed;
-    b->next_tile = (int *)memory->fixed;
-    if (choose(p, &b->c, &b->plan, err) || (b->c.tiled() && make_map(b->c, b->packed, &b->map, err))) {
+    b->packed = (float *)packed;
+    b->next_tile = (int *)fixed;
+    if (choose(p, &b->c, &plan, err) || (b->c.tiled() && make_map(b->c, b->packed, &b->map, err))) {
         free(b);
         return -1;
     }
@@ -411,7 +423,7 @@ int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct v
 template <class F>
 int each_run(const struct vp_devbp *b, int64_t first, int64_t n, int64_t most, struct vp_err *err, F f)
 {
-    if (vp_gpu_check(err, cudaSetDevice(b->p.device), "cannot use the device"))
+    if (vp_gpu_check(err, cudaSetDevice(b->p->device), "cannot use the device"))
         return -1;
     while (n > 0) {
         const int64_t slot = first % b->c.slots, run = vp_min64(vp_min64(n, b->c.slots - slot), most);
@@ -422,20 +434,20 @@ int each_run(const struct vp_devbp *b, int64_t first, int64_t n, int64_t most, s
     return 0;
 }
 
-int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q, const float *half_turn,
+int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q, const float *opposite,
          struct vp_err *err)
 {
     const choice &c = b->c;
-    const int64_t view = b->p.nu * (v1 - v0), begin = first;
+    const int64_t view = b->p->projections->nu * (v1 - v0), begin = first;
     return each_run(b, first, n, 1 << 20, err, [&](int64_t o, int64_t slot, int run) {
         pack_args a = {};
         a.q[0] = q ? q + (o - begin) * view : NULL;
-        a.q[1] = half_turn && c.R == 2 ? half_turn + (o - begin) * view : NULL;
+        a.q[1] = opposite && c.R == 2 ? opposite + (o - begin) * view : NULL;
         if (!a.q[0] && !a.q[1])
             return 0;
         a.packed = b->packed, a.slot_floats = c.slot_floats;
         a.nu = c.nu, a.nv = c.nv, a.rows = c.rows, a.pitch = c.pitch;
-        a.given_first = (int)v0, a.given = (int)(v1 - v0), a.margin = (int)b->p.margin;
+        a.given_first = (int)v0, a.given = (int)(v1 - v0), a.margin = (int)b->p->margin;
         a.row_base = c.row_base - c.pad;
         a.pad_u = c.kind == COLUMN_TILED ? 0 : 2;
         a.views = c.R, a.channels_z = c.Z, a.pairs = !c.columns();
@@ -445,26 +457,25 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
     });
 }
 
-/* Back-projects n orbits from `first` on into segments [from, from + pieces) of the slab; `fresh`: they are
- * overwritten. */
+/* Adds to pieces [from, from + pieces) of the slab; `set`: they hold nothing yet (beta = 0). */
 template <class Args, class Launch>
-int run_pieces(struct vp_devbp *b, int64_t first, int64_t n, int from, int pieces, bool fresh, Launch launch,
-               struct vp_err *err)
+int run_pieces(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int from, int pieces, bool set,
+               Launch launch, struct vp_err *err)
 {
     Args a = {};
-    fill_args(&b->p, b->c, &a);
+    fill_args(b->p, b->c, &a);
     a.segment0 += from, a.segments = pieces;
-    a.out.vol = b->vol, a.packed = b->packed, a.next_tile = b->next_tile;
+    a.out.vol = volume, a.packed = b->packed, a.next_tile = b->next_tile;
     int64_t section = NO_SECTION;
     const auto add = [&](int64_t begin, int64_t count) {
         return each_run(b, begin, count, b->c.column.batch, err, [&](int64_t o, int64_t slot, int run) {
-            fill_views(&b->p, b->c, o, run, section, &a);
-            a.slot = (int)slot, a.out.fresh = fresh;
-            fresh = false;
+            fill_views(b->p, b->c, o, run, section, &a);
+            a.slot = (int)slot, a.out.fresh = set;
+            set = false;
             return vp_gpu_check(err, launch(a), "cannot back-project");
         });
     };
-    if (!b->p.scale)
+    if (!b->p->projections->helix)
         return add(first, n);
 
     /* a helix: section by section, only views with a weight there */
@@ -472,24 +483,25 @@ int run_pieces(struct vp_devbp *b, int64_t first, int64_t n, int from, int piece
     const slab whole = a.out;
     const int64_t begin = vp_max64(whole.begin[0], (int64_t)a.segment0 * K);
     const int64_t end = vp_min64(whole.end[0], (int64_t)(a.segment0 + pieces) * K);
-    if (fresh && begin < end
-        && vp_gpu_check(err, cudaSetDevice(b->p.device), "cannot use the device"))
+    if (set && begin < end
+        && vp_gpu_check(err, cudaSetDevice(b->p->device), "cannot use the device"))
         return -1;
-    if (fresh && begin < end
-        && vp_gpu_check(err, cudaMemsetAsync(b->vol + whole.origin[0] + begin * whole.step[0], 0,
+    if (set && begin < end
+        && vp_gpu_check(err, cudaMemsetAsync(volume + whole.origin[0] + begin * whole.step[0], 0,
                                              (size_t)((end - begin) * whole.step[0]) * sizeof(float), b->stream),
                         "cannot clear the volume"))
         return -1;
-    fresh = false;
+    set = false;
+    const int64_t slices = vp_helix_section(b->p->projections->helix, b->p->grid);
     for (int64_t k = begin, next; k < end; k = next) {
-        section = k / b->p.section * b->p.section;
-        next = vp_min64(section + b->p.section, end);
+        section = k / slices * slices;
+        next = vp_min64(section + slices, end);
         a.out.begin[0] = (int)k, a.out.end[0] = (int)next;
         a.segment0 = (int)(k / K), a.segments = (int)((next - 1) / K) + 1 - a.segment0;
         for (int64_t o = first, stop; o < first + n; o = stop) {
-            const bool counts = b->p.scale(b->p.scale_of, o, section) > 0;
+            const bool counts = scale_of(b->p, o, section) > 0;
             stop = o + 1;
-            while (stop < first + n && b->p.scale(b->p.scale_of, stop, section) > 0 == counts)
+            while (stop < first + n && scale_of(b->p, stop, section) > 0 == counts)
                 stop++;
             if (counts && add(o, stop - o))
                 return -1;
@@ -503,11 +515,12 @@ int parts(const struct vp_devbp *b, int most)
     /* waves of tiles: enough that the last, incomplete one is negligible */
     constexpr int64_t WAVES = 12;
     const choice &c = b->c;
-    const int64_t tiles = vp_div_up(c.half_x, c.column.tile_x) * vp_div_up(b->p.n[1], c.column.tile_y) * c.segments;
+    const int64_t tiles_y = vp_div_up(b->p->grid->n[1], c.column.tile_y);
+    const int64_t tiles = vp_div_up(c.half_x, c.column.tile_x) * tiles_y * c.segments;
     return (int)vp_max64(1, vp_min64(vp_min64(tiles / (WAVES * c.processors), most), c.segments));
 }
 
-int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool fresh, struct vp_err *err)
+int run(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int part, int parts, bool set, struct vp_err *err)
 {
     const choice &c = b->c;
     int from = (int)((int64_t)c.segments * part / parts), to = (int)((int64_t)c.segments * (part + 1) / parts);
@@ -516,11 +529,11 @@ int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool 
         to = c.segments - from, from = turned;
     }
     if (c.columns())
-        return run_pieces<column_args>(b, first, n, from, to - from, fresh, [&](const column_args &a) {
+        return run_pieces<column_args>(b, volume, first, n, from, to - from, set, [&](const column_args &a) {
             return c.kind == COLUMN ? launch_column_portable(c.column, a, b->stream)
                                     : launch_column_tiled(c.column, b->map, a, c.stages, c.processors, b->stream);
         }, err);
-    return run_pieces<matrix_args>(b, first, n, from, to - from, fresh, [&](const matrix_args &a) {
+    return run_pieces<matrix_args>(b, volume, first, n, from, to - from, set, [&](const matrix_args &a) {
         return c.kind == MATRIX_TILED ? launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream)
                                       : launch_matrix_portable(a, c.kind == PLAIN, b->stream);
     }, err);
@@ -529,7 +542,7 @@ int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool 
 int part_of(const struct vp_devbp *b, int64_t z, int parts)
 {
     const choice &c = b->c;
-    const int64_t nz = b->p.n[2];
+    const int64_t nz = b->p->grid->n[2];
     const int64_t k = c.upper || (c.Z == 2 && z >= (nz + 1) / 2) ? nz - 1 - z : z;
     int64_t piece = k / c.column.K - c.segment0;
     if (c.upper)
@@ -540,35 +553,6 @@ int part_of(const struct vp_devbp *b, int64_t z, int parts)
     return part;
 }
 
-float *where(const struct vp_devbp *b, int64_t z, int64_t *run)
-{
-    for (const block &k : b->c.blocks)
-        if (z >= k.first && z < k.first + k.n) {
-            *run = k.first + k.n - z;
-            return b->vol + (k.at + z - k.first) * b->p.n[0] * b->p.n[1];
-        }
-    return NULL;
-}
-
-__global__ void blend_volumes(float *y, const float *x, float a, float keep, int64_t n)
-{
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        const float kept = keep != 0 ? __fmul_rn(keep, y[i]) : 0;
-        y[i] = !x ? kept : keep != 0 ? __fadd_rn(__fmul_rn(a, x[i]), kept) : __fmul_rn(a, x[i]);
-    }
-}
-
-int blend(struct vp_devbp *b, float a, const float *x, float keep, struct vp_err *err)
-{
-    constexpr int THREADS = 256, WAVES = 8;
-    const int64_t n = (int64_t)(b->plan.bytes_volume / sizeof(float));
-    const int64_t blocks = vp_min64((n + THREADS - 1) / THREADS, (int64_t)WAVES * b->c.processors);
-    if (vp_gpu_check(err, cudaSetDevice(b->p.device), "cannot use the device"))
-        return -1;
-    return vp_start(err, b->stream, blend_volumes, dim3((unsigned)blocks), dim3(THREADS), 0, b->vol, x, a, keep, n);
-}
-
 void close(struct vp_devbp *b)
 {
     free(b);
@@ -576,5 +560,4 @@ void close(struct vp_devbp *b)
 
 } // namespace
 
-const struct vp_backproject_kernels vp_gpu_backproject = {plan,    open,  pack,  run, parts,
-                                                          part_of, where, blend, close};
+const struct vp_backproject_kernels vp_gpu_backproject = {plan, open, pack, run, parts, part_of, close};

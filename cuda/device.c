@@ -250,6 +250,13 @@ static const struct vp_kernel *kernel(const char *name)
     return NULL;
 }
 
+static const void *tables_of(const char *name)
+{
+    return !strcmp(name, "backproject") ? (const void *)&vp_gpu_backproject
+         : !strcmp(name, "filter")      ? (const void *)&vp_gpu_filter
+                                        : NULL;
+}
+
 static const struct vp_backend table = {
     .build = VP_BUILD, .name = "cuda", .set_visible = set_visible, .count = count, .info = info,
     .alloc = device_alloc, .release = device_free, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
@@ -257,7 +264,7 @@ static const struct vp_backend table = {
     .event_create = event_create, .event_destroy = event_destroy,
     .copy = copy, .event_record = event_record, .queue_wait = queue_wait, .event_synchronize = event_synchronize,
     .event_query = event_query, .event_elapsed = event_elapsed,
-    .kernel = kernel, .backproject = &vp_gpu_backproject, .filter = &vp_gpu_filter,
+    .kernel = kernel, .kernels = tables_of,
 };
 
 __attribute__((visibility("default"))) const void *vp_plugin(void)

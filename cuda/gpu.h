@@ -8,6 +8,7 @@
 #define VP_GPU_H
 
 #include <cuda_runtime_api.h>
+#include <math.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +19,7 @@ extern "C" {
 #endif
 #include "base/err.h"
 #include "base/size.h"
-#include "ct/slab_kernels.h"
+#include "ct/kernels.h"
 #include "engine/op.h"
 
 /* Returns 0 if e is cudaSuccess, else -1 with the message "WHAT: reason"; code VP_ERESOURCE if device memory is

@@ -216,7 +216,7 @@ launched() {
 @test "volumes that stay on their devices: the definition" {
     for EMULATED_CAPABILITY in 8 9; do
         export EMULATED_CAPABILITY
-        VOXPIPE_DEVICES=cuda ok "$BUILD/unit/volume_test"
+        VOXPIPE_DEVICES=cuda ok "$BUILD/unit/projector_test"
     done
 }
 

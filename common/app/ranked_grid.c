@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets the model of the machine from the table of rates, and of the scan. */
+/* Fills the model from the table of rates and the scan. */
 static void guess_model(struct vp_ranked *r, const struct vp_session *s, const struct vp_bp_plan *probe)
 {
     const struct vp_reconstruct *job = &s->job;
@@ -21,7 +21,7 @@ static void guess_model(struct vp_ranked *r, const struct vp_session *s, const s
     struct vp_err ignored = VP_ERR_INIT;
     double filter = job->filter ? vp_filter_seconds(job->filter, rates) : 0;
     if (!on_host && !job->backend->info(job->devices[0], &info, &ignored) && r->problem.filter_device)
-        filter = probe->filter_seconds;
+        filter = probe->filter.seconds;
     const double speed = info.speed > 0 ? info.speed / rates->gpu_speed : 1;
     r->model = (struct vp_model){
         .load = rates->views_read, .filter = filter > 0 ? 1 / filter : 0, .exchange = rates->ranks_exchange,
@@ -50,7 +50,7 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     r->problem = (struct vp_mesh_problem){
         .of = &r->whole, .sample_bytes = (int)vp_type_size(vp_reader_stack(s->reader)->type), .ranks = r->size,
         .hosts = r->hosts, .unit = s->job.backend->on_host ? 1 : probe.z_step, .mirror = probe.mirror && whole,
-        .pair = probe.partner, .discards = vp_ranked_discards(run->common.output), .on_host = s->job.backend->on_host,
+        .pair = probe.opposite, .discards = vp_ranked_discards(run->common.output), .on_host = s->job.backend->on_host,
         .filter_device = filter_device};
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
@@ -58,7 +58,7 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     return 0;
 }
 
-/* Sets this rank's part in a grid. */
+/* Sets this rank's part with a grid. */
 static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m)
 {
     struct vp_reconstruct *job = &s->job;
@@ -72,24 +72,22 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
     job->column = r->column;
     job->columns = m->columns;
     vp_mesh_slab(&r->problem, m, r->row, &job->z0, &job->z1);
-    r->sink = (struct vp_reconstruct_sink){.ctx = &r->adding, .put = vp_adding_put, .in_order = m->columns > 1};
-    r->feed = (struct vp_reconstruct_feed){.ctx = &r->sharing, .read = vp_sharing_read};
-    job->sink = &r->sink;
-    job->feed = m->gather ? &r->feed : NULL;
-    /* slices that are output together, at most (a slot of the output, ct/reconstruct_plan.c) */
-    const int64_t page = job->grid->n[0] * job->grid->n[1] * (int64_t)sizeof(float);
-    const int64_t group = vp_max64(vp_min64(32, (32 << 20) / page), 1);
-    const uint64_t more = (m->gather ? vp_sharing_bytes(job, m->rows, job->backend->on_host ? 16 : 64) : 0)
-                          + vp_adding_bytes(job, m->columns, group);
+    r->out = (struct vp_volume){.grid = job->grid, .put = vp_adding_put, .ctx = &r->adding,
+                                .any_order = m->columns == 1};
+    job->projections.read = m->gather ? vp_sharing_read : NULL;
+    job->projections.ctx = &r->sharing;
+    const int batch = job->backend->on_host ? VP_RECONSTRUCT_HOST_BATCH : VP_RECONSTRUCT_BATCH;
+    const uint64_t more = (m->gather ? vp_sharing_bytes(job, m->rows, batch) : 0)
+                          + vp_adding_bytes(job, m->columns, vp_reconstruct_group(job->grid, job->memory));
     job->memory = more < job->memory / 2 ? job->memory - more : job->memory / 2;
 }
 
 /* Reason why a grid does not fit. */
 struct text { char s[320]; };
 
-/* A rank's plan, exchanged with the others. */
+/* Plan of a rank, as exchanged with the others. */
 struct plan_entry {
-    int64_t batch, group, partner, passes, v0, v1;
+    int64_t batch, group, opposite, passes, v0, v1;
     bool fits, filter_device, mirrored, on_host;
     char why[200], host[64]; /* set if the plan does not fit */
 };
@@ -97,9 +95,9 @@ struct plan_entry {
 static void plan_words(const struct vp_session *s, struct plan_entry *w)
 {
     const struct vp_reconstruct_plan *p = &s->plan;
-    *w = (struct plan_entry){.batch = p->batch, .group = p->group, .partner = p->partner, .passes = p->passes,
+    *w = (struct plan_entry){.batch = p->batch, .group = p->group, .opposite = p->probe.opposite, .passes = p->passes,
                             .fits = p->passes == 1, .filter_device = p->filter_device, .mirrored = p->mirrored,
-                            .on_host = s->job.backend->on_host, .v0 = s->job.nv};
+                            .on_host = s->job.backend->on_host, .v0 = s->job.projections.nv};
     if (!w->fits)
         snprintf(w->why, sizeof w->why, "its slab takes %lld passes over the projections, expected 1",
                  (long long)p->passes);
@@ -109,12 +107,12 @@ static void plan_words(const struct vp_session *s, struct plan_entry *w)
     }
 }
 
-/* Makes the plans of all ranks of a column, and of a row, compatible. */
+/* Settles the choices that all ranks of a column, and of a row, have to share. */
 static int reconcile(struct vp_ranked *r, struct vp_session *s, const struct plan_entry *all, struct vp_err *err)
 {
     struct vp_reconstruct_plan *p = &s->plan;
     for (int i = 0; i < r->size; i++) {
-        if (all[i].partner != all->partner || all[i].filter_device != all->filter_device
+        if (all[i].opposite != all->opposite || all[i].filter_device != all->filter_device
             || all[i].mirrored != all->mirrored || all[i].on_host != all->on_host)
             return vp_fail_hint(err, VP_ERESOURCE, "give --device and --filter-on, so that they agree",
                                 "ranks 0 and %d work differently: their devices differ", i);
@@ -133,7 +131,7 @@ static int reconcile(struct vp_ranked *r, struct vp_session *s, const struct pla
     return 0;
 }
 
-/* Tries a grid: 1 if it fits on all ranks; 0 if not, with the reason; -1 on errors. */
+/* Plans a grid. Returns 1 if it fits all ranks; 0 if not, with the reason; -1 on errors. */
 static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m, struct text *why,
                     struct vp_err *err)
 {
@@ -164,7 +162,7 @@ static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_m
     return rc ? -1 : bad < 0;
 }
 
-/* Tries a grid against the memory of a rank in the model, without exchange. */
+/* Does the same for a model that gives the memory of a rank: only that counts. */
 static int model_holds(const struct vp_ranked *r, const struct vp_mesh *m, struct text *why)
 {
     int64_t z0, z1;
@@ -224,7 +222,7 @@ int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *e
         rc = vp_fail(err, VP_EUSAGE, "--grid %lldx%lld: more slabs than slices, or more subsets than views",
                      (long long)g->v[0], (long long)g->v[1]);
     if (rc > 0) {
-        r->mesh.parts = s->plan.stay ? VP_SLAB_PARTS : 1;
+        r->mesh.parts = s->plan.resident ? VP_BP_PARTS : 1;
         vp_mesh_times(&r->times, &r->problem, &r->model, &r->mesh);
     }
     return rc < 0 ? -1 : 0;

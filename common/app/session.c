@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reconstruction programs around ct/reconstruct.c, shared by ct-backproject and ct-fdk: their options, and the steps
- * from operands to a volume on the output. */
+/* Shared by ct-backproject and ct-fdk around the stages of reconstruct.c: their options, and the way from operands to a
+ * volume on the output. */
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
@@ -38,11 +38,12 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_OPT_END,
 };
 
-/* Estimates the effort, for `auto`: low estimates of the rates of one thread and of a device. */
+/* Estimates the effort for the choice of `auto`, from low rates of one thread and of a device. */
 static struct vp_effort effort_of(const struct vp_reconstruct *job)
 {
     const struct vp_rates *rates = job->rates ? job->rates : &vp_rates;
-    const double views = (double)(job->last - job->first), samples = (double)job->in_nu * (double)job->nv * views;
+    const double views = (double)(job->last - job->first);
+    const double samples = (double)job->in_nu * (double)job->projections.nv * views;
     const double updates = (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) * views;
 
     return (struct vp_effort){.on_cpu = (updates / rates->cpu_updates + samples / rates->cpu_samples) / job->threads,
@@ -55,7 +56,7 @@ static void warn(void *run, const char *text)
     vp_warn(run, "%s", text);
 }
 
-/* Warns of slices of a helix that lack directions. */
+/* Warns of slices of a helix that are not measured from all directions. */
 static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_helix *h = &s->scan.helix;
@@ -68,7 +69,7 @@ static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
                 first, last, h->z_lo, h->z_hi);
 }
 
-/* Deducts the reader's memory from that of the work. */
+/* Subtracts the memory of the reader from the limit. */
 static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
 {
     const uint64_t holds = vp_reader_holds(reader, false), memory = run->common.memory;
@@ -94,6 +95,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     const struct vp_stack *in = vp_reader_stack(s->reader);
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
     struct vp_reconstruct *job = &s->job;
+    struct vp_projections *of = &job->projections;
 
     if (vp_quantity_check(in, need, vp_reader_name(s->reader), err) ||
         vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
@@ -108,28 +110,28 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
                             vp_reader_name(s->reader));
     vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
     warn_of_ends(s, run);
-    job->source = s->source;
-    job->views = s->views;
-    job->n_views = s->geom.views;
-    job->in_nu = job->nu = s->geom.nu;
-    job->nv = s->geom.nv;
-    if (vp_views_nv(s->source) != job->nv) /* sinograms of a pipe of unknown length */
+    of->source = s->source;
+    of->views = s->views;
+    of->n_views = s->geom.views;
+    job->in_nu = of->nu = s->geom.nu;
+    of->nv = s->geom.nv;
+    if (vp_views_nv(s->source) != of->nv) /* sinograms from a pipe without their number */
         return vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld sinograms",
-                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)job->nv);
-    job->last = job->n_views;
+                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)of->nv);
+    job->last = of->n_views;
     if (p->views.given) {
         job->first = p->views.lo;
-        job->last = p->views.hi < job->n_views ? p->views.hi : job->n_views;
-        if (job->first >= job->n_views || (p->views.hi != INT64_MAX && p->views.hi > job->n_views))
+        job->last = p->views.hi < of->n_views ? p->views.hi : of->n_views;
+        if (job->first >= of->n_views || (p->views.hi != INT64_MAX && p->views.hi > of->n_views))
             return vp_fail(
                 err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)p->views.lo,
-                (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
+                (long long)(p->views.hi == INT64_MAX ? of->n_views : p->views.hi), (long long)of->n_views);
     }
     job->grid = &s->grid;
-    job->helix = &s->scan.helix;
+    of->helix = s->scan.helix.pitch != 0 ? &s->scan.helix : NULL;
     job->memory = run->common.memory;
-    if (job->n_views > 10000) /* negligible for fewer views */
-        job->memory -= vp_min64((int64_t)(job->memory / 2), job->n_views * VP_GEOM_VIEW_BYTES);
+    if (of->n_views > 10000) /* fewer views take next to nothing */
+        job->memory -= vp_min64((int64_t)(job->memory / 2), of->n_views * VP_GEOM_VIEW_BYTES);
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
     job->want_subsets = (int)p->subsets;
@@ -157,6 +159,7 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
                       struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
+    struct vp_projections *of = &job->projections;
 
     job->filter_on = on;
     if (on == VP_FILTER_ON_GPU && job->backend->on_host)
@@ -172,75 +175,74 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
         job->filter_on = VP_FILTER_ON_CPU;
     }
     const bool turns = vp_filter_tables(job->filter)->turns;
-    job->in_nv = turns ? job->nv : 0;
-    job->nu = vp_filter_widen(job->filter, &s->geom);
-    job->nv = s->geom.nv;
+    job->in_nv = turns ? of->nv : 0;
+    of->nu = vp_filter_widen(job->filter, &s->geom);
+    of->nv = s->geom.nv;
     if (turns && on == VP_FILTER_ON_GPU)
         return vp_fail_hint(err, VP_ERESOURCE, "use --filter-on auto",
                             "--filter-on gpu: the views have to be turned first, which is done on the CPU");
-    if (job->nu == job->in_nu && !turns)
+    if (of->nu == job->in_nu && !turns)
         return 0;
     free(s->views);
     s->views = NULL;
     const int rc = vp_geom_views(&s->geom, &s->views, &s->scan, err);
-    job->views = s->views;
+    of->views = s->views;
     return rc;
 }
 
 void vp_session_show(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_reconstruct *job = &s->job;
+    const struct vp_projections *of = &job->projections;
     const struct vp_reconstruct_plan *p = &s->plan;
 
     vp_stats_text(run->stats, "device", job->backend->name);
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
     vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
-                   (long long)(job->in_nv ? job->in_nv : job->nv), (long long)job->first, (long long)job->last - 1,
-                   (long long)job->n_views);
+            (long long)(job->in_nv ? job->in_nv : of->nv), (long long)job->first, (long long)job->last - 1,
+            (long long)of->n_views);
     vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
-                   (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
-                   s->grid.voxel[2]);
+            (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
+            s->grid.voxel[2]);
     if (job->z1 - job->z0 != s->grid.n[2])
         vp_report_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
     if (job->filter)
         vp_report_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
-                       p->filter_device ? ", on the device: " : "",
-                       p->filter_device ? p->filter_kernel : "");
+                p->filter_device ? ", on the device: " : "",
+                p->filter_device ? p->part[0].plan.filter.kernel : "");
     if (job->in_nv)
-        vp_report_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)job->nu,
-                       (long long)job->nv);
-    if (p->passes == 0) /* for ranks whose memory is that of a model */
+        vp_report_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)of->nu, (long long)of->nv);
+    if (p->passes == 0) /* ranks whose memory is given by a model */
         return;
-    vp_report_plan(run, "kernel", "%s", p->kernel);
+    vp_report_plan(run, "kernel", "%s", p->part[0].plan.kernel);
     if (p->used > 1)
         vp_report_plan(run, "devices", "%d: %d slab%s%s", p->used, p->used / p->subsets,
                        p->used == p->subsets ? "" : "s a pass",
                        p->subsets > 1 ? "" : ", each of all views: the bits of one device");
     if (p->subsets > 1)
-        vp_report_plan(run, "subsets",
-                       "%d of the views for each slab, added in float32 in their order: other rounding than one "
-                       "device's (less than 1e-6, relative L2)", p->subsets);
+        vp_report_plan(run, "subsets", "%d of the views for each slab, added in float32 in their order: other rounding than "
+                "one device's (less than 1e-6, relative L2)", p->subsets);
     vp_report_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
-                   (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
-                   p->mirrored ? " and their mirror images" : "", p->batch);
-    if (p->stay)
+            (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
+            p->mirrored ? " and their mirror images" : "", p->batch);
+    if (p->resident)
         vp_report_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
-                       job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
+                job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(p->bytes).text, vp_bytes_text(job->memory).text);
     for (int i = 0; i < p->parts && p->device_bytes; i++) {
         const struct vp_bp_part *part = &p->part[i];
         struct vp_device_info device;
         struct vp_err ignored = VP_ERR_INIT;
-        if (!job->backend->info(part->device, &device, &ignored))
-            vp_report_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
-                           vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
-                           vp_bytes_text(device.free).text);
+        if (!job->backend->info(part->job.device, &device, &ignored))
+            vp_report_plan(run, "device", "%d, %s: %s of %s free", part->job.device, device.name,
+                    vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
+                    vp_bytes_text(device.free).text);
     }
     vp_report_plan(run, "threads", "%d", job->threads);
 }
 
-/* Makes the header of the volume: the projections' metadata without what describes projections. */
+/* Makes the header of the volume: the projections' metadata without the keys that describe projections. */
 static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
 {
     static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
@@ -274,7 +276,7 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     vp_stats_time(run->stats, "devices", vp_now() - t);
     if (!rc)
         return 0;
-    /* auto falls back to a device that can do it */
+    /* auto means any device that can */
     if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend->on_host ||
         job->filter_on == VP_FILTER_ON_GPU || job->want_subsets > 1)
         return -1;
@@ -304,6 +306,7 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
     struct vp_writer *writer = NULL;
+    struct vp_volume out = {.grid = &s->grid, .threads = job->threads, .z0 = job->z0};
     struct vp_reconstruct_result result;
     const bool ahead = job->any_order && !run->common.plan;
     int rc = -1;
@@ -316,12 +319,14 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         return 0;
     if (!ahead && open_volume(s, run, &writer, err))
         goto out;
-    rc = vp_reconstruct_run(&s->plan, writer, &result, err);
+    out.writer = writer;
+    rc = vp_reconstruct_run(&s->plan, &out, &result, err);
     if (!rc)
         vp_blank_report(&result.repaired.blank, "view", run);
     if (!rc && job->normalize)
         vp_normalize_warn(job->normalize, run, &result.repaired,
-                          job->in_nu * (job->in_nv ? job->in_nv : job->nv) * (job->last - job->first), result.bad);
+                          job->in_nu * (job->in_nv ? job->in_nv : job->projections.nv) * (job->last - job->first),
+                          result.bad);
     else if (!rc && result.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)result.bad);
     if (!rc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What backproject.c (plan, buffers, slices) and backproject_isa.c (transposition, kernels; compiled once an
- * instruction set) share. Everything here is const while the kernels run, but the two float arrays.
+/* Shared by backproject.c (plan, buffers) and the kernels (backproject_isa.c and its neighbours, compiled once for each
+ * instruction set). Everything here is const while the kernels run, but the two float arrays.
  *
  * Lines. A view is kept transposed: line l holds detector column l, the samples along v contiguous, so that
  * the samples which a column of voxels meets are neighbours. (`swap`: where z runs along u, lines are
@@ -10,14 +10,11 @@
  * then, if the volume is mirrored, the same rows of the mirrored line: the sample of row m is that of row
  * mirror_sum - m.
  *
- * Volume. Tiles of TILE x TILE columns; in a tile, segments along z; in a segment, the columns; in a
- * column, the blocks of BLOCK voxels that the slab needs, of the low half and then of the mirrored half. z
- * is counted from the low end in the low half and from the high end in the mirrored one, and segments
- * start at multiples of SEGMENT of the whole volume, whatever the slab. Of volumes with few slices each
- * slice is a segment of its own, a voxel deep.
+ * Volume. Tiles of columns (ct/tiles.h), in segments of SEGMENT slices, or of BLOCK on a helix. Of volumes with few
+ * slices each slice is a segment of its own.
  *
- * Helix. A view's share of a section, by which segments then are cut, is in the scale of its matrix: the weight is 1 / w^2.
- * The frame's rows go on beyond the detector by `margin`, with its edge rows. */
+ * Helix. A view's share of a section, by which segments then are cut, is in the scale of its matrix: the weight is 1 /
+ * w^2. The frame's rows go on beyond the detector by `margin`, with its edge rows. */
 #ifndef VP_BACKPROJECT_INTERNAL_H
 #define VP_BACKPROJECT_INTERNAL_H
 
@@ -25,22 +22,14 @@
 #include "ct/orbit.h"
 
 enum {
-    TILE = 8,
-    COLUMNS = TILE * TILE,
+    TILE = VP_TILE,
+    COLUMNS = VP_TILE_COLUMNS,
     SEGMENT = 64,
-    BLOCK = 16,
+    BLOCK = VP_TILE_BLOCK,
     GROUP = 8,      /* views summed in registers */
     BATCH = 16,     /* views transposed before the volume is walked */
     PAD = 128,      /* zeros around a line: the reach of any kernel's loads */
     FEW_SLICES = 3  /* volumes that are worked on across the columns, not along them */
-};
-
-struct vp_bp_segment {
-    int64_t k;          /* first voxel, in its half's count */
-    int first, count;   /* blocks of it that the slab needs */
-    int halves;         /* 1 or 2, */
-    bool high;          /* the first of which is the mirrored one */
-    int64_t offset;     /* floats from the start of a tile */
 };
 
 struct vp_bp_view {
@@ -54,24 +43,22 @@ struct vp_backproject {
     const struct vp_bp_isa *isa;
     struct vp_bp_view *views;
     int64_t n_views, nu, nv;
-    int64_t n[3], z0, z1;
+    struct vp_tiles tiles;  /* layout of the slab */
     int threads;
     char text[64];
 
     bool few;               /* no more than FEW_SLICES: any matrices, no mirror, no swap, no refinement */
     bool fast;              /* lines and depths do not depend on k: the column kernels */
     bool swap;
-    bool mirror;
     int refine;             /* 1 or 2 */
     int64_t mirror_sum;
-    int64_t lines, rows;    /* of the detector, after `swap`, before `refine` */
-    int64_t v0, v1;         /* rows of the views that are handed over, */
+    int64_t lines, rows;    /* size of the detector, after `swap`, before `refine` */
+    int64_t v0, v1;         /* rows of the views that come */
     int64_t margin;         /* rows below the detector from which rows are counted */
-    struct vp_helix helix;  /* pitch 0: none; then */
-    struct vp_grid grid;    /* with the grid, */
+    struct vp_helix helix;  /* pitch 0: no helix; else */
+    struct vp_grid grid;    /* the grid, */
     double *turn;           /* the views' turns, */
     double *scale;          /* and factors of matrices, BATCH a segment: 0 where the view has no share; else NULL */
-    int64_t segment;        /* slices of a segment */
 
     int64_t row0, row1;     /* stored rows */
     int64_t pitch;          /* floats from line to line */
@@ -84,15 +71,11 @@ struct vp_backproject {
     int64_t next_view;
     bool pending;
 
-    int64_t tiles_x, tiles;
-    struct vp_bp_segment *segments;
-    int n_segments;
-    int64_t tile_floats;
     float *volume;
 };
 
-/* Row 0's place (which need not be stored) of line 0 in a batch's slot. Lines -1 and `lines` exist and are
- * zero. */
+/* Returns the address of row 0 (which need not be stored) of line 0 in a batch's slot. Lines -1 and `lines` exist and
+ * are zero. */
 static inline float *vp_bp_line0(const struct vp_backproject *b, int slot)
 {
     return b->transposed + slot * b->view_floats + b->pitch + PAD - b->row0;
@@ -101,7 +84,7 @@ static inline float *vp_bp_line0(const struct vp_backproject *b, int slot)
 struct vp_bp_isa {
     const char *name;
     bool want_refine;   /* its best kernel is for about one row a voxel */
-    /* Lines [l0, l1) of a view (rows [v0, v1) of it, as the caller has them) into a slot. */
+    /* Transposes lines [l0, l1) of a view, of which `proj` has rows [v0, v1), into a slot. */
     void (*transpose)(const struct vp_backproject *b, int slot, const struct vp_bp_view *view,
                       const float *proj,
                       int64_t l0, int64_t l1);

@@ -83,8 +83,9 @@ void *vp_filter_take(struct vp_filter *f, int64_t count, size_t size, const char
 
 /* ---- the transform and the kernel ---- */
 
-/* How many samples of a window a kernel is made of: results depend on it, a little. As if a transform of 2, 3, 4 and
- * 5 had that length of at least m which takes the least arithmetic; none takes less than 3.5 log2 an element. */
+/* Returns the number of samples of a window that a kernel is made of: results depend on it, a little. It is the length
+ * of at least m, a product of 2, 3, 4 and 5, whose transform takes the least arithmetic; none takes less than 3.5 log2
+ * an element. */
 static int64_t samples_of_window(int64_t m)
 {
     static const struct { int r; double cost; } stage[] = {{5, 13}, {3, 9.5}, {2, 5}, {4, 7}};
@@ -123,7 +124,7 @@ static double window(int kind, double x)
     }
 }
 
-/* H(pi k / m), k = 0 ... m, of the ramp with taps up to m - 1, windowed. As all taps but the first are odd
+/* Fills H(pi k / m), k = 0 ... m, of the ramp with taps up to m - 1, windowed. As all taps but the first are odd
  * ones, H(m - k) - 1/4 = 1/4 - H(k): a quarter of the sum is enough. */
 static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, const double *cosine)
 {
@@ -162,36 +163,36 @@ int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out,
     return rc;
 }
 
-/* The transform, and what it is multiplied with. */
-static int make_transform(struct vp_filter *f, struct vp_filter_way *way, const struct vp_filter_params *p,
+/* Makes the transform and the spectrum that it is multiplied by. */
+static int make_transform(struct vp_filter *f, struct vp_filter_method *method, const struct vp_filter_params *p,
                           struct vp_err *err)
 {
-    const int64_t need = f->t.nu + vp_max64(way->pad, f->before) + vp_max64(way->pad, f->after);
+    const int64_t need = f->t.nu + vp_max64(method->pad, f->before) + vp_max64(method->pad, f->after);
     const int64_t m = f->t.m = samples_of_window(need);
     double *at_roots = NULL, *cosine = vp_alloc_raw((size_t)(2 * m), sizeof *cosine, "the kernel", err);
     int rc = -1;
 
     free(f->t.response);
     f->t.response = vp_filter_take(f, m + 1, sizeof *f->t.response, "the kernel", err);
-    if (!cosine || !f->t.response || vp_line_make_rows(&way->line, need, err))
+    if (!cosine || !f->t.response || vp_line_make_rows(&method->line, need, err))
         goto out;
-    const int64_t n = way->line.n;
-    way->weigh = vp_filter_take(f, n, sizeof *way->weigh, "the kernel", err);
+    const int64_t n = method->line.n;
+    method->spectrum = vp_filter_take(f, n, sizeof *method->spectrum, "the kernel", err);
     at_roots = vp_alloc_raw((size_t)n, sizeof *at_roots, "the kernel", err);
-    if (!way->weigh || !at_roots)
+    if (!method->spectrum || !at_roots)
         goto out;
     for (int64_t k = 0; k < 2 * m; k++)
         cosine[k] = cos(M_PI * (double)k / (double)m);
     make_kernel(f->t.response, m, p, cosine);
 
     struct vp_filter_tables t = f->t;
-    t.pad = way->pad;
+    t.pad = method->pad;
     t.before = f->before;
     t.after = f->after;
     if (vp_filter_response(&t, n, at_roots, err))
         goto out;
     for (int64_t i = 0; i < n; i++)
-        way->weigh[i] = (float)at_roots[vp_line_root(&way->line, i)];
+        method->spectrum[i] = (float)at_roots[vp_line_root(&method->line, i)];
     rc = 0;
 out:
     free(cosine);
@@ -284,7 +285,7 @@ static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct 
 
 /* ---- the filter ---- */
 
-/* The fall of padded rows, and the views' weights. */
+/* Makes the fall of padded rows and the views' weights. */
 static int make_factors(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
                         bool parallel, struct vp_err *err)
 {
@@ -316,8 +317,8 @@ static int64_t longest(const struct vp_filter *f)
     return vp_max64(f->plain.line.n, f->extended.line.n);
 }
 
-/* Transforms, and what --pad auto goes by. */
-static int make_ways(struct vp_filter *f, const struct vp_filter_params *p, const struct vp_view *views,
+/* Makes the transforms, and the tables of --pad auto. */
+static int make_methods(struct vp_filter *f, const struct vp_filter_params *p, const struct vp_view *views,
                      struct vp_err *err)
 {
     f->center = vp_filter_take(f, f->t.views, sizeof *f->center, "the rows' ends", err);
@@ -332,8 +333,8 @@ static int make_ways(struct vp_filter *f, const struct vp_filter_params *p, cons
     return make_transform(f, &f->plain, p, err);
 }
 
-/* The views of a helix, each as if the origin were beside its source: what weights know as the ray through the origin
- * is the ray across the axis. NULL without memory. */
+/* Returns the views of a helix, each as if the origin were beside its source: the ray through the origin of the weights
+ * is then the ray across the axis. malloc'd; NULL: out of memory. */
 static struct vp_view *raised(const struct vp_geom *g, const struct vp_view *views, const struct vp_helix *h,
                               struct vp_err *err)
 {
@@ -367,7 +368,7 @@ static int open_level(struct vp_filter **out, const struct vp_filter_params *p, 
         goto fail;
     }
     f->t.pad = f->t.by_slope ? 0 : (int64_t)pad;
-    if (vp_filter_resolve(f, p->redundancy, views, scan, err) || make_ways(f, p, views, err)
+    if (vp_filter_resolve(f, p->redundancy, views, scan, err) || make_methods(f, p, views, err)
         || make_factors(f, views, scan, parallel, err)
         || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_make_weights(f, views, scan, err))
         goto fail;
@@ -391,7 +392,7 @@ fail:
     return -1;
 }
 
-/* The filter for the detector that turns with the source. */
+/* Opens the filter for the detector that turns with the source. */
 static int open_turned(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
                        const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
 {
@@ -491,21 +492,21 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
     return true;
 }
 
-/* The sides at which a row may break off: the one that Wang's weights complete does so by design. */
+/* True if a row may break off at a side: at the one that Wang's weights complete it does so by design. */
 static bool may_break_off(const struct vp_filter *f, int side)
 {
     return !(side ? f->after : f->before);
 }
 
-/* The rows of a job, the first of which is row number `at` of the work on n views, of which each has its axis at
- * `center`: those that end near zero as ever, the others with what follows from their ends. */
+/* Filters the rows of a job, the first of which is row number `at` of the work on n views, each with its axis at
+ * `center`: those that end near zero as they are, the others with the extension that follows from their ends. */
 static void rows_by_slope(const struct vp_filter_job *job, const double *center, int64_t at, int64_t n, float *scratch)
 {
     const struct vp_filter *f = job->filter;
     struct vp_filter_job part[2] = {*job, *job};
 
     part[0].rows = part[1].rows = 0;
-    part[1].way = &f->extended;
+    part[1].method = &f->extended;
     part[1].extended = true;
     for (int i = 0; i < job->rows; i++) {
         struct vp_row_end end[2];
@@ -527,9 +528,9 @@ static void rows_by_slope(const struct vp_filter_job *job, const double *center,
             f->isa->rows(&part[i], scratch);
 }
 
-/* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in
- * memory. Neighbours in the order of the work are the same row of different views: they share the row of
- * cosines. */
+/* Filters rows [v0, v0 + nv) of views [first, first + n); view_step and row_step are the distances in memory, in rows,
+ * from a view and from a row to the next. Neighbours in the order of the work are the same row of different views: they
+ * share the row of cosines. */
 static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t nv, int64_t view_step,
                    int64_t row_step, const float *in, float *out)
 {
@@ -542,7 +543,7 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
         float *const cosines = scratch + 2 * longest(f) * VP_FILTER_LANES;
         float *const weights = cosines + (f->t.lens && !f->cosine ? f->t.nu * VP_FILTER_LANES : 0);
-        struct vp_filter_job job = {.filter = f, .way = &f->plain};
+        struct vp_filter_job job = {.filter = f, .method = &f->plain};
 
         #pragma omp for schedule(dynamic, 4)
         for (int64_t b = 0; b < blocks; b++) {
@@ -590,7 +591,7 @@ void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float 
     filter(f, 0, f->t.views, v, n, 1, f->t.views, in, out);
 }
 
-/* Some 64 rows of some 128 views are enough. */
+/* Samples the ends of rows: some 64 rows of some 128 views are enough. */
 static void look(const struct vp_filter *f, int64_t view, int64_t v, const float *row, struct vp_truncation *seen)
 {
     if (v % ((f->t.nv + 63) / 64) == 0 && view % ((f->t.views + 127) / 128) == 0)
@@ -634,8 +635,8 @@ void vp_filter_close(struct vp_filter *f)
         return;
     vp_line_free(&f->plain.line);
     vp_line_free(&f->extended.line);
-    free(f->plain.weigh);
-    free(f->extended.weigh);
+    free(f->plain.spectrum);
+    free(f->extended.spectrum);
     free(f->center);
     vp_geom_free(&f->turned);
     free(f->turn.to);

@@ -15,7 +15,7 @@ struct vp_filter_params {
     int redundancy;      /* --weights auto|none|parker|wang */
     double pad;          /* --pad: truncation: extend rows on each side by this fraction of the detector's
                             width, with a smooth fall from the edge value; -1, auto: each row that ends far from zero
-                            as its slope there says, by the detector's width at most */
+                            by its slope there, by the detector's width at most */
     bool keep_cosine;    /* --no-cosine: input is weighted already */
 };
 extern const struct vp_opt vp_filter_options[];
@@ -27,11 +27,12 @@ struct vp_truncation;
 /* Makes all tables. Resolves `auto` and refuses weights that are wrong for the scan (VP_EUSAGE). */
 int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
                    const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err);
-/* Expected for one input sample when its threads have nothing else to do. `rates` NULL: vp_rates. */
+/* Returns the seconds expected for one input sample, on idle threads. `rates` NULL: vp_rates. */
 double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates);
 
-/* The detector's rows may not follow the source's way (vp_scan_turned): then views are turned before they are filtered,
- * and the filter is made for the detector that turns with the source, of which vp_filter_widen sets `g` to the geometry.
+/* Widens the detector to the samples that the filter makes. If the detector's rows do not follow the source's way
+ * (vp_scan_turned), views are turned before they are filtered, and the filter is made for the detector that turns with
+ * the source: `g` becomes its geometry.
  *
  * Wang's weights leave the ramp's tails on the side that the detector does not see, and they belong to the
  * result: without them it is wrong by several percent. From this call on, output rows have them: returns
@@ -39,21 +40,20 @@ double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates
  * weights, of views that are not turned, nothing changes. */
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g);
 
-/* Rows [v0, v1) of n views from view `first`: in is n x (v1 - v0) x nu, or, where views are turned, n whole views; in
- * place (if not wider) or into out; all cores
- * (OpenMP). Samples that are not finite count as 0. The bits of a row depend on nothing but that row: not on threads,
- * grouping or layout. */
+/* Filters rows [v0, v1) of n views from view `first`: in is n x (v1 - v0) x nu, or, if views are turned, n whole views;
+ * in place (if not wider) or into out; all cores (OpenMP). Samples that are not finite count as 0. The bits of a row
+ * depend on nothing but that row: not on threads, grouping or layout. */
 void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
                     float *out);
-/* n sinogram pages, each views x nu: the rows from `v` on of every view. */
+/* Filters n sinogram pages, each views x nu: the rows from `v` on of every view. */
 void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out);
-/* Look at the ends of some of these rows, where nothing is done about rows that break off; add to `seen`. */
+/* Adds statistics of the ends of some of these rows to `seen`, unless the filter extends rows that break off. */
 void vp_filter_look(const struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
                     struct vp_truncation *seen);
-/* The same of n sinogram pages from row `v` on. */
+/* Does the same for n sinogram pages from row `v` on. */
 void vp_filter_look_sinograms(const struct vp_filter *f, int64_t v, int64_t n, const float *in,
                               struct vp_truncation *seen);
-/* One line on what was seen, if it is worth one: false if not. */
+/* Writes one line about truncated rows. False if there are too few of them to mention. */
 bool vp_filter_truncated(const struct vp_truncation *seen, char *text, size_t size);
 void vp_filter_close(struct vp_filter *f);
 
@@ -62,12 +62,12 @@ void vp_filter_close(struct vp_filter *f);
  * head is 1 and lean, rise and tip are 0 where the detector is perpendicular to the ray through the axis. */
 struct vp_filter_lens { double center, cv, slope, f, bend, head, lean, rise, tip; };
 
-/* Where the redundancy weight of column u in row v lies among its view's: linear between the entries at either side
- * of (a0 + au u + av v) / (b0 + bu u + bv v), which is kept within them. Floats, and to be computed in this order and
- * without contraction, so that every implementation takes the same weight. */
+/* Position of column u in row v among the redundancy weights of its view: (a0 + au u + av v) / (b0 + bu u + bv v),
+ * clamped to them; weights are interpolated linearly. In float32, computed in this order and without contraction, so
+ * that every implementation takes the same weight. */
 struct vp_filter_fan { float a0, au, av, b0, bu, bv; };
 
-/* What the filter is, and what it is made of, for another implementation of it. */
+/* Tables of the filter, for other implementations of it. */
 struct vp_filter_tables {
     int64_t nu, nv, views;
     bool turns;                  /* views are turned first, from another detector: only whole ones, on the host */
@@ -86,7 +86,7 @@ struct vp_filter_tables {
     size_t bytes;                /* tables and scratch that it holds */
     char text[80];               /* "ramp ram-lak, cutoff 1, parker weights" */
     char describe[192];          /* ... with ", fft length 2048, avx512" */
-    char warning[192];           /* what the user should know about this scan (an arc too short for its fan); or "" */
+    char warning[192];           /* warning about this scan (an arc too short for its fan); or "" */
 };
 const struct vp_filter_tables *vp_filter_tables(const struct vp_filter *f);
 /* out[k], k = 0 ... n - 1: 1 / n times the response, at frequencies k + 1/4 of n, of the kernel's taps as far as any

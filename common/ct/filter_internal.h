@@ -1,5 +1,5 @@
-/* What the filter (filter.c), its weights for rays that are measured twice (filter_weights.c) and its inner part
- * (filter_isa.c) share. */
+/* Shared by the filter (filter.c), its weights for rays that are measured twice (filter_weights.c) and its inner part
+ * (filter_isa.c). */
 #ifndef VP_FILTER_INTERNAL_H
 #define VP_FILTER_INTERNAL_H
 
@@ -14,16 +14,16 @@ struct vp_filter;
 
 enum { VP_FILTER_LANES = 16 };
 
-/* A transform, and what it multiplies with. */
-struct vp_filter_way {
+/* A transform, and the real spectrum that it is multiplied by. */
+struct vp_filter_method {
     struct vp_line line;
-    float *weigh;
+    float *spectrum;
     int64_t pad; /* samples on each side that are not zero */
 };
 
 struct vp_filter_job {
     const struct vp_filter *filter;
-    const struct vp_filter_way *way;
+    const struct vp_filter_method *method;
     int rows; /* 1 ... lanes, anywhere; in[i] may equal out[i] if output rows are not longer */
     const float *in[VP_FILTER_LANES];
     float *out[VP_FILTER_LANES];
@@ -36,7 +36,7 @@ struct vp_filter_job {
 
 struct vp_filter_isa {
     const char *name;
-    int lanes;                        /* rows that are worked on together */
+    int lanes;                        /* rows of a job */
     /* out = (in * gain * gain2 * scale) conv kernel; samples that are not finite count as 0. A row's result
      * depends on this row alone. `scratch`: 2 n * lanes floats (n that of
      * the line), aligned to 64 bytes. */
@@ -51,33 +51,33 @@ extern const struct vp_filter_isa vp_filter_avx512, vp_filter_avx2, vp_filter_ge
 
 struct vp_filter {
     struct vp_filter_tables t;
-    struct vp_filter_way plain;    /* of rows as they are, or with the same fall for all, */
-    struct vp_filter_way extended; /* and of those that go on beyond the detector as their slope says; or nothing */
-    const struct vp_line_isa *fft; /* their code, of as many lanes as */
+    struct vp_filter_method plain;    /* rows as they are, or with the same fall for all */
+    struct vp_filter_method extended; /* rows that are extended beyond the detector by their slope; or nothing */
+    const struct vp_line_isa *fft; /* code of the transforms; same number of lanes as isa */
     const struct vp_filter_isa *isa;
     int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
     bool smooth;                   /* the arc is too short for Parker's weights */
     bool by_ray;                   /* Wang's weights, but there are gaps between the views */
     int threads;
-    struct vp_turn turn;           /* of whole views before all else, where tables.turns, */
-    struct vp_geom turned;         /* the detector that they then have, until vp_filter_widen, */
-    float *turned_view;            /* and one of them */
-    float *cosine;                 /* nv x nu if all views have the same, */
-    bool folded;                   /* with the redundancy weights if all views have the same of these too */
-    double *center;                /* column of the axis, one a view; of rows that are judged by their ends */
+    struct vp_turn turn;           /* turns whole views, before all else, if tables.turns */
+    struct vp_geom turned;         /* their detector then, until vp_filter_widen */
+    float *turned_view;            /* one turned view */
+    float *cosine;                 /* nv x nu if all views have the same */
+    bool folded;                   /* `cosine` holds the redundancy weights, too, if all views have the same */
+    double *center;                /* column of the axis, one a view, for rows that are extended by their ends */
     float *scratch;
     size_t scratch_step;           /* floats a thread */
 };
 
-/* Memory that counts as the filter's. */
+/* Allocates memory that counts as the filter's. */
 void *vp_filter_take(struct vp_filter *f, int64_t count, size_t size, const char *what, struct vp_err *err);
 
-/* Which weights, and how far out their tails reach; then, once the cosine is made, they themselves. */
+/* Chooses the weights and the reach of their tails; then, once the cosine is made, makes them. */
 int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_view *views, const struct vp_scan *scan,
                       struct vp_err *err);
 int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
                            struct vp_err *err);
-/* Of columns [u0, u1) of row v. */
+/* Fills the weights of columns [u0, u1) of row v. */
 void vp_filter_weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out);
 
 #endif

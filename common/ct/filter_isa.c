@@ -26,7 +26,7 @@ INLINE vf load(const float *p, int64_t n)
     return v;
 }
 
-/* Weighted rows into lanes, into the real parts: those of column c of all rows lie together. */
+/* Gathers weighted rows into lanes, into the real parts: samples of column c of all rows lie together. */
 INLINE void gather_with(const struct vp_filter_job *job, struct cv *x, int n_rows, bool gain, bool gain2)
 {
     const int64_t nu = job->filter->t.nu;
@@ -97,7 +97,7 @@ static void clear(struct cv *x, const struct cv *end)
         x->re = (vf){0};
 }
 
-/* Continue the l-th row beyond its end: x[0], x[step], ... */
+/* Extends the l-th row beyond its end: x[0], x[step], ... */
 static void extend(const struct vp_row_end *end, int64_t n, struct cv *x, int step, int l)
 {
     for (int64_t i = 1; i <= n && end->value != 0; i++) {
@@ -111,26 +111,26 @@ static void extend(const struct vp_row_end *end, int64_t n, struct cv *x, int st
 static void rows(const struct vp_filter_job *job, float *scratch)
 {
     const struct vp_filter *f = job->filter;
-    const struct vp_filter_way *way = job->way;
-    struct cv *const x = (struct cv *)scratch, *const first = x + vp_max64(way->pad, f->before);
+    const struct vp_filter_method *method = job->method;
+    struct cv *const x = (struct cv *)scratch, *const first = x + vp_max64(method->pad, f->before);
     struct cv *const last = first + f->t.nu - 1;
 
-    clear(x, job->extended ? first : first - way->pad);
+    clear(x, job->extended ? first : first - method->pad);
     gather(job, first);
     if (job->extended) {
-        clear(last + 1, x + way->line.n);
+        clear(last + 1, x + method->line.n);
         for (int l = 0; l < job->rows; l++) {
-            extend(&job->end[l][0], way->pad, first - 1, -1, l);
-            extend(&job->end[l][1], way->pad, last + 1, 1, l);
+            extend(&job->end[l][0], method->pad, first - 1, -1, l);
+            extend(&job->end[l][1], method->pad, last + 1, 1, l);
         }
     } else {
-        for (int64_t i = 0; i < way->pad; i++) {
+        for (int64_t i = 0; i < method->pad; i++) {
             first[-1 - i].re = first->re * f->t.fall[i];
             last[1 + i].re = last->re * f->t.fall[i];
         }
-        clear(last + 1 + way->pad, x + way->line.n);
+        clear(last + 1 + method->pad, x + method->line.n);
     }
-    f->fft->weigh(&way->line, scratch, way->weigh);
+    f->fft->weigh(&method->line, scratch, method->spectrum);
     scatter(job, first - f->t.before);
 }
 

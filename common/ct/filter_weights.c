@@ -17,7 +17,7 @@
 
 static double square(double x) { return x * x; }
 
-/* Position of the view in the arc, radians from its start. */
+/* Returns the position of the view in the arc, radians from its start. */
 static double arc_position(double angle, const struct vp_scan *scan)
 {
     double b = fmod(angle - scan->start, 2 * M_PI);
@@ -35,9 +35,9 @@ static double smooth_step(double t)
     return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(M_PI / 2 * t));
 }
 
-/* The weight of a ray `from` the arc's nearer end, if those up to `common` from it are measured again near the other
- * end: Parker's where `common` is no longer than `slope`, else Wesarg's, one half between two slopes of that length.
- * The other measurement is common - from from its end, and has the rest. */
+/* Returns the weight of a ray `from` the arc's nearer end, if those up to `common` from it are measured again near the
+ * other end: Parker's where `common` is no longer than `slope`, else Wesarg's, one half between two slopes of that
+ * length. The other measurement is common - from from its end, and has the rest. */
 static double shared(double from, double common, double slope)
 {
     if (common <= slope)
@@ -73,8 +73,8 @@ static double shared_smoothly(double b, double g, const struct vp_scan *scan)
     return cb + co > 0 ? cb / (cb + co) : 0.5;
 }
 
-/* g and the fan angle `limit` of the overlap's edge, positive towards the side that sees further. Up to `flat` both
- * sides count for one half. */
+/* Returns Wang's weight of fan angle g, with g and the fan angle `limit` of the overlap's edge, positive towards the
+ * side that sees further. Up to `flat` both sides count for one half. */
 static double wang(double g, double limit, double flat)
 {
     if (g >= limit)
@@ -118,7 +118,8 @@ static int by_angle(const void *pa, const void *pb)
     return (a->view > b->view) - (a->view < b->view);
 }
 
-/* The weight of all views at the angle of the i-th, of n in order, seen from it towards `by`: a full local step. */
+/* Returns the weight of all views at the angle of the i-th, of n in order, seen from it towards `by`: a full local
+ * step. */
 static double local_step(const struct place *at, int64_t n, int64_t i, int64_t by, double near)
 {
     double sum = 0;
@@ -159,7 +160,7 @@ static int find_gaps(struct rays *r, const struct vp_view *views, int64_t n, con
     return 0;
 }
 
-/* Distance of angle b from the gaps: 0 within one, 1 from SLOPE on. */
+/* Returns the distance of angle b from the gaps: 0 within one, 1 from SLOPE on. */
 static double confidence(const struct rays *r, double b)
 {
     double least = SLOPE;
@@ -172,16 +173,16 @@ static double confidence(const struct rays *r, double b)
     return FLOOR + (1 - FLOOR) * smooth_step(least / SLOPE);
 }
 
-/* The weight of a ray if a view was in the gap: the overlap's rays are measured from the other side, those beyond it
- * are not. A step from the one to the other would ring. */
+/* Returns the weight of a ray if a view was in the gap: the overlap's rays are measured from the other side, those
+ * beyond it are not. A step from the one to the other would ring. */
 static double in_gap(const struct rays *r, double g)
 {
     return smooth_step((g - r->limit) / r->alone + 1);
 }
 
-/* The share of ray (b, g), of confidence `own` by its angle, in what it and (b + pi + 2 g, -g) measure: wang's where
- * both are as good, or neither is there; where one is missing the other's is its complement. g is positive towards the
- * side that sees further (`turn`: 1 or -1, the sign that it has by the matrix there). */
+/* Returns the share of ray (b, g), of confidence `own` by its angle, in the measurement by it and (b + pi + 2 g, -g):
+ * wang's where both are as good, or neither is there; where one is missing the other's is its complement. g is positive
+ * towards the side that sees further (`turn`: 1 or -1, the sign that it has by the matrix there). */
 static double share(const struct rays *r, double own, double b, double g, double turn)
 {
     const double other = confidence(r, b + M_PI + (r->parallel ? 0 : 2 * g * turn)), both = wang(g, r->limit, r->flat);
@@ -190,7 +191,7 @@ static double share(const struct rays *r, double own, double b, double g, double
                        : both + (1 - other / own) * (1 - in_gap(r, -g) - both);
 }
 
-/* The weight at fan angle g in the view at angle b: its share, and what it has of gaps beside it, by linear
+/* Returns the weight at fan angle g in the view at angle b: its share, and its part of gaps beside it, by linear
  * interpolation between the views at their ends. */
 static double by_ray(const struct rays *r, double b, double g, double turn)
 {
@@ -243,7 +244,7 @@ static double tangent(const struct fan *fan, double u, double v)
     return linear(fan->across, u, v) / linear(fan->ahead, u, v);
 }
 
-/* The fan angles of the detector's two sides, to the edges of the pixels: of all rows the nearest to the axis. */
+/* Sets the fan angles of the detector's two sides, to the edges of the pixels: of all rows the nearest to the axis. */
 static void sides(const struct vp_filter *f, const struct vp_view *view, bool tilted, double *lo, double *hi)
 {
     const double edge[2] = {-0.5, (double)f->t.nu - 0.5};
@@ -263,9 +264,9 @@ static void sides(const struct vp_filter *f, const struct vp_view *view, bool ti
     *hi = fmax(at[0], at[1]);
 }
 
-/* The fan angle up to which both sides of the detector see in all views and, if it is tilted, in all rows. Filtered
- * along tilted rows, only views of equal weight make up for each other where the object changes along z: there both
- * sides count for one half in three quarters of the overlap, or in all but the outer 8 pixels of a narrow one. */
+/* Returns the fan angle up to which both sides of the detector see in all views and, if it is tilted, in all rows.
+ * Filtered along tilted rows, only views of equal weight make up for each other where the object changes along z: there
+ * both sides count for one half in three quarters of the overlap, or in all but the outer 8 pixels of a narrow one. */
 static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool tilted, double *flat)
 {
     double limit = INFINITY, pixel = 0;
@@ -287,8 +288,8 @@ static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool 
     return pixel;
 }
 
-/* The ramp's tails on the side that the detector does not see belong to the result, as far out as the other side
- * sees. */
+/* Extends rows by the ramp's tails on the side that the detector does not see: they belong to the result, as far out as
+ * the other side sees. */
 static void extend(struct vp_filter *f, const struct vp_view *views, bool tilted)
 {
     for (int64_t k = 0; k < f->t.views; k++)
@@ -316,13 +317,14 @@ static double weight_of(const struct vp_filter *f, const struct vp_view *view, c
     return f->smooth ? shared_smoothly(b, g, scan) : parker(b, g, scan);
 }
 
-/* Rays that fan out differently in each row: the weights lie at equal steps of the tangent, half a pixel or less
- * apart, and each view says which step a pixel is at. */
+/* Makes the weights of rays that fan out differently in each row: at equal steps of the tangent, half a pixel or less
+ * apart; the view's vp_filter_fan gives the step of a pixel. */
 static int make_fans(struct vp_filter *f, const struct vp_view *views, double *first, double *step, struct vp_err *err)
 {
     const double u1 = (double)(f->t.nu - 1), v1 = (double)(f->t.nv - 1);
     double lo = INFINITY, hi = -INFINITY;
-    struct vp_filter_fan *to = f->t.fan = vp_filter_take(f, f->t.views, sizeof *f->t.fan, "the redundancy weights", err);
+    struct vp_filter_fan *to = f->t.fan = vp_filter_take(f, f->t.views, sizeof *f->t.fan, "the redundancy weights",
+                                                         err);
 
     if (!to)
         return -1;
@@ -383,7 +385,7 @@ static bool same_fan(const struct vp_filter_fan *a, const struct vp_filter_fan *
            && fabsf(a->bv - b->bv) <= angle * 1e-4f;
 }
 
-/* One table for all views saves finding the weights of every row. */
+/* Folds the weights into the cosine: one table for all views saves finding the weights of every row. */
 static int fold(struct vp_filter *f, struct vp_err *err)
 {
     bool same = f->t.fan && (f->cosine || !f->t.lens);
@@ -424,7 +426,8 @@ int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, con
         return 0;
     if (f->t.redundancy == VP_RED_WANG)
         rays.limit = wang_limit(f, views, tilted, &rays.flat);
-    rays.alone = fmin(2 * rays.limit, rays.parallel ? rays.limit * scan->largest_gap * 6 / M_PI : scan->largest_gap / 4);
+    rays.alone = fmin(2 * rays.limit, rays.parallel ? rays.limit * scan->largest_gap * 6 / M_PI
+                      : scan->largest_gap / 4);
     if (tilted && make_fans(f, views, &first, &step, err))
         return -1;
     f->t.weight = vp_filter_take(f, f->t.views * f->t.n_weight, sizeof *f->t.weight, "the redundancy weights", err);

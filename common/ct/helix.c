@@ -16,7 +16,7 @@ int64_t vp_helix_section(const struct vp_helix *h, const struct vp_grid *grid)
     return n;
 }
 
-/* mm from the source's height to the middle of what a view sees of the axis. */
+/* Returns the distance, mm, from the source's height to the middle of the part of the axis that a view sees. */
 static double middle(const struct vp_helix *h)
 {
     return (h->above - h->below) / 2;

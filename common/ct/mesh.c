@@ -37,7 +37,7 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
     double *const to = field_of(m, key);
     if (!to) {
 #define NAME(name, what) " " #name
-        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%lld: '%s' is not a key of a model",
+        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%lld: '%s' is no part of a model",
                             path, (long long)number, key);
 #undef NAME
     }
@@ -78,7 +78,7 @@ void vp_mesh_rows(const struct vp_mesh_problem *p, const struct vp_mesh *m, int 
     const struct vp_reconstruct *r = p->of;
     int64_t z0, z1;
     vp_mesh_slab(p, m, row, &z0, &z1);
-    vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, m->half, v0, v1);
+    vp_backproject_rows(&r->projections, r->grid, z0, z1, m->half, v0, v1);
 }
 
 /* ---- what it takes ---- */
@@ -88,12 +88,12 @@ static double over(double amount, double rate)
     return rate > 0 ? amount / rate : 0;
 }
 
-/* Voxels updated a second, between what the model says for details of the detector and of the volume. */
+/* Returns the voxels updated a second, interpolated by the ratio of the detector's samples to the volume's. */
 static double backprojects(const struct vp_model *m, const struct vp_reconstruct *r)
 {
     const int64_t *n = r->grid->n;
     const double side = cbrt((double)n[0] * (double)n[1] * (double)n[2]);
-    const double finer = log2(sqrt((double)r->in_nu * (double)r->nv) / side);
+    const double finer = log2(sqrt((double)r->in_nu * (double)r->projections.nv) / side);
     const double other = finer > 0 ? m->backproject_fine : m->backproject_coarse;
     return other > 0 ? m->backproject * pow(other / m->backproject, fmin(fabs(finer), 1)) : m->backproject;
 }
@@ -120,15 +120,16 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
     const double stored = row * p->sample_bytes, wanted = mine * row * most; /* bytes of a row; samples of a rank */
     memset(t, 0, sizeof *t);
     if (m->gather) {
-        const double once = views * stored * (double)r->nv;
+        const double once = views * stored * (double)r->projections.nv;
         t->load = fmax(over(once / hosts, model->load), over(once, model->load_all));
         t->gather = over(wanted * sizeof(float) * (m->rows - 1) / m->rows, model->exchange);
     } else {
-        /* what the ranks of a host read more than once it has in memory: storage brings it once */
-        const double each = mine * stored * all / m->rows, once = views * stored * (double)r->nv;
+        /* data that several ranks of a host read is cached: storage delivers it once */
+        const double each = mine * stored * all / m->rows, once = views * stored * (double)r->projections.nv;
         t->load = fmax(over(each * a_host, model->load), over(fmin(each * p->ranks, once * hosts), model->load_all));
     }
-    t->filter = over(m->gather && !p->filter_device ? views / p->ranks * row * (double)r->nv : wanted, model->filter);
+    t->filter = over(m->gather && !p->filter_device ? views / p->ranks * row * (double)r->projections.nv : wanted,
+                     model->filter);
     t->upload = over(wanted * sizeof(float), model->upload);
     t->backproject = over(slices * plane * mine, backprojects(model, r));
     const bool apart = !p->on_host && !p->filter_device;

@@ -8,7 +8,7 @@
 
 #include "ct/reconstruct.h"
 
-/* What a rank does in a second, by micro-benchmarks: `make model` writes a file of it. X(name, what it is). All but
+/* Rates of a rank, by micro-benchmarks: `make model` writes a file of them. X(name, meaning). All but
  * `start` and counts in units a second; 0: no limit. */
 #define VP_MODEL(X) \
     X(load, "bytes of projections that a host reads from storage") \
@@ -33,19 +33,19 @@ struct vp_model {
 #undef VP_MODEL_FIELD
 };
 
-/* Lines of `key = value`, # begins a comment; what is not said stays as it is. */
+/* Reads lines of `key = value`; # begins a comment, and missing keys keep their values. VP_EUSAGE. */
 int vp_model_read(struct vp_model *m, const char *path, struct vp_err *err);
 
-/* What is asked for, and of whom. */
+/* The reconstruction, and the ranks that share it. */
 struct vp_mesh_problem {
-    const struct vp_reconstruct *of; /* all of it: all views, all slices; `memory` and such do not count */
-    int sample_bytes;   /* of the projections in storage */
+    const struct vp_reconstruct *of; /* all views and slices; its limits do not count */
+    int sample_bytes;   /* bytes of a sample of the projections in storage */
     int ranks, hosts;
     int64_t unit;       /* slabs are multiples of it, but for the last ones */
     bool mirror;        /* slabs of the lower half with their mirror images can be made */
-    int64_t pair;       /* > 0: views have partners that far apart, and subsets hold both */
+    int64_t pair;       /* > 0: distance of opposite views, which subsets hold both */
     bool on_host;       /* the CPU back-projects, in turn with all else that it does */
-    bool discards;      /* nobody wants the volume: nothing is stored */
+    bool discards;      /* the volume is discarded: nothing is stored */
     bool filter_device; /* views are filtered where they are back-projected, once they are shared */
 };
 
@@ -53,28 +53,30 @@ struct vp_mesh {
     int rows, columns;
     bool half;   /* slabs of the lower half, and their mirror images */
     bool gather; /* each rank reads its own views, and takes the others' from the ranks of its column */
-    int parts;   /* of a slab, which leave one after the other while the rest is made; 0, 1: all at the end */
-    double price; /* of a choice: seconds, and what its bits cost */
+    int parts;   /* parts of a slab, which leave one after the other while the rest is made; 0, 1: all at the end */
+    double price; /* seconds of a choice, with a penalty for other bits */
 };
 
 /* Seconds. */
 struct vp_mesh_times {
-    double load, filter, gather, upload, backproject, compute; /* of these the last is all together */
+    double load, filter, gather, upload, backproject;
+    double compute; /* all of these, overlapped */
     double download, reduce, store, run;
 };
 
-/* Slices [*z0, *z1) of a row (of the lower half, if half): whole units, as even as can be. False: it has none. */
+/* Sets [*z0, *z1), the slices of a row of the grid (of the lower half, if half): whole units, as even as possible.
+ * False: it has none. */
 bool vp_mesh_slab(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *z0, int64_t *z1);
 
-/* Detector rows [*v0, *v1) that a slab takes. */
+/* Sets [*v0, *v1), the detector rows that a slab needs. */
 void vp_mesh_rows(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *v0, int64_t *v1);
 
 void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, const struct vp_model *model,
                    const struct vp_mesh *m);
 
-/* All grids of so many ranks, the best first: those without subsets of the views give the bits of one process, and come
- * before others that save less than a quarter of the time, or a tenth of a second. `gather`: -1 as is best, 0, 1.
- * `slabs_apart`: not mirrored. malloc'd; *n of them; NULL without memory or if no grid has a slice for every row (*n
+/* Returns all grids of p->ranks ranks, the best first: those without subsets of the views give the bits of one process,
+ * and come before others that save less than a quarter of the time, or a tenth of a second. `gather`: -1 as is best, 0,
+ * 1. `slabs_apart`: not mirrored. malloc'd; *n of them; NULL without memory or if no grid has a slice for every row (*n
  * = 0). */
 struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp_model *model, int gather,
                                 bool slabs_apart, int *n);

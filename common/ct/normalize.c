@@ -40,12 +40,11 @@ struct vp_normalize {
     float *dark;          /* or NULL */
     float i0, floor, zinger;
     bool transmission;
-    uint16_t *layer;      /* of each pixel: 0 live, else steps to the nearest live one; NULL: none is dead */
+    uint16_t *layer;      /* one a pixel: 0 live, else steps to the nearest live one; NULL: none is dead */
     int64_t *dead;        /* pixels by increasing layer */
     int64_t n_dead, n_unlit;
     int threads;
-    /* For zingers: three rows of transmissions and one of results for each of them, locked in case several work with
-     * us. */
+    /* For zingers: three rows of transmissions and one of results for each of them, locked if several threads work. */
     int n_scratch;
     float *scratch;
     pthread_mutex_t *lock;
@@ -59,7 +58,7 @@ INLINE bool is_finite(float x)
     return (((union word){.f = x}).i & 0x7f800000) != 0x7f800000;
 }
 
-/* t = (in - dark) / range, NaN if that is not finite. Returns how many are NaN. */
+/* Computes t = (in - dark) / range, NaN if that is not finite. Returns the number of NaN. */
 CLONES static int transmit(float *restrict t, const float *restrict in, const float *restrict dark,
                            const float *restrict range, int n)
 {
@@ -81,7 +80,7 @@ CLONES static void interpolate(float *restrict out, const float *restrict a, con
         out[i] = a[i] + w * (b[i] - a[i]);
 }
 
-/* -ln of a positive, normal, finite number. */
+/* Returns -ln of a positive, normal, finite number. */
 INLINE float minus_log(float x)
 {
     static const float Q[8] = {0.333332151f, -0.249997973f, 0.200104058f, -0.166804865f,
@@ -96,7 +95,7 @@ INLINE float minus_log(float x)
     return 0 - (k * 0.693145752f + (f - (0.5f * f2 - (f2 * f * q + k * 1.42860677e-6f))));
 }
 
-/* p = -ln(max(t, floor)); NaN stays. Returns how many were raised to the floor. */
+/* Computes p = -ln(max(t, floor)); NaN stays. Returns the number of samples that were raised to the floor. */
 CLONES static int logarithm(float *restrict p, const float *restrict t, float floor, int64_t n)
 {
     int raised = 0;
@@ -115,9 +114,9 @@ INLINE float least(float a, float b) { return a < b ? a : b; }
 INLINE float most(float a, float b) { return a > b ? a : b; }
 INLINE float middle(float a, float b, float c) { return most(least(a, b), least(most(a, b), c)); }
 
-/* Interior columns 1 .. n - 2 of row b between rows a and c: what is above T times the median of nine becomes
- * it. The median of nine is that of the largest of the columns' minima, the middle of their medians, and the
- * smallest of their maxima. NaN gives anything. */
+/* Despikes columns 1 .. n - 2 of row b between rows a and c: a sample above T times the median of nine becomes it. The
+ * median of nine is that of the largest of the columns' minima, the middle of their medians, and the smallest of their
+ * maxima. NaN gives anything. */
 CLONES static void despike(float *restrict out, const float *restrict a, const float *restrict b,
                            const float *restrict c, float times, float floor, int64_t n)
 {
@@ -134,7 +133,7 @@ CLONES static void despike(float *restrict out, const float *restrict a, const f
     }
 }
 
-/* The same for one sample at an edge or near NaN, from the samples that there are: rows may be NULL. */
+/* Does the same for one sample at an edge or near NaN, from the samples that exist: rows may be NULL. */
 static float despike_one(const float *const rows[3], int64_t i, int64_t n, float times, float floor)
 {
     float v[9];
@@ -153,7 +152,7 @@ static float despike_one(const float *const rows[3], int64_t i, int64_t n, float
     return x > times * most(median, floor) ? median : x;
 }
 
-/* Is any of the nine samples around column i NaN? */
+/* True if any of the nine samples around column i is NaN. */
 static bool near_nan(const float *const rows[3], int64_t i)
 {
     float sum = 0;
@@ -163,7 +162,7 @@ static bool near_nan(const float *const rows[3], int64_t i)
     return isnan(sum);
 }
 
-/* A whole row; `bad` is how many NaN there are in the three. Returns the zingers found. */
+/* Despikes a whole row; `bad` is the number of NaN in the three. Returns the zingers found. */
 static int64_t despike_row(const struct vp_normalize *n, float *out, const float *const rows[3], int64_t bad)
 {
     const int64_t nu = n->nu;
@@ -183,7 +182,7 @@ static int64_t despike_row(const struct vp_normalize *n, float *out, const float
     return found;
 }
 
-/* The set before a view, or the first, and how far it is to the next. */
+/* Returns the set before a view, or the first, and sets the part of the way to the next. */
 static int flat_of(const struct vp_normalize *n, double view, float *w)
 {
     int i = 0;
@@ -194,7 +193,7 @@ static int flat_of(const struct vp_normalize *n, double view, float *w)
     return i;
 }
 
-/* Mean of the neighbours of a dead pixel that lie nearer to the live ones than it does. */
+/* Fills dead pixels with the mean of their neighbours that lie nearer to the live ones. */
 static void fill_dead(const struct vp_normalize *n, float *page)
 {
     for (int64_t d = 0; d < n->n_dead; d++) {
@@ -214,7 +213,7 @@ static void fill_dead(const struct vp_normalize *n, float *page)
     }
 }
 
-/* Runs of NaN: a line between the samples beside them, or the one that there is. */
+/* Fills runs of NaN with a line between the samples beside them, or with the only one. */
 static void fill_row(float *row, int64_t n, float nothing)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -240,7 +239,8 @@ struct page {
     float *out;            /* may be `in` */
 };
 
-/* `count` samples (a block at most) of row r of a page from column u, from counts to transmissions; returns the NaN. */
+/* Turns `count` samples (a block at most) of row r of a page, from column u on, from counts to transmissions. Returns
+ * the number of NaN. */
 static int transmit_block(const struct vp_normalize *n, const struct page *p, int64_t r, int64_t u, int count,
                           float *t)
 {
@@ -345,7 +345,7 @@ static void report(struct vp_normalize_report *to, const struct vp_normalize_rep
     vp_blank_add(&to->blank, f->blank.pages, f->blank.first);
 }
 
-/* By the calling thread; or, where the neighbours of a band's rows are still there, unchanged, by all. */
+/* Normalises a page by the calling thread; or, if the neighbours of a band's rows are still unchanged, by all. */
 static void normalize_page(const struct vp_normalize *n, const struct page *p, bool all_threads,
                            struct vp_normalize_report *rep)
 {
@@ -408,7 +408,7 @@ enum vp_need vp_normalize_need(const struct vp_normalize_params *p)
     return p->i0 >= 1 && p->i0 <= 1 && !p->dark.n ? VP_NEED_UNIT : VP_NEED_COUNTS;
 }
 
-/* The dead neighbours of pixel i that have no number yet get the next one and join the list. */
+/* Numbers the dead neighbours of pixel i that have no number yet, and appends them to the list. */
 static void number_around(struct vp_normalize *n, int64_t i, int64_t *done)
 {
     const int64_t u = i % n->nu, v = i / n->nu;
@@ -421,7 +421,7 @@ static void number_around(struct vp_normalize *n, int64_t i, int64_t *done)
             }
 }
 
-/* Number the dead pixels by their distance (in steps to any of eight neighbours) from the live ones. */
+/* Numbers the dead pixels by their distance (in steps to any of eight neighbours) from the live ones. */
 static int find_layers(struct vp_normalize *n, struct vp_err *err)
 {
     int64_t done = 0, n_dead = 0;

@@ -27,7 +27,7 @@ struct vp_normalize;
 
 /* VP_EUSAGE unless exactly one of --flat and --i0 is given and --flat-at fits. Looks at no file. */
 int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err);
-/* What the input must be: counts, or with an open beam of 1 a transmission. */
+/* Returns the quantity that the input must be: counts, or with an open beam of 1 a transmission. */
 enum vp_need vp_normalize_need(const struct vp_normalize_params *p);
 
 /* `flats`: one averaged page (nu x nv, f32) for each flat set (n_flats = 0: p->i0), `dark` (or NULL: 0),
@@ -42,29 +42,29 @@ struct vp_blank {
     int64_t pages, first;
 };
 
-/* Count a page; thread safe. */
+/* Counts a page; thread safe. */
 void vp_blank_add(struct vp_blank *b, int64_t pages, int64_t first);
-/* Count those of n pages of `samples` samples, from page `first`, that hold NaN and infinite samples only. */
+/* Counts those of n pages of `samples` samples, from page `first`, that hold NaN and infinite samples only. */
 void vp_blank_look(struct vp_blank *b, const float *in, int64_t first, int64_t n, int64_t samples);
 
-/* What was repaired; added to atomically by the functions below, which also take NULL. */
+/* Counts of repaired samples; added to atomically by the functions below, which also take NULL. */
 struct vp_normalize_report {
     int64_t floored, zingers, dead; /* dead: samples filled in, NaN and infinite ones too */
     struct vp_blank blank;          /* pages whose samples were all filled in or below the floor */
 };
 
-/* `count` views from view `first`, or, where there are `sinogram_views`, detector rows, each a page of so many rows; in
- * place or into out; with as many threads as OpenMP had for who opened it. Bits do not depend on the number of threads
- * nor on how pages are grouped. Thread safe. */
+/* Normalises `count` views from view `first` on, or, if sinogram_views > 0, detector rows, each a page of
+ * sinogram_views rows; in place or into out; with the number of threads that OpenMP had when it was opened. Bits do not
+ * depend on the number of threads nor on how pages are grouped. Thread safe. */
 void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, int64_t first, int64_t count,
                         const float *in, float *out, struct vp_normalize_report *rep);
 
-/* What there is to tell of it. */
+/* Facts for reports. */
 struct vp_normalize_facts {
     int64_t pixels, dead, unlit; /* unlit: of the dead ones, those whose flat is not above the dark field */
     double floor;
-    int64_t rows; /* of the detector that it knows; -1 if every row is treated alike (no flat, dark or mask) */
-    size_t bytes; /* of memory that it holds */
+    int64_t rows; /* rows of the detector; -1 if every row is treated alike (no flat, dark or mask) */
+    size_t bytes; /* memory that it holds */
 };
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n);
 void vp_normalize_close(struct vp_normalize *n);

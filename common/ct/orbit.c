@@ -28,7 +28,7 @@ struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int6
     };
 }
 
-/* Largest error in pixels of describing the view by its column form. */
+/* Returns the largest error in pixels of describing the view by its column form. */
 static double column_error(const double P[12], const struct vp_column_view *c, bool flip_v, int64_t nv,
                            const int64_t n[3])
 {
@@ -76,7 +76,7 @@ struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv
                                    .level = true,
                                    .columns = n_views > 0,
                                    .mirror = true,
-                                   .half_turn = n_views > 0 && n_views % 2 == 0,
+                                   .opposite = n_views > 0 && n_views % 2 == 0,
                                    .s_min = HUGE_VAL};
     shape.flip_v = n_views > 0 && P[6] < 0;
     for (int64_t s = 0; s < n_views; s++) {
@@ -97,13 +97,13 @@ struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv
         shape.s_max = fmax(shape.s_max, c.vz / w);
         if (!(fabs(c.cv - 0.5 * (double)(nv - 1)) + fabs(0.5 * c.vz * (double)(n[2] - 1) + c.vc) / w <= VP_ORBIT_SAME))
             shape.mirror = false;
-        if (shape.half_turn && s >= n_views / 2) {
+        if (shape.opposite && s >= n_views / 2) {
             const struct vp_column_view first = vp_orbit_column(P + 12 * (s - n_views / 2), nv, n, shape.flip_v);
-            shape.half_turn = turned_by_half(&first, &c, w, n);
+            shape.opposite = turned_by_half(&first, &c, w, n);
         }
     }
     shape.mirror &= shape.columns;
-    shape.half_turn &= shape.columns;
+    shape.opposite &= shape.columns;
     return shape;
 }
 

@@ -90,7 +90,7 @@ bool vp_phantom_named(const char *name)
     return find_named(name) >= 0;
 }
 
-/* A line of a phantom file: 1 an ellipsoid, 0 nothing on it, -1 error. */
+/* Parses a line of a phantom file. Returns 1: an ellipsoid, 0: nothing on it, -1: error. */
 static int parse_line(const char *text, const char *path, int64_t line, struct vp_ellipsoid *e,
                       struct vp_err *err)
 {
@@ -139,7 +139,8 @@ static int take_line(void *ctx, const char *name, int64_t number, char *line, st
         return rc;
     if (m->n == MOST)
         return vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", name, (long long)number);
-    struct vp_ellipsoid *const more = vp_grow(m->list, m->n, &m->room, sizeof *more, "the list of ellipsoids", name, err);
+    struct vp_ellipsoid *const more = vp_grow(m->list, m->n, &m->room, sizeof *more, "the list of ellipsoids", name,
+                                              err);
     if (!more)
         return -1;
     m->list = more;
@@ -194,7 +195,7 @@ struct vec { double x, y, z; };
 
 static struct vec vec(const double a[3]) { return (struct vec){a[0], a[1], a[2]}; }
 static struct vec over(struct vec a, double d) { return (struct vec){a.x / d, a.y / d, a.z / d}; }
-/* a + s b */
+/* Returns a + s b. */
 static struct vec plus(struct vec a, double s, struct vec b)
 {
     return (struct vec){a.x + s * b.x, a.y + s * b.y, a.z + s * b.z};
@@ -207,9 +208,8 @@ static struct vec cross(struct vec a, struct vec b)
     return (struct vec){a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 
-/* How far inside a detector edge the origin lies, mm: the distance to the plane of the rays that hit the
- * edge. `row` is 0 for columns and 1 for rows, `at` the edge in pixels, `sign` +1 where inside is at larger
- * coordinates. */
+/* Returns the distance of the origin, mm, from the plane of the rays that hit a detector edge, positive inside. `row`
+ * is 0 for columns and 1 for rows, `at` the edge in pixels, `sign` +1 where inside is at larger coordinates. */
 static double edge_distance(const struct vp_view *view, int row, double at, double sign)
 {
     double plane[4];
@@ -286,7 +286,7 @@ static void rays_of_view(struct rays *r, const struct vp_view *view, enum vp_bea
     r->p0 = plus(zero, -1, plus(plus(zero, P[3], r->pu), P[7], r->pv));
 }
 
-/* Into the frame of an ellipsoid, where it is the unit sphere. */
+/* Transforms into the frame of an ellipsoid, where it is the unit sphere. */
 static struct vec to_sphere(const struct vp_ellipsoid *e, struct vec v)
 {
     const double c = cos(e->phi * RADIANS), s = sin(e->phi * RADIANS);
@@ -346,7 +346,7 @@ static void row_shadow(struct shadow *w, const struct vp_ellipsoid *e, const str
     w->h = top > 0 ? sqrt(top) : -1;
 }
 
-/* The integers [*lo, *hi] within [from, to] and [0, n - 1]; lo > hi if there are none. */
+/* Sets [*lo, *hi], the integers within [from, to] and [0, n - 1]; lo > hi if there are none. */
 static void clip(double from, double to, int n, int *lo, int *hi)
 {
     const double first = ceil(from), last = floor(to);
@@ -355,7 +355,7 @@ static void clip(double from, double to, int n, int *lo, int *hi)
     *hi = last < n - 1 ? last < 0 ? -1 : (int)last : n - 1;
 }
 
-/* Add density * chord (in t) of the columns u + i, i in [0, n), to acc. */
+/* Adds density * chord (in t) of the columns u + i, i in [0, n), to acc. */
 static void add_row(double *restrict acc, const struct shadow *w, double u, int n, double density)
 {
     if (w->h <= 0)
@@ -372,8 +372,7 @@ static void add_row(double *restrict acc, const struct shadow *w, double u, int 
     }
 }
 
-/* The same where the source is inside the ellipsoid or beside it: ray by ray, the part in front of the
- * source. */
+/* Does the same if the source is inside the ellipsoid or beside it: ray by ray, the part in front of the source. */
 static void add_row_near(double *acc, const struct shadow *w, double u, int n, double density)
 {
     for (int i = 0; i < n; i++) {
@@ -387,7 +386,7 @@ static void add_row_near(double *acc, const struct shadow *w, double u, int n, d
     }
 }
 
-/* Add the line integrals of the columns u + i, i in [0, n), on detector row v to sum. */
+/* Adds the line integrals of the columns u + i, i in [0, n), on detector row v to sum. */
 static void add_rays(double *restrict sum, const struct vp_ellipsoid *list, int n_list, const struct rays *r,
                      double u, double v, int n)
 {
@@ -405,13 +404,13 @@ static void add_rays(double *restrict sum, const struct vp_ellipsoid *list, int 
     }
 }
 
-/* The s points across a pixel, about its centre. */
+/* Returns the position of point i of the s points across a pixel, about its centre. */
 static double sub_sample(int i, int s)
 {
     return (i + 0.5) / s - 0.5;
 }
 
-/* Add density to the points x0 + step i, i in [0, n), of a row of voxels that lie in the ellipsoid. */
+/* Adds density to the points x0 + step i, i in [0, n), of a row of voxels that lie in the ellipsoid. */
 static void add_voxels(double *sum, const struct vp_ellipsoid *e, double x0, double step, double y, double z,
                        int n)
 {
@@ -464,7 +463,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The next number of a pixel's own splitmix64 stream, uniform in ]0, 1[. */
+/* Returns the next number of a pixel's own splitmix64 stream, uniform in ]0, 1[. */
 static double uniform(uint64_t *state)
 {
     *state += 0x9e3779b97f4a7c15u;
@@ -489,7 +488,7 @@ static double poisson(double mean, uint64_t *state)
     if (!(mean > 0))
         return 0;
     if (mean < 10) {
-        /* as many unit-rate arrivals as fit before time `mean` */
+        /* the number of unit-rate arrivals before time `mean` */
         const double limit = exp(-mean);
         double k = 0;
         for (double product = uniform(state); product > limit; product *= uniform(state))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which quantities go together with which needs. */
+/* Quantities that satisfy a need. */
 #include "ct/quantity.h"
 
 #include "base/err.h"
@@ -35,7 +35,8 @@ static int check_channels(const struct vp_stack *s, const char *name, struct vp_
     vp_axes_get(s, &a);
     const int which = vp_axes_find(&a, "channel");
     if (which >= 0 && a.size[which] != 1)
-        return vp_fail_hint(err, VP_EUSAGE, "img-convert --channel luminance makes one of them, --channel 0 takes the first",
+        return vp_fail_hint(err, VP_EUSAGE,
+                            "img-convert --channel luminance makes one of them, --channel 0 takes the first",
                             "%s: the pages are channels: expected images of one channel", name);
     return 0;
 }

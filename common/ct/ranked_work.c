@@ -10,7 +10,7 @@
 
 /* ---- views ---- */
 
-/* Of n things, those of part i of `of`. */
+/* Returns the first of n items that belongs to part i of `of` parts. */
 static int64_t begin_of(int64_t n, int i, int of)
 {
     return n * i / of;
@@ -18,13 +18,13 @@ static int64_t begin_of(int64_t n, int i, int of)
 
 static int64_t width_of(const struct vp_sharing *s)
 {
-    return s->filter ? s->of->nu : s->of->in_nu;
+    return s->filter ? s->of->projections.nu : s->of->in_nu;
 }
 
-/* Rows that are read: what anyone takes; normalisation looks at whole views. */
+/* Sets the rows that are read: those that any rank needs; normalisation needs whole views. */
 static void rows_read(const struct vp_sharing *s, int64_t *v0, int64_t *v1)
 {
-    *v0 = s->of->nv;
+    *v0 = s->of->projections.nv;
     *v1 = 0;
     for (int i = 0; i < s->n; i++) {
         *v0 = vp_min64(*v0, s->rows[i][0]);
@@ -32,14 +32,15 @@ static void rows_read(const struct vp_sharing *s, int64_t *v0, int64_t *v1)
     }
     if (s->of->normalize) {
         *v0 = 0;
-        *v1 = s->of->nv;
+        *v1 = s->of->projections.nv;
     }
 }
 
-/* Samples of so many views, and of those that the filter makes of them where they are wider. */
+/* Returns the samples of `views` views, and of the wider rows that the filter makes of them. */
 static size_t samples_of(const struct vp_reconstruct *r, bool filter, int64_t views)
 {
-    return (size_t)(views * r->nv * (r->in_nu + (filter && r->nu > r->in_nu ? r->nu : 0)));
+    const int64_t wide = filter && r->projections.nu > r->in_nu ? r->projections.nu : 0;
+    return (size_t)(views * r->projections.nv * (r->in_nu + wide));
 }
 
 uint64_t vp_sharing_bytes(const struct vp_reconstruct *r, int ranks, int batch)
@@ -59,7 +60,7 @@ static int make_room(struct vp_sharing *s, int64_t views, struct vp_err *err)
     return *own ? 0 : -1;
 }
 
-/* Views [first, first + n) of our own, ready; where they are, each of rows [u0, u1). */
+/* Reads and prepares views [first, first + n) of this rank. Returns them, rows [u0, u1) of each. */
 static float *read_own(struct vp_sharing *s, int64_t first, int64_t n, int64_t u0, int64_t u1, struct vp_err *err)
 {
     const struct vp_reconstruct *r = s->of;
@@ -109,8 +110,8 @@ int vp_sharing_read(void *arg, int64_t first, int n, int64_t v0, int64_t v1, flo
 
     rows_read(s, &u0, &u1);
     if (v0 != s->rows[s->it][0] || v1 != s->rows[s->it][1])
-        return vp_fail(err, VP_ERUN, "rank %d requests other detector rows than it announced", s->ranks->rank);
-    /* the buffer that was sent from the time before last */
+        return vp_fail(err, VP_ERUN, "rank %d asks for other detector rows than it said", s->ranks->rank);
+    /* the buffer of the batch before the last */
     s->turn = !s->turn;
     if (make_messages(s, n, err) || vp_ranks_wait(s->ranks, s->message[s->turn], s->messages[s->turn], err))
         return -1;
@@ -123,7 +124,7 @@ int vp_sharing_read(void *arg, int64_t first, int n, int64_t v0, int64_t v1, flo
     const float *own = mine < end ? read_own(s, first + mine, end - mine, u0, u1, err) : NULL;
     if (mine < end && !own)
         return -1;
-    /* to the next one first, so that they do not all send to the same */
+    /* to the next rank first, so that not all send to the same one */
     for (int d = 1; d < s->n; d++) {
         const int k = (s->it + d) % s->n;
         const int64_t w0 = s->rows[k][0], w1 = s->rows[k][1];
@@ -166,7 +167,7 @@ void vp_sharing_free(struct vp_sharing *s, bool well)
 
 /* ---- slices ---- */
 
-/* Rows of an image that are of a column. */
+/* Returns the first row of an image that a column of the grid adds up. */
 static int64_t y_of(const struct vp_adding *a, int column)
 {
     return begin_of(a->of->grid->n[1], column, a->columns);
@@ -193,7 +194,7 @@ static int write_rows(struct vp_adding *a, int64_t z, int64_t n, int64_t y0, int
     return rc;
 }
 
-/* Our rows of n slices, those of all columns added in their order, into the last of the partial ones. */
+/* Adds up this rank's rows of n slices, those of all columns in their order, into the last of the partial ones. */
 static const float *add_up(struct vp_adding *a, int64_t n, int64_t y0, int64_t y1, const float *slices, size_t part)
 {
     const int64_t nx = a->of->grid->n[0], ny = a->of->grid->n[1], count = (y1 - y0) * nx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What passes between ranks while they reconstruct: views within a column of the grid (ct/mesh.h), before they are
+/* Messages between ranks while they reconstruct: views within a column of the grid (ct/mesh.h), before they are
  * back-projected, and partial sums of slices within a row, before they are written. */
 #ifndef VP_RANKED_WORK_H
 #define VP_RANKED_WORK_H
@@ -9,41 +9,41 @@
 
 struct vp_ranks;
 
-/* Views: a feed of the stages. A batch is shared out to the ranks of the column in order; each reads its part,
- * normalises it, filters it where the CPU does that, and sends every other rank the detector rows that its slab
- * takes. */
+/* Views: a source of projections (vp_projections.read). A batch is shared out to the ranks of the column in order; each
+ * reads its part, normalises it, filters it where the CPU does that, and sends every other rank the detector rows that
+ * its slab takes. */
 struct vp_sharing {
     struct vp_ranks *ranks;
     const struct vp_reconstruct *of;
     bool filter;          /* here, not on the devices */
-    int first, n, it;     /* ranks of the column from `first` on, and which of them this is */
-    const int64_t (*rows)[2]; /* that each takes */
+    int first, n, it;     /* first rank of the column, ranks of it, and this one's number */
+    const int64_t (*rows)[2]; /* detector rows of each rank */
     struct vp_normalize_report *repaired;
     int64_t bad;          /* NaN and infinite samples of the views that were read here */
-    struct vp_truncation truncation; /* of these */
+    struct vp_truncation truncation; /* ends of the rows of the same views */
     double load, work, gather; /* seconds */
     uint64_t sent;        /* bytes */
-    float *own[2];   /* views of the last two batches, whose messages may be on their way; behind them longer rows */
+    float *own[2];   /* views of the last two batches, whose messages may be on their way; then longer rows */
     size_t room[2];
     struct vp_message **message[2], **taken;
     int messages[2], most;
     int turn;
 };
 
-/* Bytes that it takes with batches of so many views. */
+/* Returns the bytes that sharing takes with batches of `batch` views. */
 uint64_t vp_sharing_bytes(const struct vp_reconstruct *r, int ranks, int batch);
 int vp_sharing_read(void *sharing, int64_t first, int n, int64_t v0, int64_t v1, float *to, struct vp_err *err);
-/* After the last view: until all that was sent has been taken. */
+/* Waits, after the last view, until all messages have been received. */
 int vp_sharing_finish(struct vp_sharing *s, struct vp_err *err);
 void vp_sharing_free(struct vp_sharing *s, bool well);
 
-/* Slices: a sink of the stages. Every rank of the row adds up the rows of an image that are its own, in the order of
- * the columns, and writes them. */
+/* Slices: the result of a reconstruction (vp_volume.put). Every rank of the row adds up the rows of an image that are
+ * its own, in the order of the columns, and writes them. */
 struct vp_adding {
     struct vp_ranks *ranks;
     const struct vp_reconstruct *of;
-    int row, rows, columns, it; /* of the grid, and the column that this is */
-    struct vp_writer *writer;   /* NULL: nobody wants them */
+    int row, rows, columns, it; /* row, rows and columns of the grid, and this rank's column */
+    struct vp_writer *writer;   /* NULL: they are discarded */
     int64_t z0;                 /* slice of page 0 */
     int64_t group;              /* slices that come at once, at most */
     double reduce, store;       /* seconds */

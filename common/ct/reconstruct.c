@@ -1,85 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The passes of a reconstruction and their stages; their order is that of iFDK (Chen et al. 2019, fig. 3). A reader
- * thread fills slots with batches of views, which are normalised, filtered unless a device does it, and handed to the
- * slabs that sum them up; then slices go through slots to a writer thread. The first views are read while the devices
- * allocate their slabs, and a pass begins while the slices of the one before it are written.
+ * thread fills slots with batches of views, which are normalised, filtered unless a device does it, and projected back
+ * to the slabs of a volume (ct/projector.h); then slices go through slots to a writer thread. The first views are read
+ * while the devices allocate their slabs, and a pass begins while the slices of the one before it are written.
  *
- * Views that lie half a turn apart are read together where the input is seekable and the kernel works on them
- * together: neither has then to wait for the other. Subsets of the views are read in turn, so that no device waits. */
-#include "ct/reconstruct.h"
+ * Opposite views, half a turn apart, are read in pairs if the input is seekable and the kernel works on pairs: neither
+ * then waits for the other. Subsets of the views are read in turn, so that no device waits. */
+#include "ct/reconstruct_internal.h"
 
 #include "base/err.h"
 #include "base/progress.h"
-#include "base/ring.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "ct/volume.h"
 #include "device/device.h"
 #include "device/ranks.h"
-#include "engine/thread.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ATTEMPTS = 3 }; /* to open a pass */
 
-/* Views [first, first + n), and their partners. `wide`: those that the host filters into longer rows. */
-struct batch {
-    int64_t first;
-    int n;
-    float *in, *wide;
-    uint64_t ticket[VP_RECONSTRUCT_DEVICES];
-};
-
-/* p->group slices for the writer. */
-struct filled {
-    float *slices;
-    int count;
-    int64_t page; /* of the first */
-};
-
-struct stages {
-    const struct vp_reconstruct *r;
-    const struct vp_reconstruct_plan *p; /* of this pass: that of the beginning, or `own` */
-    struct vp_reconstruct_plan own;
-    struct vp_reconstruct_buffers need;
-    struct vp_reconstruct_result *result;
-    struct vp_volume volume; /* what the pass makes: a slab for each part of its plan, */
-    double took[VP_RECONSTRUCT_DEVICES]; /* and what the kernels of each took in the last pass; 0: not measured */
-
-    /* Views in. Slots, of views and of slices, are kept from one pass to the next, and to the end: to free memory that
-     * a device copies from, it would have to stop. */
-    struct vp_thread reader;
-    struct vp_ring views;
-    struct batch batch[VP_RECONSTRUCT_SLOTS];
-    int64_t v0, v1;   /* rows that are read */
-    int64_t together; /* views that are handed over before their partners */
-    bool count_bad;   /* the first pass counts, the others see the same samples */
-
-    /* Slices out. */
-    struct vp_thread maker; /* makes their slots while views are worked on, */
-    atomic_bool made;       /* until all are */
-    struct vp_thread storer;
-    struct vp_writer *writer;
-    struct vp_ring slices;
-    struct filled *filled;                  /* p->out_slots, */
-    bool any_order;                         /* in any order */
-    float *partial[VP_RECONSTRUCT_DEVICES]; /* p->group slices each, of the second and later subsets */
-    atomic_bool failed;
-
-    /* When all began, and the pass; its first view was there, and the last; and of all passes. */
-    double begun, start, first_view, last_view, first_kernel, busy;
-    struct vp_bp_stats sum;
-};
-
-static bool on_host(const struct stages *w)
-{
-    return w->r->backend->on_host;
-}
-
-/* What has gone on since then; the time now. */
-static double lap(const struct stages *w, const char *stage, double since)
+/* Adds the time since then to a stage's; returns the time now. */
+double vp_stages_lap(const struct vp_stages *w, const char *stage, double since)
 {
     const double now = vp_now();
     vp_stats_time(w->r->stats, stage, now - since);
@@ -88,43 +30,37 @@ static double lap(const struct stages *w, const char *stage, double since)
 
 /* ---- buffers ---- */
 
-/* A buffer that the devices copy fast from and to, unless it is there. */
-static int take(const struct stages *w, float **p, uint64_t count, const char *what, struct vp_err *err)
+/* Allocates a buffer that the devices copy fast from and to, unless it exists. */
+int vp_stages_take(const struct vp_stages *w, float **p, uint64_t count, const char *what, struct vp_err *err)
 {
     if (*p)
         return 0;
-    if (on_host(w))
+    if (vp_stages_on_host(w))
         return (*p = vp_alloc_raw(count, sizeof(float), what, err)) ? 0 : -1;
     const double t = vp_now();
     *p = w->r->backend->host_alloc(count * sizeof(float));
-    lap(w, "buffers", t);
+    vp_stages_lap(w, "buffers", t);
     return *p ? 0 : vp_fail(err, VP_ERESOURCE, "no page-locked memory for %s: expected %s", what,
                             vp_bytes_text(count * sizeof(float)).text);
 }
 
-static int take_slices(const struct stages *w, float **slot, struct vp_err *err)
-{
-    const int64_t *n = w->r->grid->n;
-    return take(w, slot, (uint64_t)(w->p->group * n[0] * n[1]), "the slices", err);
-}
-
-static void give_back(const struct stages *w, float **p)
+static void give_back(const struct vp_stages *w, float **p)
 {
     if (*p)
         w->r->backend->host_free(*p);
     *p = NULL;
 }
 
-/* Page-locked memory belongs to the device of the thread that asks for it. */
-static void join_device(const struct stages *w)
+/* Makes a device current: page-locked memory belongs to that of the thread that allocates it. */
+void vp_stages_join_device(const struct vp_stages *w)
 {
     struct vp_device_info ignored;
     struct vp_err err = VP_ERR_INIT;
-    if (!on_host(w))
+    if (!vp_stages_on_host(w))
         w->r->backend->info(w->r->devices[0], &ignored, &err);
 }
 
-static void free_inputs(struct stages *w)
+static void free_inputs(struct vp_stages *w)
 {
     for (int i = 0; i < VP_RECONSTRUCT_SLOTS; i++) {
         give_back(w, &w->batch[i].in);
@@ -132,25 +68,26 @@ static void free_inputs(struct stages *w)
     }
 }
 
-/* Rows that a slot of views has room for: those of the pass, or all if others follow, which may need more. */
-static int64_t rows_of_slot(const struct stages *w)
+/* Returns the rows that a slot of views has room for: those of the pass, or all if others follow, which may need
+ * more. */
+static int64_t rows_of_slot(const struct vp_stages *w)
 {
-    return w->p->passes > 1 || w->p->made > 0 ? w->r->nv : w->v1 - w->v0;
+    return w->p->passes > 1 || w->p->made > 0 ? w->r->projections.nv : w->v1 - w->v0;
 }
 
-/* Rows of a view that comes in, and that a slot has room for. */
-static int64_t rows_in(const struct stages *w)
+/* Returns the rows of a view that comes in, and that a slot has room for. */
+static int64_t rows_in(const struct vp_stages *w)
 {
     return w->r->in_nv ? w->r->in_nv : w->v1 - w->v0;
 }
 
-static int64_t rows_of_input(const struct stages *w)
+static int64_t rows_of_input(const struct vp_stages *w)
 {
     return w->r->in_nv ? w->r->in_nv : rows_of_slot(w);
 }
 
-/* A thread at one end of a ring. */
-static int start(struct stages *w, struct vp_thread *t, struct vp_ring *ring, int slots,
+/* Starts a thread at one end of a ring. */
+int vp_stages_start(struct vp_stages *w, struct vp_thread *t, struct vp_ring *ring, int slots,
                  int (*work)(void *, struct vp_err *), struct vp_err *err)
 {
     vp_ring_init(ring, slots);
@@ -169,11 +106,11 @@ static int join(struct vp_thread *t, struct vp_ring *ring, struct vp_err *err)
 
 /* ---- reading ---- */
 
-static int read_run(struct stages *w, int64_t first, int n, float *to, struct vp_err *err)
+static int read_run(struct vp_stages *w, int64_t first, int n, float *to, struct vp_err *err)
 {
     const struct vp_reconstruct *r = w->r;
-    if (r->feed)
-        return r->feed->read(r->feed->ctx, first, n, w->v0, w->v1, to, err);
+    if (r->projections.read)
+        return r->projections.read(r->projections.ctx, first, n, w->v0, w->v1, to, err);
     const int64_t v0 = r->in_nv ? 0 : w->v0;
     if (vp_reconstruct_read(r, first, n, v0, v0 + rows_in(w), to, w->count_bad ? &w->result->bad : NULL, err))
         return -1;
@@ -182,48 +119,48 @@ static int read_run(struct stages *w, int64_t first, int n, float *to, struct vp
     return 0;
 }
 
-/* Views [first, end), all of one subset, and their partners, into the next slot. 1, 0 if no more are wanted, -1 on
- * errors. */
-static int read_batch(struct stages *w, int64_t first, int64_t end, int most, struct vp_err *err)
+/* Reads views [first, end), all of one subset, and their opposite ones into the next slot. Returns 1, 0 if no more are
+ * wanted, -1 on errors. */
+static int read_batch(struct vp_stages *w, int64_t first, int64_t end, int most, struct vp_err *err)
 {
     const int64_t n = end - first, view = w->need.width * rows_in(w);
-    const int slot = vp_ring_fill(&w->views), runs = w->p->partner ? 2 : 1;
+    const int slot = vp_ring_fill(&w->views), runs = w->p->probe.opposite ? 2 : 1;
     if (slot < 0)
         return 0;
     if (w->r->ranks && vp_ranks_check(w->r->ranks, err))
         return -1;
-    struct batch *const b = &w->batch[slot];
-    if (take(w, &b->in, (uint64_t)(runs * most * w->need.width * rows_of_input(w)), "the projections", err))
+    struct vp_stages_batch *const b = &w->batch[slot];
+    if (vp_stages_take(w, &b->in, (uint64_t)(runs * most * w->need.width * rows_of_input(w)), "the projections", err))
         return -1;
     const double t = vp_now();
     b->first = first;
     b->n = (int)n;
     for (int i = 0; i < runs; i++)
-        if (read_run(w, first + i * w->p->partner, b->n, b->in + i * n * view, err))
+        if (read_run(w, first + i * w->p->probe.opposite, b->n, b->in + i * n * view, err))
             return -1;
-    w->last_view = lap(w, "read", t);
+    w->last_view = vp_stages_lap(w, "read", t);
     if (w->first_view == 0)
         w->first_view = w->last_view;
     vp_ring_filled(&w->views);
     return 1;
 }
 
-/* Batches from all subsets in turn. They end at multiples of the batch, so that the back-projection can take each at
- * once. */
+/* Reads batches of all subsets in turn. They end at multiples of the batch, so that the back-projection can take each
+ * at once. */
 static int read_views(void *arg, struct vp_err *err)
 {
-    struct stages *w = arg;
+    struct vp_stages *w = arg;
     const struct vp_reconstruct_plan *p = w->p;
-    const int step = p->partner ? p->batch / 2 : p->batch;
+    const int step = p->probe.opposite ? p->batch / 2 : p->batch;
     bool more = true;
     int rc = 1;
 
-    join_device(w);
+    vp_stages_join_device(w);
     for (int64_t round = 0; more && rc > 0; round++) {
         more = false;
         for (int c = 0; c < p->subsets && rc > 0; c++) {
-            const struct vp_bp_part *part = &p->part[c]; /* of the first slab */
-            const int64_t last = p->partner ? vp_min64(part->last, p->partner) : part->last;
+            const struct vp_bp_job *part = &p->part[c].job; /* the subset's part of the first slab */
+            const int64_t last = p->probe.opposite ? vp_min64(part->last, p->probe.opposite) : part->last;
             const int64_t end = vp_min64((part->first / step + round + 1) * step, last);
             const int64_t first = round ? (part->first / step + round) * step : part->first;
             if (first < end) {
@@ -236,8 +173,8 @@ static int read_views(void *arg, struct vp_err *err)
     return rc < 0 ? -1 : 0;
 }
 
-/* `now`: do not wait for views that are not wanted any more; the reader may wait for a pipe that has nothing to say. */
-static int stop_reading(struct stages *w, bool now, struct vp_err *err)
+/* Stops the reader. `now`: at once, for it may wait for a pipe on which nothing comes. */
+static int stop_reading(struct vp_stages *w, bool now, struct vp_err *err)
 {
     if (!w->reader.running)
         return 0;
@@ -249,277 +186,162 @@ static int stop_reading(struct stages *w, bool now, struct vp_err *err)
 
 /* ---- computing ---- */
 
-/* n views from `first`: normalise them, and filter them into q unless the devices do it. Where they are then. */
-static const float *prepare(struct stages *w, int64_t first, int n, float *p, float *q)
+/* Normalises n views from `first` on, and filters them into q unless the devices do it. Returns where they are then. */
+static const float *prepare(struct vp_stages *w, int64_t first, int n, float *p, float *q)
 {
     const struct vp_reconstruct *r = w->r;
     double t = vp_now();
 
-    if (r->feed)
+    if (r->projections.read)
         return p;
     if (r->normalize) {
         vp_normalize_pages(r->normalize, 0, first, n, p, p, w->count_bad ? &w->result->repaired : NULL);
-        t = lap(w, "normalize", t);
+        t = vp_stages_lap(w, "normalize", t);
     }
     if (r->filter && w->count_bad)
         vp_filter_look(r->filter, first, n, w->v0, w->v1, p, &w->result->truncation);
     if (!r->filter || w->p->filter_device)
         return p;
     vp_filter_rows(r->filter, first, n, w->v0, w->v1, p, q);
-    lap(w, "filter", t);
+    vp_stages_lap(w, "filter", t);
     return q;
 }
 
-/* To the devices, of which each takes what is of its subset. */
-static int hand_over(struct stages *w, uint64_t *ticket, int64_t first, int64_t n, const float *p, struct vp_err *err)
+/* Projects views back on the devices of their subset. */
+static int hand_over(struct vp_stages *w, uint64_t *ticket, int64_t first, int64_t n, const float *p,
+                     struct vp_err *err)
 {
     const double t = vp_now();
-    const struct vp_projections views = {.first = first, .n = n, .v0 = w->v0, .v1 = w->v1, .samples = p};
-    if (vp_adjoint(&views, &w->volume, VP_WEIGHT_FDK, ticket, err))
+    const struct vp_batch views = {.first = first, .n = n, .v0 = w->v0, .v1 = w->v1, .samples = p};
+    if (vp_projector_back(w->projector, &views, ticket, err))
         return -1;
-    lap(w, "backproject", t);
+    vp_stages_lap(w, "backproject", t);
     vp_progress_add(w->r->progress, n);
     return 0;
 }
 
-/* What is in a slot; `wide`, if not NULL, is where the host filters to. */
-static int add(struct stages *w, struct batch *at, float *wide, struct vp_err *err)
+/* Adds the views of a slot; `wide`, if not NULL, is for those that the host filters. */
+static int add(struct vp_stages *w, struct vp_stages_batch *at, float *wide, struct vp_err *err)
 {
-    const int n = at->n, runs = w->p->partner ? 2 : 1;
+    const int n = at->n, runs = w->p->probe.opposite ? 2 : 1;
     const int64_t rows = w->v1 - w->v0, in = rows_in(w) * w->need.width;
-    const int64_t out = rows * (w->p->filter_device ? w->r->in_nu : w->r->nu);
-    const int64_t step = w->p->partner ? w->together : n;
+    const int64_t out = rows * (w->p->filter_device ? w->r->in_nu : w->r->projections.nu);
+    const int64_t step = w->p->probe.opposite ? w->run_views : n;
     const float *ready[2];
 
     for (int i = 0; i < runs; i++) {
         float *const p = at->in + i * n * in;
-        ready[i] = prepare(w, at->first + i * w->p->partner, n, p, wide ? wide + i * n * out : p);
+        ready[i] = prepare(w, at->first + i * w->p->probe.opposite, n, p, wide ? wide + i * n * out : p);
     }
     for (int64_t k = 0; k < n; k += step)
         for (int i = 0; i < runs; i++)
-            if (hand_over(w, at->ticket, at->first + k + i * w->p->partner, vp_min64(step, n - k), ready[i] + k * out,
-                          err))
+            if (hand_over(w, at->ticket, at->first + k + i * w->p->probe.opposite, vp_min64(step, n - k),
+                          ready[i] + k * out, err))
                 return -1;
     return 0;
 }
 
-static int make_slots(void *arg, struct vp_err *err)
-{
-    struct stages *w = arg;
-    int rc = 0;
-    join_device(w);
-    for (int i = 0; i < w->p->out_slots && !w->made && !rc; i++)
-        rc = take_slices(w, &w->filled[i].slices, err);
-    return rc;
-}
-
-/* What comes from the reader, until it ends. */
-static int add_all(struct stages *w, struct vp_err *err)
+/* Adds all views from the reader, until it ends. */
+static int add_all(struct vp_stages *w, struct vp_err *err)
 {
     struct vp_err ignored = VP_ERR_INIT;
     int rc = 0, slot, before = -1, handled = 0;
 
     while ((slot = vp_ring_look(&w->views, before >= 0)) >= 0) {
-        /* the writer says why */
-        if ((rc = w->failed ? -1 : add(w, &w->batch[slot], w->batch[on_host(w) ? 0 : slot].wide, err)))
+        /* the writer reports why */
+        if ((rc = w->failed ? -1 : add(w, &w->batch[slot], w->batch[vp_stages_on_host(w) ? 0 : slot].wide, err)))
             break;
         /* the host goes on with the next slot while this one is copied */
-        if (on_host(w)) {
+        if (vp_stages_on_host(w)) {
             vp_ring_taken(&w->views);
             continue;
         }
-        /* not before the reader has its own: it is waited for */
+        /* not before the reader has its own slots: the devices wait for those */
         if (++handled == w->need.in)
-            vp_thread_start(&w->maker, make_slots, w, false, &ignored);
+            vp_thread_start(&w->maker, vp_stages_make_slots, w, false, &ignored);
         if (before >= 0) {
             const double t = vp_now();
-            if ((rc = vp_volume_wait(&w->volume, w->batch[before].ticket, err)))
+            if ((rc = vp_projector_wait(w->projector, w->batch[before].ticket, err)))
                 break;
-            lap(w, "upload", t);
+            vp_stages_lap(w, "upload", t);
             vp_ring_taken(&w->views);
         }
         before = slot;
     }
-    /* where the work failed that is the error, whatever the reader has to say */
+    /* an error of the work goes before one of the reader */
     if (stop_reading(w, rc != 0, rc ? &ignored : err))
         rc = -1;
     const double t = vp_now();
-    rc = rc ? rc : vp_adjoint_end(&w->volume, err);
+    rc = rc ? rc : vp_projector_end(w->projector, err);
     if (before >= 0 && !rc)
-        rc = vp_volume_wait(&w->volume, w->batch[before].ticket, err);
-    lap(w, "backproject", t);
+        rc = vp_projector_wait(w->projector, w->batch[before].ticket, err);
+    vp_stages_lap(w, "backproject", t);
     return rc;
 }
 
-/* All views through the stages into the slabs of one pass. */
-static int accumulate(struct stages *w, struct vp_err *err)
+/* Adds all views to the slabs of one pass. */
+static int accumulate(struct vp_stages *w, struct vp_err *err)
 {
-    const uint64_t wide = (uint64_t)w->p->batch * (uint64_t)(rows_of_slot(w) * w->r->nu);
+    const uint64_t wide = (uint64_t)w->p->batch * (uint64_t)(rows_of_slot(w) * w->r->projections.nu);
     struct vp_err ignored = VP_ERR_INIT;
 
     w->made = false;
     if (!w->filled && !(w->filled = vp_alloc((size_t)w->p->out_slots, sizeof *w->filled, "the slices", err)))
         return -1;
     for (int i = 0; i < w->need.wide; i++)
-        if (take(w, &w->batch[i].wide, wide, "the filtered projections", err))
+        if (vp_stages_take(w, &w->batch[i].wide, wide, "the filtered projections", err))
             return -1;
     const int rc = add_all(w, err);
     w->made = true;
-    /* if it failed, store_range() tries again and says so */
+    /* if it failed, store_range() tries again and reports it */
     vp_thread_join(&w->maker, &ignored);
     return rc;
 }
 
-/* ---- storing ---- */
-
-static int write_slot(struct stages *w, const struct filled *f, struct vp_err *err)
-{
-    const struct vp_reconstruct *r = w->r;
-    if (r->sink)
-        return r->sink->put(r->sink->ctx, f->page + r->z0, f->count, f->slices, err);
-    return w->any_order ? vp_writer_bands(w->writer, f->page, f->count, 0, r->grid->n[1], f->slices, r->threads, err)
-                        : vp_writer_pages(w->writer, f->count, f->slices, r->threads, err);
-}
-
-static int write_slices(void *arg, struct vp_err *err)
-{
-    struct stages *w = arg;
-    int slot;
-
-    while ((slot = vp_ring_look(&w->slices, 0)) >= 0) {
-        const double t = vp_now();
-        if (!w->failed && write_slot(w, &w->filled[slot], err))
-            w->failed = true;
-        lap(w, "write", t);
-        /* after a failure the slots are still taken, so that the producer is not left waiting */
-        vp_ring_taken(&w->slices);
-    }
-    return w->failed ? -1 : 0;
-}
-
-/* n slices of the slab that part i and those of the other subsets make: one's, or the sums, added in their order. */
-static int fetch(struct stages *w, int i, int64_t z, int64_t n, float *out, struct vp_err *err)
-{
-    const int64_t count = n * w->r->grid->n[0] * w->r->grid->n[1];
-    const int subsets = w->p->subsets;
-    int rc = 0;
-
-    if (subsets == 1)
-        return vp_slab_slices(w->volume.slab[i], z, n, out, err);
-#pragma omp parallel for num_threads(subsets) schedule(static, 1) reduction(min : rc)
-    for (int c = 0; c < subsets; c++) {
-        struct vp_err why = VP_ERR_INIT;
-        if (vp_slab_slices(w->volume.slab[i + c], z, n, c ? w->partial[c - 1] : out, &why))
-            rc = vp_err_keep(err, &why);
-    }
-    if (rc)
-        return rc;
-#pragma omp parallel for num_threads(w->r->threads) schedule(static)
-    for (int64_t k = 0; k < count; k++)
-        for (int c = 1; c < subsets; c++)
-            out[k] += w->partial[c - 1][k];
-    return 0;
-}
-
-/* Slices [z0, z1) of a slab, slot by slot. */
-static int store_range(struct stages *w, int i, int64_t z0, int64_t z1, struct vp_err *err)
-{
-    for (int64_t z = z0; z < z1 && !w->failed; z += w->p->group) {
-        struct filled *const to = &w->filled[vp_ring_fill(&w->slices)];
-        if (take_slices(w, &to->slices, err))
-            return -1;
-        const double t = vp_now();
-        to->count = (int)vp_min64(w->p->group, z1 - z);
-        to->page = z - w->r->z0;
-        if (fetch(w, i, z, to->count, to->slices, err))
-            return -1;
-        lap(w, "slice", t);
-        vp_ring_filled(&w->slices);
-    }
-    return 0;
-}
-
-/* The slices of [z0, z1) that are in one part of their slab. */
-static int store_part(struct stages *w, int i, int of, int64_t z0, int64_t z1, struct vp_err *err)
-{
-    int rc = 0;
-    for (int64_t z = z0, end; z < z1 && !rc; z = end) {
-        for (end = z; end < z1 && vp_slab_part_of(w->volume.slab[i], end) == of;)
-            end++;
-        rc = store_range(w, i, z, end, err);
-        end += end == z;
-    }
-    return rc;
-}
-
-/* All slices of a pass to the writer thread: the lowest first, or, where they can be written in any order and are made
- * part by part, as they are ready. The upper halves of mirrored slabs follow from the middle on; the middle slice is
- * its own image. */
-static int store(struct stages *w, struct vp_err *err)
-{
-    const struct vp_reconstruct_plan *p = w->p;
-    const int64_t nz = w->r->grid->n[2];
-    int parts = 1, rc = 0;
-
-    for (int i = 0; i < p->subsets - 1; i++)
-        if (take_slices(w, &w->partial[i], err))
-            return -1;
-    if (!w->storer.running) {
-        w->any_order = w->r->sink ? !w->r->sink->in_order && p->stay
-                                  : (p->mirrored && p->passes > 1) || (w->r->any_order && p->stay);
-        if (start(w, &w->storer, &w->slices, p->out_slots, write_slices, err))
-            return -1;
-    }
-    for (int i = 0; i < p->parts && p->stay && w->any_order; i += p->subsets)
-        parts = (int)vp_max64(parts, vp_slab_parts(w->volume.slab[i]));
-    for (int of = 0; of < parts; of++)
-        for (int upper = 0; upper <= p->mirrored; upper++)
-            for (int k = 0; k < p->parts && !rc; k += p->subsets) {
-                const int i = upper ? p->parts - p->subsets - k : k;
-                const struct vp_bp_part *part = &p->part[i];
-                const int64_t z0 = upper ? vp_max64(nz - part->z1, part->z1) : part->z0;
-                const int64_t z1 = upper ? nz - part->z0 : part->z1;
-                rc = parts > 1 ? store_part(w, i, of, z0, z1, err) : store_range(w, i, z0, z1, err);
-            }
-    return rc || w->failed ? -1 : 0;
-}
-
 /* ---- a pass ---- */
 
-static int open_volume(struct stages *w, struct vp_err *err)
+static void close_volume(struct vp_stages *w)
 {
-    struct vp_bp_job *job = vp_alloc((size_t)w->p->parts, sizeof *job, "the slabs", err);
-    for (int i = 0; job && i < w->p->parts; i++)
-        job[i] = vp_reconstruct_job(w->p, &w->p->part[i]);
-    const int rc = job ? vp_volume_open(&w->volume, w->r->backend, job, w->p->parts, err) : -1;
-    free(job);
-    return rc;
+    vp_projector_close(w->projector);
+    vp_volume_close(&w->volume);
+    w->projector = NULL;
 }
 
-static int begin_reading(struct stages *w, struct vp_err *err)
+static int open_volume(struct vp_stages *w, struct vp_err *err)
+{
+    const struct vp_backend *k = w->r->backend;
+    if (!vp_projector_open(&w->projector, k, w->p->part, w->p->parts, err)
+        && !vp_volume_open(&w->volume, k, w->p->part, w->p->parts, err)
+        && !vp_projector_begin(w->projector, &w->volume, VP_SET, err))
+        return 0;
+    close_volume(w);
+    return -1;
+}
+
+static int begin_reading(struct vp_stages *w, struct vp_err *err)
 {
     w->need = vp_reconstruct_buffers(w->p);
     w->count_bad = w->p->made == 0;
     w->first_view = w->count_bad ? 0 : w->first_view;
-    w->v0 = w->r->nv;
+    w->v0 = w->r->projections.nv;
     w->v1 = 0;
-    w->together = w->r->n_views;
+    w->run_views = w->r->projections.n_views;
     for (int i = 0; i < w->p->parts; i++) {
         const struct vp_bp_plan *plan = &w->p->part[i].plan;
         w->v0 = vp_min64(w->v0, plan->v0);
         w->v1 = vp_max64(w->v1, plan->v1);
-        w->together = vp_min64(w->together, plan->together);
+        w->run_views = vp_min64(w->run_views, plan->batch);
     }
-    /* normalisation looks at whole views; and every sample is looked at once */
-    if (!w->r->feed && !w->r->in_nv && (w->r->normalize || (w->p->made == 0 && w->p->passes > 1))) {
+    /* normalisation needs whole views; and every sample is checked once */
+    if (!w->r->projections.read && !w->r->in_nv && (w->r->normalize || (w->p->made == 0 && w->p->passes > 1))) {
         w->v0 = 0;
-        w->v1 = w->r->nv;
+        w->v1 = w->r->projections.nv;
     }
-    return start(w, &w->reader, &w->views, w->need.in, read_views, err);
+    return vp_stages_start(w, &w->reader, &w->views, w->need.in, read_views, err);
 }
 
-/* For the slices that are left after the last pass, or instead of a plan for which memory fell short. */
-static int plan_again(struct stages *w, int64_t made, bool shortage, struct vp_err *err)
+/* Plans the slices that are left after the last pass, or replaces a plan for which memory fell short. */
+static int plan_again(struct vp_stages *w, int64_t made, bool shortage, struct vp_err *err)
 {
     const struct vp_reconstruct_done done = {.plan = w->p, .made = made, .took = shortage ? NULL : w->took,
                                              .shortage = shortage};
@@ -528,7 +350,7 @@ static int plan_again(struct stages *w, int64_t made, bool shortage, struct vp_e
         *err = (struct vp_err)VP_ERR_INIT;
     if (vp_reconstruct_plan(&next, w->r, &done, err))
         return -1;
-    if (shortage || next.batch != w->p->batch || next.partner != w->p->partner
+    if (shortage || next.batch != w->p->batch || next.probe.opposite != w->p->probe.opposite
         || next.filter_device != w->p->filter_device)
         free_inputs(w);
     w->own = next;
@@ -536,13 +358,13 @@ static int plan_again(struct stages *w, int64_t made, bool shortage, struct vp_e
     return 0;
 }
 
-/* The slabs of a pass, opened, and the reader at work: what can be read again is read from the beginning while the
- * devices allocate. Memory of a device may have gone since the plan was made: then a smaller one, unless other ranks
- * count on this one, for the parts of a batch or for the slices in their order. */
-static int open_pass(struct stages *w, struct vp_err *err)
+/* Opens the slabs of a pass and starts the reader: seekable input is read from the beginning while the devices
+ * allocate. Memory of a device may have gone since the plan was made: then a smaller one, unless other ranks count on
+ * this one, for the parts of a batch or for the slices in their order. */
+static int open_pass(struct vp_stages *w, struct vp_err *err)
 {
-    const bool early = vp_views_seekable(w->r->source) && !on_host(w);
-    const bool agreed = w->r->feed || (w->r->sink && w->r->sink->in_order);
+    const bool early = vp_views_seekable(w->r->projections.source) && !vp_stages_on_host(w);
+    const bool agreed = w->r->projections.read || (w->out->put && !w->out->any_order);
 
     w->start = vp_now();
     for (int attempt = 1;; attempt++) {
@@ -550,8 +372,8 @@ static int open_pass(struct stages *w, struct vp_err *err)
             return -1;
         if (!open_volume(w, err))
             return early ? 0 : begin_reading(w, err);
-        const bool again = err->code == VP_ERESOURCE && !on_host(w) && !agreed && attempt < ATTEMPTS;
-        /* what a pipe has brought of sinograms, which are held, must not be lost */
+        const bool again = err->code == VP_ERESOURCE && !vp_stages_on_host(w) && !agreed && attempt < ATTEMPTS;
+        /* sinograms from a pipe, which are held, must not be lost */
         stop_reading(w, !again, err);
         w->result->bad = w->p->made ? w->result->bad : 0;
         if (!again || plan_again(w, w->p->made, true, err))
@@ -559,13 +381,14 @@ static int open_pass(struct stages *w, struct vp_err *err)
     }
 }
 
-/* Sums over devices; of the seconds of kernels and of the phase, those of the slowest device in each pass. */
-static void add_stats(struct stages *w)
+/* Adds the statistics of a pass: sums over devices; of the seconds of kernels and of the phase, those of the
+ * slowest. */
+static void add_stats(struct vp_stages *w)
 {
     double kernel = 0, phase = 0, first = 0;
     for (int i = 0; i < w->p->parts; i++) {
         struct vp_bp_stats one;
-        vp_slab_stats(w->volume.slab[i], &one);
+        vp_projector_stats(w->projector, i, &one);
         w->took[i] = one.kernel;
         w->sum.filter += one.filter;
         w->sum.uploaded += one.uploaded;
@@ -582,37 +405,37 @@ static void add_stats(struct stages *w)
     w->result->passes++;
 }
 
-static int run_pass(struct stages *w, struct vp_err *err)
+static int run_pass(struct vp_stages *w, struct vp_err *err)
 {
     struct vp_err ignored = VP_ERR_INIT;
     double t = vp_now();
     int rc = open_pass(w, err);
 
-    t = lap(w, "prepare", t);
+    t = vp_stages_lap(w, "prepare", t);
     rc = rc || accumulate(w, err) ? -1 : 0;
     /* the end of the input is checked before the volume is called good */
-    if (!rc && w->p->made == 0 && w->r->last == w->r->n_views)
-        rc = vp_views_finish(w->r->source, err);
+    if (!rc && w->p->made == 0 && w->r->last == w->r->projections.n_views)
+        rc = vp_views_finish(w->r->projections.source, err);
     w->busy += vp_now() - t;
     if (!rc)
-        rc = store(w, err);
+        rc = vp_stages_store(w, err);
     if (!rc)
         add_stats(w);
     t = vp_now();
     stop_reading(w, true, &ignored);
-    vp_volume_close(&w->volume);
-    lap(w, "close", t);
+    close_volume(w);
+    vp_stages_lap(w, "close", t);
     return rc;
 }
 
-/* Pass after pass, until nothing is left. */
-static int run_passes(struct stages *w, struct vp_err *err)
+/* Runs pass after pass until no slice is left. */
+static int run_passes(struct vp_stages *w, struct vp_err *err)
 {
     for (;;) {
         if (run_pass(w, err))
             return -1;
         const struct vp_reconstruct_domain d = vp_reconstruct_domain(w->p);
-        const int64_t end = w->p->part[w->p->parts - 1].z1;
+        const int64_t end = w->p->part[w->p->parts - 1].job.z1;
         if (end >= d.hi)
             return 0;
         if (plan_again(w, w->p->made + end - d.lo, false, err))
@@ -622,23 +445,23 @@ static int run_passes(struct stages *w, struct vp_err *err)
 
 /* ---- all of it ---- */
 
-static void tell(const struct stages *w)
+static void report(const struct vp_stages *w)
 {
     const struct vp_reconstruct *r = w->r;
     struct vp_stats *const s = r->stats;
     const double slices = (double)((r->half ? 2 : 1) * (r->z1 - r->z0));
     const double gigaupdates = (double)r->grid->n[0] * (double)r->grid->n[1] * slices * (double)(r->last - r->first) /
                                w->p->columns / 1073741824.0;
-    vp_stats_text(s, "kernel", w->p->kernel);
+    vp_stats_text(s, "kernel", w->p->part[0].plan.kernel);
     vp_stats_number(s, "passes", (double)w->result->passes);
     vp_stats_number(s, "gups", w->busy > 0 ? gigaupdates / w->busy : 0);
     vp_stats_number(s, "gups_end_to_end", gigaupdates / (vp_now() - w->begun));
     vp_stats_number(s, "seconds_to_first_view", w->first_view - w->begun);
-    if (!on_host(w))
+    if (!vp_stages_on_host(w))
         vp_stats_number(s, "seconds_to_first_kernel", w->first_kernel - w->begun);
     vp_stats_number(s, "seconds_to_last_view", w->last_view - w->begun);
     vp_stats_number(s, "seconds_after_last_view", vp_now() - w->last_view);
-    if (on_host(w))
+    if (vp_stages_on_host(w))
         return;
     vp_stats_number(s, "devices", w->result->used);
     vp_stats_number(s, "subsets", w->p->subsets);
@@ -650,11 +473,11 @@ static void tell(const struct stages *w)
     vp_stats_count(s, "bytes_downloaded", w->sum.downloaded);
 }
 
-int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
+int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_volume *out,
                        struct vp_reconstruct_result *result, struct vp_err *err)
 {
     const struct vp_reconstruct *r = p->of;
-    struct stages w = {.r = r, .p = p, .result = result, .writer = writer, .begun = vp_now()};
+    struct vp_stages w = {.r = r, .p = p, .result = result, .out = out, .begun = vp_now()};
 
     memset(result, 0, sizeof *result);
     vp_progress_start(r->progress, "reconstructing", "views", (r->last - r->first) * p->passes);
@@ -673,8 +496,8 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
     free(w.filled);
     if (!rc) {
         result->read = w.last_view - w.begun;
-        result->compute = on_host(&w) ? w.busy : w.sum.phase;
-        tell(&w);
+        result->compute = vp_stages_on_host(&w) ? w.busy : w.sum.phase;
+        report(&w);
     }
     return rc;
 }
@@ -684,9 +507,10 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
 int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t v0, int64_t v1, float *to,
                         int64_t *bad, struct vp_err *err)
 {
-    const int64_t got = vp_views_read(r->source, first, n, v0, v1, to, bad, r->threads, err);
+    const int64_t got = vp_views_read(r->projections.source, first, n, v0, v1, to, bad, r->threads, err);
     if (got == n)
         return 0;
-    return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: expected %lld views, got %lld", vp_views_name(r->source),
-                                  (long long)r->n_views, (long long)(first + got));
+    return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld",
+                                  vp_views_name(r->projections.source), (long long)(first + got),
+                                  (long long)r->projections.n_views);
 }

@@ -14,9 +14,10 @@
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 
+#include "ct/device_group.h"
 #include "ct/filter.h"
 #include "ct/normalize.h"
-#include "ct/slab.h"
+#include "ct/projector.h"
 #include "ct/truncation.h"
 #include "geom/geom.h"
 #include "stack/views.h"
@@ -28,105 +29,70 @@ struct vp_ranks;
 struct vp_rates;
 struct vp_stats;
 
-/* Where slices go if not to a writer: slices [z, z + n) of the grid, from one thread, in the order in which they are
- * made (from the lowest on, if `in_order`). */
-struct vp_reconstruct_sink {
-    void *ctx;
-    int (*put)(void *ctx, int64_t z, int64_t n, const float *slices, struct vp_err *err);
-    bool in_order;
-};
-
-/* Where views come from if not from the source: rows [v0, v1) of n views from `first` on, normalised, and filtered
- * (then nu, else in_nu columns wide) unless the devices do it. From one thread, in the order of the plan. */
-struct vp_reconstruct_feed {
-    void *ctx;
-    int (*read)(void *ctx, int64_t first, int n, int64_t v0, int64_t v1, float *to, struct vp_err *err);
-};
-
-/* Where views are filtered. */
+/* The place of the filter. */
 enum vp_filter_on { VP_FILTER_ON_AUTO, VP_FILTER_ON_CPU, VP_FILTER_ON_GPU };
 
-/* What is asked for. */
+/* The request. */
 struct vp_reconstruct {
-    struct vp_views *source;
-    const struct vp_view *views;  /* all views of the scan */
-    int64_t n_views, first, last; /* views [first, last) are used */
-    int64_t in_nu;  /* detector columns of the input; less than nu where the filter widens rows */
-    int64_t in_nv;  /* detector rows of the input, where the filter turns views, which it takes whole; else 0: nv */
-    int64_t nu, nv; /* the detector that `views` project to */
-    struct vp_normalize *normalize; /* or NULL: the input holds line integrals */
-    struct vp_filter *filter;       /* or NULL: the input is filtered */
+    /* Geometry of the views that are projected back: the detector that the filter leaves. With read() views come
+     * normalised, and filtered (then nu, else in_nu columns wide) unless the devices filter. */
+    struct vp_projections projections;
+    int64_t first, last; /* views [first, last) are used */
+    int64_t in_nu;  /* detector columns of the input; less than nu if the filter widens rows */
+    int64_t in_nv;  /* detector rows of the input if the filter turns views, which it takes whole; else 0: nv */
+    struct vp_normalize *normalize; /* NULL: the input holds line integrals */
+    struct vp_filter *filter;       /* NULL: the input is filtered */
     enum vp_filter_on filter_on;
     const struct vp_grid *grid;
-    const struct vp_helix *helix; /* NULL, or pitch 0: none */
-    int64_t z0, z1;  /* slices wanted */
-    bool half;       /* they are of the lower half, and their mirror images are wanted, too; only with a mirror plane */
-    int column, columns; /* of so many subsets of the views this one is wanted; 0 columns: all views */
-    uint64_t memory; /* bytes that the stages may take together */
-    uint64_t device_memory; /* and on each device; 0: what is free */
+    int64_t z0, z1;  /* slices of the result */
+    bool half;       /* these are of the lower half, and their mirror images belong to the result; only with a mirror plane */
+    int column, columns; /* subset `column` of `columns` subsets of the views is used; 0 columns: all views */
+    uint64_t memory; /* bytes that the stages may take in all */
+    uint64_t device_memory; /* and on each device; 0: all that is free */
     int threads;
     bool any_order;                   /* slices can be written in any order */
-    const struct vp_backend *backend;       /* of the devices that back-project */
-    const int *devices;               /* of that kind: */
-    int n_devices;                    /* at most so many are used */
-    int want_subsets;                 /* of the views; 0: as many as pay */
+    const struct vp_backend *backend; /* backend of the devices that project back */
+    const int *devices;
+    int n_devices;                    /* number of `devices`, the most that are used */
+    int want_subsets;                 /* subsets of the views; 0: chosen by their gain */
     const struct vp_rates *rates;     /* NULL: vp_rates */
-    const struct vp_reconstruct_sink *sink; /* NULL: a writer */
-    const struct vp_reconstruct_feed *feed; /* NULL: the source */
-    struct vp_ranks *ranks;       /* stop when one of them does; NULL: alone */
-    struct vp_stats *stats;       /* may be NULL */
-    struct vp_progress *progress; /* may be NULL */
-};
-
-/* What one device makes in a pass: a slab, from a subset of the views. */
-struct vp_bp_part {
-    int device;
-    int64_t z0, z1;      /* slices (of the lower half, if mirrored) */
-    int64_t first, last; /* views; of the first half of the scan, and their partners, if those come together */
-    struct vp_bp_plan plan;
+    struct vp_ranks *ranks;           /* ranks that stop together; NULL: alone */
+    struct vp_stats *stats;           /* may be NULL */
+    struct vp_progress *progress;     /* may be NULL */
 };
 
 enum { VP_RECONSTRUCT_DEVICES = 64 }; /* at most */
 
-/* The devices that make one slab: as many as there are subsets of views. */
-struct vp_crew {
-    double speed;
-    uint64_t free, total; /* bytes, of the device that has the least */
-    int64_t most, depth;  /* slices a pass: that fit, and that it makes */
-};
-
-/* How it is made, from a pass on. */
+/* The plan, from a pass on. */
 struct vp_reconstruct_plan {
     const struct vp_reconstruct *of;
+    struct vp_bp_plan probe; /* plan of one slice of all views; `opposite` is 0 if views are not read in pairs */
     int64_t made;   /* slices of earlier passes */
-    int64_t passes; /* that are left, as far as can be said */
+    int64_t passes; /* passes that are left, as far as is known */
     int batch;      /* views a batch */
-    int used;       /* devices: */
-    int subsets;    /* so many for each slab, */
-    int columns;    /* of each of so many parts of the views */
+    int used;       /* devices */
+    int subsets;    /* subsets of the views for each slab; */
+    int columns;    /* with ranks, subsets of each of `columns` parts of the views */
     bool mirrored;  /* slabs are pairs: slices of the lower half, and their mirror images */
     int64_t slab;   /* slices a device and pass, at most (of the lower half, if mirrored) */
     int64_t unit;   /* slabs are multiples of it, but for the last ones */
     int out_slots;  /* pieces of output that wait for the writer, at most, */
     int64_t group;  /* and the slices of each */
-    int64_t partner;         /* > 0: views are read in pairs, so far apart */
     bool filter_device;      /* views are filtered on the devices */
-    bool stay;               /* and all stay there, so that slices leave while others are made */
-    char kernel[160];        /* which back-projection was chosen */
-    char filter_kernel[160];
-    struct vp_crew crew[VP_RECONSTRUCT_DEVICES];
+    bool resident;           /* all views stay on the devices, so that slices leave while others are made */
+    struct vp_device_group device_group[VP_RECONSTRUCT_DEVICES];
     struct vp_bp_part part[VP_RECONSTRUCT_DEVICES];
-    int parts;             /* of the next pass */
+    int parts;             /* number of parts of the next pass */
     bool too_large;        /* after an error: no plan keeps to the limits */
-    uint64_t bytes;        /* what a pass takes on the host */
+    uint64_t bytes;        /* bytes of a pass on the host */
     uint64_t device_bytes; /* and on a device, at most */
-    uint64_t device_room;  /* what that device has */
+    uint64_t device_room;  /* bytes that this device has */
 };
 
-/* What stands when a plan is made in the middle of a run. */
+/* The state in which a plan is made in the middle of a run. */
 struct vp_reconstruct_done {
-    const struct vp_reconstruct_plan *plan; /* of the pass before, or of this one, for which memory fell short */
-    int64_t made;       /* slices of all passes before */
+    const struct vp_reconstruct_plan *plan; /* plan of the pass before, or of this one, for which memory fell short */
+    int64_t made;       /* number of slices of all passes before */
     const double *took; /* seconds of each part of the pass before; 0, or NULL: not measured */
     bool shortage;
 };
@@ -136,51 +102,50 @@ struct vp_reconstruct_result {
     double read, compute; /* seconds from the start to the last view, and to the end of the last back-projection */
     int used;    /* devices, at most */
     int64_t bad; /* NaN and infinite samples in the input */
-    struct vp_normalize_report repaired; /* of it `blank` also where nothing is normalised */
-    struct vp_truncation truncation; /* of what is filtered */
+    struct vp_normalize_report repaired; /* its `blank` also if nothing is normalised */
+    struct vp_truncation truncation; /* ends of the rows that are filtered */
 };
 
-/* Choose batch, slabs and subsets, of what is asked for and of what the devices say; nothing else counts, and nothing
- * is changed but *p. `done`: NULL at first. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the
+/* Chooses batch, slabs and subsets from the request and the devices' properties; nothing else counts, and nothing is
+ * changed but *p. `done`: NULL at first. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the
  * whole volume where the input can be read only once. */
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err);
 
-/* What decides how a volume can be cut: filled as for a slice of it, of all views. *filter_device: the device
- * filters. */
+/* Plans one slice of all views: *plan says how a volume can be cut. *filter_device: the device filters. */
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
                          struct vp_err *err);
 
-/* Run a plan of the beginning; slices z0 .. z1 - 1 go to the writer as f32 pages. */
-int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
+/* Runs a plan of the beginning: slices z0 .. z1 - 1, f32, go to `out`, a volume in a file. */
+int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_volume *out,
                        struct vp_reconstruct_result *result, struct vp_err *err);
 
-/* n views from `first`, rows [v0, v1) of each, from the source; where they end before, that is an error. */
+/* Reads n views from `first` on, rows [v0, v1) of each, from the source. An error if they end before. */
 int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t v0, int64_t v1, float *to,
                         int64_t *bad, struct vp_err *err);
 
-/* ---- what the plan and those who run it share ---- */
+/* ---- shared by the plan and those who run it ---- */
 
-enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */
+enum { VP_RECONSTRUCT_SLOTS = 6 }; /* slots of the ring of views, at most */
 
-/* Views a batch (a device wants pieces that are worth a copy and all threads, but short ones, for the first has to come
- * before anything else can begin), and buffers of views and of slices: how many. `wide`: of views that the host filters
- * into longer rows. */
+/* Views a batch and buffers. A device wants pieces that are worth a copy and all threads, but short ones, for the first
+ * has to come before anything else can begin. */
 struct vp_reconstruct_buffers {
-    int least, most, in, wide, out;
-    int64_t width; /* columns of the views that come in */
+    int least, most;   /* views a batch */
+    int in, wide, out; /* buffers of views, of views that the host filters into longer rows, and of slices */
+    int64_t width;     /* columns of the views that come in */
 };
 struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct_plan *p);
 
-/* Share `slices` out to n crews in whole units, in proportion to their speed and at most `most` to each, so that the
- * slowest is done as early as can be. Sets `depth`; returns the units that nobody has room for. */
-int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_t unit);
+/* Returns the slices that are copied at once: enough for large writes, and little of the memory. */
+int64_t vp_reconstruct_group(const struct vp_grid *grid, uint64_t memory);
+/* The largest batch of views, on the host and with devices. */
+enum { VP_RECONSTRUCT_HOST_BATCH = 16, VP_RECONSTRUCT_BATCH = 64 };
 
 /* Slices that are still to be made: [lo, hi), of the lower half if slabs are mirrored. */
 struct vp_reconstruct_domain {
     int64_t lo, hi;
 };
 struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_plan *p);
-struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part);
 
 #endif

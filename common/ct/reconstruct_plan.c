@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan of a reconstruction: where views are filtered, how many are read together, and which device makes which
- * slices from which views. */
+/* The plan of a reconstruction: where views are filtered, the views of a batch, and the slices that each device makes
+ * from which views. */
 #include "ct/reconstruct.h"
 
 #include "base/err.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    SLICES = 32,    /* copied together */
+    SLICES = 32,    /* copied at once */
     HOST_STEP = 64, /* slices; slabs on the host are cut finer only where they must be */
     ATTEMPTS = 8    /* to cut slabs that are a step smaller */
 };
@@ -33,10 +33,10 @@ static uint64_t slice_bytes(const struct vp_reconstruct_plan *p)
     return (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 }
 
-/* A view that is read. */
+/* Returns the rows of a view that is read. */
 static uint64_t rows_in(const struct vp_reconstruct_plan *p)
 {
-    return (uint64_t)(p->of->in_nv ? p->of->in_nv : p->of->nv);
+    return (uint64_t)(p->of->in_nv ? p->of->in_nv : p->of->projections.nv);
 }
 
 /* ---- buffers ---- */
@@ -46,29 +46,32 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
     const uint64_t view = (uint64_t)p->of->in_nu * rows_in(p) * sizeof(float);
     const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
     const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
-    struct vp_reconstruct_buffers b = {.least = 1, .most = 16, .in = 3, .wide = 1, .out = 2};
-    if (!p->of->backend->on_host) { /* of pairs; every slot that a device reads from needs room for longer rows */
+    struct vp_reconstruct_buffers b = {.least = 1, .most = VP_RECONSTRUCT_HOST_BATCH, .in = 3, .wide = 1, .out = 2};
+    if (!p->of->backend->on_host) { /* batches of pairs; every slot that a device reads from needs room for longer rows */
         b = (struct vp_reconstruct_buffers){.least = 2, .most = 2, .in = VP_RECONSTRUCT_SLOTS,
                                             .wide = VP_RECONSTRUCT_SLOTS, .out = 3};
-        while (b.most < 64 && 2 * (uint64_t)b.most * view <= slot)
+        while (b.most < VP_RECONSTRUCT_BATCH && 2 * (uint64_t)b.most * view <= slot)
             b.most *= 2;
     }
-    /* once slices were made theirs stay as they are, for the writer may be at work on them */
+    /* buffers of slices stay as they are after the first pass, for the writer may be at work on them */
     b.out = p->made > 0 ? p->out_slots : b.out;
-    b.wide = (p->of->nu == p->of->in_nu && !p->of->in_nv) || p->filter_device || p->of->feed ? 0 : b.wide;
-    b.width = p->of->feed && !p->filter_device ? p->of->nu : p->of->in_nu;
+    if ((p->of->projections.nu == p->of->in_nu && !p->of->in_nv) || p->filter_device || p->of->projections.read)
+        b.wide = 0;
+    b.width = p->of->projections.read && !p->filter_device ? p->of->projections.nu : p->of->in_nu;
     return b;
 }
 
-/* Slices that are copied together: enough to write in large pieces, but only a small part of the memory. */
+int64_t vp_reconstruct_group(const struct vp_grid *grid, uint64_t memory)
+{
+    const uint64_t most = memory / 32 < SLOT_BYTES ? memory / 32 : SLOT_BYTES;
+    const int64_t n = (int64_t)(most / ((uint64_t)(grid->n[0] * grid->n[1]) * sizeof(float)));
+    return n < 1 ? 1 : n >= SLICES ? n / SLICES * SLICES : n;
+}
+
+/* Slices of a slot of the output. */
 static int64_t group_of(const struct vp_reconstruct_plan *p)
 {
-    if (p->made > 0)
-        return p->group;
-    const uint64_t most = p->of->memory / 32 < SLOT_BYTES ? p->of->memory / 32 : SLOT_BYTES;
-    int64_t n = (int64_t)(most / slice_bytes(p));
-    n = n < 1 ? 1 : n >= SLICES ? n / SLICES * SLICES : n;
-    return vp_min64(n, p->slab);
+    return p->made > 0 ? p->group : vp_min64(vp_reconstruct_group(p->of->grid, p->of->memory), p->slab);
 }
 
 /* ---- who makes what ---- */
@@ -79,46 +82,36 @@ struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_p
         .lo = p->of->z0 + p->made, .hi = p->mirrored && !p->of->half ? (p->of->grid->n[2] + 1) / 2 : p->of->z1};
 }
 
-struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part)
+/* Returns the part of a device in a group, which makes slices [z0, z1) from a subset of the views. */
+static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int group, int subset, int64_t z0, int64_t z1)
 {
     const struct vp_reconstruct *r = p->of;
-    return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
-                              .pairs = p->subsets * p->columns > 1 && p->partner > 0,
-                              .nu = r->nu, .nv = r->nv, .grid = r->grid,
-                              .helix = r->helix && r->helix->pitch != 0 ? r->helix : NULL,
-                              .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
-                              .filter = p->filter_device ? r->filter : NULL,
-                              .in_nu = p->filter_device ? r->in_nu : r->nu,
-                              .any_order = vp_views_seekable(r->source), .threads = r->threads,
-                              .device = part->device, .device_memory = r->device_memory,
-                              .together = part->plan.together, .stay = p->stay};
+    const int of = p->subsets * p->columns, it = (p->columns > 1 ? r->column * p->subsets : 0) + subset;
+    const bool pairs = of > 1 && p->probe.opposite > 0;
+    const int64_t lo = pairs ? 0 : r->first, n = pairs ? p->probe.opposite : r->last - r->first;
+    return (struct vp_bp_part){.job = {.projections = &r->projections, .first = lo + n * it / of,
+                                       .last = lo + n * (it + 1) / of, .pairs = pairs, .grid = r->grid, .z0 = z0, .z1 = z1,
+                                       .mirrored = p->mirrored, .filter = p->filter_device ? r->filter : NULL,
+                                       .in_nu = p->filter_device ? r->in_nu : r->projections.nu,
+                                       .any_order = vp_views_seekable(r->projections.source), .threads = r->threads,
+                                       .device = r->devices[group * p->subsets + subset],
+                                       .device_memory = r->device_memory, .resident = p->resident}};
 }
 
-static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int crew, int subset, int64_t z0, int64_t z1)
-{
-    const int of = p->subsets * p->columns, it = (p->columns > 1 ? p->of->column * p->subsets : 0) + subset;
-    const bool pairs = of > 1 && p->partner > 0;
-    const int64_t lo = pairs ? 0 : p->of->first, n = pairs ? p->partner : p->of->last - p->of->first;
-    const int device = p->of->devices[crew * p->subsets + subset];
-    return (struct vp_bp_part){.device = device, .z0 = z0, .z1 = z1,
-                               .first = lo + n * it / of, .last = lo + n * (it + 1) / of};
-}
-
-/* Devices are asked side by side: each takes a while to answer. */
-static int ask(struct vp_reconstruct_plan *p, struct vp_bp_part *part, int n, struct vp_err *err)
+/* Plans n parts, side by side: each device takes a while. */
+static int plan_parts(struct vp_reconstruct_plan *p, struct vp_bp_part *part, int n, struct vp_err *err)
 {
     int rc = 0;
 #pragma omp parallel for num_threads(n) schedule(static, 1) reduction(min : rc) if (n > 1)
     for (int i = 0; i < n; i++) {
-        const struct vp_bp_job job = vp_reconstruct_job(p, &part[i]);
         struct vp_err why = VP_ERR_INIT;
-        if (vp_slab_plan(p->of->backend, &job, &part[i].plan, &why))
+        if (vp_projector_plan(p->of->backend, &part[i].job, &part[i].plan, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
 }
 
-/* The part that fits least: the largest of those that do not, else the largest. */
+/* Sets the bytes and the room of the device that fits least: the largest of those that do not, else the largest. */
 static void device_bytes(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
 {
     p->device_bytes = p->device_room = 0;
@@ -132,105 +125,72 @@ static void device_bytes(struct vp_reconstruct_plan *p, const struct vp_bp_part 
     }
 }
 
-/* All parts of the pass, with what each takes. */
+/* Plans all parts of the pass. */
 static int place(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
     p->parts = 0;
     for (int i = 0; i < p->of->n_devices / p->subsets && d.lo < d.hi; i++) {
-        const int64_t z1 = vp_min64(d.lo + p->crew[i].depth, d.hi);
+        const int64_t z1 = vp_min64(d.lo + p->device_group[i].depth, d.hi);
         for (int c = 0; c < p->subsets && z1 > d.lo; c++)
             p->part[p->parts++] = part_of(p, i, c, d.lo, z1);
         d.lo = z1;
     }
-    if (ask(p, p->part, p->parts, err))
+    if (plan_parts(p, p->part, p->parts, err))
         return -1;
     device_bytes(p, p->part, p->parts);
     return 0;
 }
 
-/* Whole units that a crew can make: the last one may be cut short by the end of the volume. */
-static int64_t units_of(const struct vp_crew *crew, int64_t slices, int64_t unit)
-{
-    return crew->most >= slices ? vp_div_up(slices, unit) : crew->most / unit;
-}
-
-int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_t unit)
-{
-    int64_t left = vp_div_up(slices, unit), room = 0;
-    double none = 0, all = 0; /* times in which too little and enough can be done */
-
-    for (int i = 0; i < n; i++) {
-        crew[i].depth = 0;
-        room += units_of(&crew[i], slices, unit);
-        all = (double)(left + 1) / crew[i].speed > all ? (double)(left + 1) / crew[i].speed : all;
-    }
-    for (int k = 0; k < 64 && room > left; k++) {
-        const double time = (none + all) / 2;
-        int64_t done = 0;
-        for (int i = 0; i < n; i++)
-            done += vp_min64((int64_t)(time * crew[i].speed), units_of(&crew[i], slices, unit));
-        *(done >= left ? &all : &none) = time;
-    }
-    const bool enough = room > left;
-    for (int i = 0; i < n; i++) {
-        const int64_t most = units_of(&crew[i], slices, unit), fair = enough ? (int64_t)(all * crew[i].speed) : most;
-        const int64_t share = vp_min64(vp_min64(fair, most), left);
-        crew[i].depth = share * unit;
-        left -= share;
-    }
-    return left;
-}
-
-/* The devices in crews of `subsets`, of which every one could make all slices. */
-static void muster(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets)
+/* Divides the devices into groups of `subsets`, each of which could make all slices. */
+static void form_groups(struct vp_reconstruct_plan *p, const struct vp_device_group *device, int subsets)
 {
     const struct vp_reconstruct_domain all = vp_reconstruct_domain(p);
     p->subsets = subsets;
     for (int i = 0; i < p->of->n_devices / subsets; i++) {
-        p->crew[i] = device[i * subsets];
+        p->device_group[i] = device[i * subsets];
         for (int c = 1; c < subsets; c++) {
-            const struct vp_crew *d = &device[i * subsets + c];
-            p->crew[i].speed = d->speed < p->crew[i].speed ? d->speed : p->crew[i].speed;
-            p->crew[i].free = d->free < p->crew[i].free ? d->free : p->crew[i].free;
-            p->crew[i].total = d->total < p->crew[i].total ? d->total : p->crew[i].total;
+            const struct vp_device_group *d = &device[i * subsets + c];
+            p->device_group[i].speed = d->speed < p->device_group[i].speed ? d->speed : p->device_group[i].speed;
+            p->device_group[i].free = d->free < p->device_group[i].free ? d->free : p->device_group[i].free;
+            p->device_group[i].total = d->total < p->device_group[i].total ? d->total : p->device_group[i].total;
         }
-        p->crew[i].most = all.hi - all.lo;
+        p->device_group[i].most = all.hi - all.lo;
     }
 }
 
-/* Slabs for one pass (or a part of it) from the crews' shares of `slices`. */
+/* Cuts slabs for one pass (or a part of it) by the groups' shares of `slices`. */
 static void cut(struct vp_reconstruct_plan *p, int64_t slices, int64_t unit)
 {
-    (void)vp_reconstruct_share(p->crew, p->of->n_devices / p->subsets, slices, unit);
+    (void)vp_device_groups_share(p->device_group, p->of->n_devices / p->subsets, slices, unit);
     p->used = 0;
     p->slab = 0;
     for (int i = 0; i < p->of->n_devices / p->subsets; i++) {
-        p->used += p->crew[i].depth > 0 ? p->subsets : 0;
-        p->slab = vp_max64(p->slab, p->crew[i].depth);
+        p->used += p->device_group[i].depth > 0 ? p->subsets : 0;
+        p->slab = vp_max64(p->slab, p->device_group[i].depth);
     }
     p->slab = vp_min64(p->slab, slices);
     p->unit = unit;
 }
 
-/* The slices of the next pass, shared out by what each crew took for its slab of the last one. */
+/* Shares out the slices of the next pass by the time that each group took for its slab of the last one. */
 static void cut_again(struct vp_reconstruct_plan *p, const struct vp_reconstruct_plan *before, const double *took)
 {
-    const int crews = p->of->n_devices / p->subsets, used = p->used;
+    const int groups = p->of->n_devices / p->subsets, used = p->used;
     const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
     int64_t slices = 0;
-    if (before->parts < crews * p->subsets)
+    if (before->parts < groups * p->subsets)
         return;
     for (int i = 0; i < before->parts; i++)
         if (took[i] <= 0)
             return;
-    for (int i = 0; i < crews; i++) {
-        const struct vp_bp_part *part = &before->part[i * p->subsets];
+    for (int i = 0; i < groups; i++) {
+        const struct vp_bp_job *job = &before->part[i * p->subsets].job;
         double slowest = 0;
         for (int c = 0; c < p->subsets; c++)
             slowest = fmax(slowest, took[i * p->subsets + c]);
-        p->crew[i].speed = (double)(part->z1 - part->z0) / slowest;
-        slices += p->crew[i].depth;
+        p->device_group[i].speed = (double)(job->z1 - job->z0) / slowest;
+        slices += p->device_group[i].depth;
     }
     cut(p, vp_min64(slices, d.hi - d.lo), p->unit);
     p->used = used > p->used ? used : p->used;
@@ -243,14 +203,14 @@ static bool within(const struct vp_reconstruct_plan *p)
     return p->bytes <= p->of->memory && p->device_bytes <= p->device_room;
 }
 
-/* What a pass with these parts takes, into p->bytes and p->device_bytes, and whether that is there. */
+/* Sets p->bytes and p->device_bytes for a pass of n parts. True if both keep to the limits. */
 static bool fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
 {
     const struct vp_reconstruct_buffers slots = vp_reconstruct_buffers(p);
     const uint64_t in = (uint64_t)slots.width * rows_in(p) * sizeof(float);
-    const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t wide = (uint64_t)p->of->projections.nu * (uint64_t)p->of->projections.nv * sizeof(float);
 
-    p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->source) +
+    p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->projections.source) +
                (uint64_t)p->batch * ((uint64_t)slots.in * in + (uint64_t)slots.wide * wide) +
                (uint64_t)(slots.out + p->subsets - 1) * (uint64_t)group_of(p) * slice_bytes(p) +
                (p->of->filter ? vp_filter_tables(p->of->filter)->bytes : 0) +
@@ -262,20 +222,18 @@ static bool fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, i
     return within(p);
 }
 
-/* The slabs as they are cut: 1 if they fit, 0 if not, -1 on errors. */
+/* Plans the slabs as they are cut. Returns 1 if they fit, 0 if not, -1 on errors. */
 static int check(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
     if (place(p, err))
         return -1;
-    snprintf(p->kernel, sizeof p->kernel, "%s", p->part[0].plan.kernel);
-    snprintf(p->filter_kernel, sizeof p->filter_kernel, "%s", p->part[0].plan.filter);
     const bool good = fits(p, p->part, p->parts);
-    /* where the halves of a mirrored volume meet, a slab of a later pass may take more than the first one */
+    /* a slab of a later pass at the middle of a mirrored volume may take more than the first one */
     const int64_t middle = p->of->grid->n[2] / 2, z = d.lo + (middle - d.lo) / p->slab * p->slab;
-    if (good && !p->mirrored && middle > d.lo && z < d.hi && z >= p->part[p->parts - 1].z1) {
+    if (good && !p->mirrored && middle > d.lo && z < d.hi && z >= p->part[p->parts - 1].job.z1) {
         struct vp_bp_part part = part_of(p, 0, 0, z, vp_min64(z + p->slab, d.hi));
-        if (ask(p, &part, 1, err))
+        if (plan_parts(p, &part, 1, err))
             return -1;
         if (part.plan.device > p->device_bytes)
             device_bytes(p, &part, 1);
@@ -285,7 +243,7 @@ static int check(struct vp_reconstruct_plan *p, struct vp_err *err)
     return within(p);
 }
 
-/* The numbers of the last count against their limits. */
+/* Reports the last sizes against their limits. */
 static int too_large(struct vp_reconstruct_plan *p, const char *what, struct vp_err *err)
 {
     const bool host = p->bytes > p->of->memory;
@@ -298,7 +256,7 @@ static int too_large(struct vp_reconstruct_plan *p, const char *what, struct vp_
 
 /* ---- one pass ---- */
 
-/* With any batch: 1, 0 if none allows it, -1 on errors. */
+/* Plans one pass with the largest batch that allows it. Returns 1, 0 if none does, -1 on errors. */
 static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     const struct vp_reconstruct_buffers batch = vp_reconstruct_buffers(p);
@@ -310,11 +268,11 @@ static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
     }
 }
 
-/* Detector rows of a slab. */
+/* Returns the detector rows of a slab. */
 static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t z1)
 {
     int64_t v0, v1;
-    vp_backproject_rows(p->of->views, p->of->n_views, p->of->nv, p->of->grid, z0, z1, p->mirrored, &v0, &v1);
+    vp_backproject_rows(&p->of->projections, p->of->grid, z0, z1, p->mirrored, &v0, &v1);
     return vp_max64(v1 - v0, 1);
 }
 
@@ -323,73 +281,73 @@ static double volume_bytes(const struct vp_reconstruct_plan *p)
     return (double)slice_bytes(p) * (double)((p->of->half ? 2 : 1) * (p->of->z1 - p->of->z0));
 }
 
-/* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of
- * slices) and filter; and its upload, or the reading. */
-static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, double *compute,
-                    double *feed)
+/* Estimates the seconds that the slabs and subsets take in one pass: the slowest group's kernels (which do whole units
+ * of slices) and filter; and its upload, or the reading. */
+static void seconds(const struct vp_reconstruct_plan *p, int64_t unit, double *compute, double *feed)
 {
     const struct vp_rates *rates = rates_of(p);
     const double views = (double)(p->of->last - p->of->first) / p->columns, mine = views / p->subsets;
     const double plane = (double)p->of->grid->n[0] * (double)p->of->grid->n[1], row = (double)p->of->in_nu;
     struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
-    const bool both = !p->mirrored && plan->mirror && d.lo == 0 && d.hi == p->of->grid->n[2]
-                      && p->crew[0].depth >= d.hi;
+    const bool both = !p->mirrored && p->probe.mirror && d.lo == 0 && d.hi == p->of->grid->n[2]
+                      && p->device_group[0].depth >= d.hi;
     *compute = 0;
     *feed = views * row * (double)rows_of(p, d.lo, d.hi) * sizeof(float) / rates->views_read;
     for (int i = 0; i < p->of->n_devices / p->subsets && d.lo < d.hi; i++) {
-        const int64_t n = vp_min64(p->crew[i].depth, d.hi - d.lo);
+        const int64_t n = vp_min64(p->device_group[i].depth, d.hi - d.lo);
         if (n < 1)
             continue;
         const double slices = (double)(both ? 2 * vp_div_up((n + 1) / 2, unit) * unit : vp_div_up(n, unit) * unit);
         const double samples = mine * row * (double)rows_of(p, d.lo, d.lo + n);
         const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine /
-                              (rates->gpu_updates * p->crew[i].speed / rates->gpu_speed);
-        *compute = fmax(*compute, kernel + (p->filter_device ? samples * plan->filter_seconds : 0));
+                              (rates->gpu_updates * p->device_group[i].speed / rates->gpu_speed);
+        *compute = fmax(*compute, kernel + (p->filter_device ? samples * p->probe.filter.seconds : 0));
         *feed = fmax(*feed, samples * sizeof(float) / rates->views_up);
         d.lo += n;
     }
 }
 
-/* Views that a device works on at once, of the part that has least room for them. */
-static int64_t together(const struct vp_reconstruct_plan *p)
+/* Returns the views of a run, of the part that has least room for them. */
+static int64_t run_views(const struct vp_reconstruct_plan *p)
 {
-    int64_t least = p->part[0].plan.together;
+    int64_t least = p->part[0].plan.batch;
     for (int i = 1; i < p->parts; i++)
-        least = vp_min64(least, p->part[i].plan.together);
+        least = vp_min64(least, p->part[i].plan.batch);
     return least;
 }
 
-/* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
- * last, and are written meanwhile. That pays if the kernels take longer than to feed them, and are no slower for it. */
-static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, struct vp_err *err)
+/* Keeps all views on the devices if there is room for them, so that the first slices are done long before the last, and
+ * are written meanwhile. That pays if the kernels take longer than to feed them, and are no slower for it. */
+static int keep_resident(struct vp_reconstruct_plan *p, int64_t unit, struct vp_err *err)
 {
     const uint64_t bytes = p->device_bytes;
-    const int64_t at_once = together(p);
-    char kernel[sizeof p->kernel];
+    const int64_t views = run_views(p);
+    char kernel[sizeof p->part[0].plan.kernel];
     double compute, feed;
 
     if (p->of->backend->on_host)
         return 1;
-    seconds(p, plan, unit, &compute, &feed);
+    seconds(p, unit, &compute, &feed);
     const double saved = fmin(volume_bytes(p) / rates_of(p)->volume_write, compute - feed);
     if (saved <= 0)
         return 1;
-    memcpy(kernel, p->kernel, sizeof kernel);
-    p->stay = true;
+    memcpy(kernel, p->part[0].plan.kernel, sizeof kernel);
+    p->resident = true;
     const int rc = check(p, err);
     const double allocated = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
-    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && allocated < saved))
+    if (rc < 0
+        || (rc > 0 && !strcmp(kernel, p->part[0].plan.kernel) && run_views(p) >= views && allocated < saved))
         return rc;
-    p->stay = false;
+    p->resident = false;
     return check(p, err);
 }
 
-/* Slabs of equal thickness (in time) for one pass, made by crews of `subsets` devices. */
-static void cut_once(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets, bool mirrored,
+/* Cuts slabs of equal thickness (in time) for one pass, made by groups of `subsets` devices. */
+static void cut_once(struct vp_reconstruct_plan *p, const struct vp_device_group *device, int subsets, bool mirrored,
                      int64_t unit)
 {
     p->mirrored = mirrored;
-    muster(p, device, subsets);
+    form_groups(p, device, subsets);
     struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
     cut(p, d.hi - d.lo, unit);
     if (p->used > subsets || p->of->half)
@@ -399,23 +357,23 @@ static void cut_once(struct vp_reconstruct_plan *p, const struct vp_crew *device
     d = vp_reconstruct_domain(p);
     p->slab = d.hi - d.lo;
     for (int i = 0; i < p->of->n_devices / subsets; i++)
-        p->crew[i].depth = p->crew[i].depth > 0 ? p->slab : 0;
+        p->device_group[i].depth = p->device_group[i].depth > 0 ? p->slab : 0;
 }
 
-/* As few subsets as keep the devices busy: one, unless more save enough. */
-static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *device, const struct vp_bp_plan *plan,
-                          bool mirrored, int64_t unit)
+/* Returns the fewest subsets that keep the devices busy: one, unless more save enough. */
+static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_device_group *device, bool mirrored,
+                          int64_t unit)
 {
     if (p->of->want_subsets > 0)
         return p->of->want_subsets;
-    if (!vp_views_seekable(p->of->source) || p->made > 0 || p->of->half || p->columns > 1)
+    if (!vp_views_seekable(p->of->projections.source) || p->made > 0 || p->of->half || p->columns > 1)
         return 1;
     int best = 1;
     double least = 0, one = 0, compute, feed;
     const int64_t most = vp_min64(p->of->n_devices, (p->of->last - p->of->first) / 2);
     for (int subsets = 1; subsets <= most && p->of->n_devices > 1; subsets++) {
         cut_once(p, device, subsets, mirrored, unit);
-        seconds(p, plan, unit, &compute, &feed);
+        seconds(p, unit, &compute, &feed);
         /* and to fetch and add up the subsets */
         const double adding = subsets > 1 ? volume_bytes(p) * subsets / rates_of(p)->slabs_add : 0;
         const double t = fmax(compute, feed) + adding;
@@ -431,14 +389,14 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
 
 /* ---- several passes ---- */
 
-/* Can a crew make n slices in a pass, with p->batch? 1, 0 or, on errors, -1. host: set if it was the host's memory that
- * is too small. */
-static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *host, struct vp_err *err)
+/* Returns 1 if a group can make n slices in a pass with p->batch, 0, or -1 on errors. Sets *host if it is the host's
+ * memory that is too small. */
+static int can_make(struct vp_reconstruct_plan *p, int group, int64_t n, bool *host, struct vp_err *err)
 {
     const int64_t z = vp_reconstruct_domain(p).lo;
     for (int c = 0; c < p->subsets; c++)
-        p->part[c] = part_of(p, crew, c, z, z + n);
-    if (ask(p, p->part, p->subsets, err))
+        p->part[c] = part_of(p, group, c, z, z + n);
+    if (plan_parts(p, p->part, p->subsets, err))
         return -1;
     p->slab = n;
     const bool good = fits(p, p->part, p->subsets);
@@ -446,58 +404,58 @@ static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *ho
     return good;
 }
 
-/* The most of `all` slices that a crew can make in one pass, 0 if not even one. The bytes grow with the depth: bisect
- * on whole steps, then try the fractions of one. */
-static int largest_slab(struct vp_reconstruct_plan *p, int crew, int64_t all, int64_t step, bool *host,
+/* Finds the most of `all` slices that a group can make in one pass, 0 if not even one. The bytes grow with the depth:
+ * bisect on whole steps, then try the fractions of one. */
+static int largest_slab(struct vp_reconstruct_plan *p, int group, int64_t all, int64_t step, bool *host,
                         struct vp_err *err)
 {
-    int64_t lo = 0, hi = vp_div_up(all, step), *const most = &p->crew[crew].most;
+    int64_t lo = 0, hi = vp_div_up(all, step), *const most = &p->device_group[group].most;
     int good = 0;
 
     while (lo < hi && good >= 0) {
         const int64_t mid = (lo + hi + 1) / 2;
-        good = can_make(p, crew, vp_min64(mid * step, all), host, err);
+        good = can_make(p, group, vp_min64(mid * step, all), host, err);
         *(good ? &lo : &hi) = good ? mid : mid - 1;
     }
     *most = vp_min64(lo * step, all);
     for (int64_t n = step / 2; *most == 0 && n >= 1 && good >= 0; n /= 2) {
-        good = n <= all ? can_make(p, crew, n, host, err) : 0;
+        good = n <= all ? can_make(p, group, n, host, err) : 0;
         *most = good ? n : 0;
     }
     return good < 0 ? -1 : 0;
 }
 
-/* Crews of the same devices with about the same memory can make the same. */
-static bool alike(const struct vp_crew *a, const struct vp_crew *b)
+/* True if both groups can make the same: the same devices with about the same memory. */
+static bool alike(const struct vp_device_group *a, const struct vp_device_group *b)
 {
     const uint64_t apart = a->free > b->free ? a->free - b->free : b->free - a->free;
     return a->speed == b->speed && a->total == b->total && apart <= a->total / 64;
 }
 
-/* Cut slabs that fit, for the fewest passes with p->batch. Their number, 0 if there are none, -1 on errors. host: was
- * it the host's memory that some did not fit into? */
+/* Cuts slabs that fit, for the fewest passes with p->batch. Returns their number, 0 if there are none, -1 on errors.
+ * Sets *host if it was the host's memory that some did not fit into. */
 static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool *host, struct vp_err *err)
 {
-    const int crews = p->of->n_devices / p->subsets;
+    const int groups = p->of->n_devices / p->subsets;
     const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
     const int64_t all = d.hi - d.lo;
     int64_t room = 0, least = INT64_MAX;
     *host = false;
-    for (int i = 0; i < crews; i++) {
+    for (int i = 0; i < groups; i++) {
         int like = 0;
-        while (like < i && !alike(&p->crew[like], &p->crew[i]))
+        while (like < i && !alike(&p->device_group[like], &p->device_group[i]))
             like++;
         if (like < i)
-            p->crew[i].most = p->crew[like].most;
+            p->device_group[i].most = p->device_group[like].most;
         else if (largest_slab(p, i, all, step, host, err))
             return -1;
-        least = p->crew[i].most > 0 ? vp_min64(least, p->crew[i].most) : least;
+        least = p->device_group[i].most > 0 ? vp_min64(least, p->device_group[i].most) : least;
     }
     for (int attempt = 0; least > 0 && least < INT64_MAX; attempt++) {
         const int64_t unit = p->of->backend->on_host || least < step ? 1 : step;
         room = 0;
-        for (int i = 0; i < crews; i++)
-            room += units_of(&p->crew[i], all, unit) * unit;
+        for (int i = 0; i < groups; i++)
+            room += vp_device_group_units(&p->device_group[i], all, unit) * unit;
         /* no more of it than an equal share of all passes */
         const int64_t a_pass = p->of->backend->on_host ? vp_min64(room, all) : vp_div_up(all, vp_div_up(all, room));
         cut(p, a_pass, unit);
@@ -506,10 +464,10 @@ static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool
         if (rc)
             return rc < 0 ? -1 : p->passes;
         *host |= p->bytes > p->of->memory;
-        /* another slab than the first of a crew takes more: smaller ones, later by more than a step */
+        /* another slab than the first of a group takes more: smaller ones, later by more than a step */
         least = INT64_MAX;
-        for (int i = 0; i < crews; i++) {
-            int64_t *most = &p->crew[i].most;
+        for (int i = 0; i < groups; i++) {
+            int64_t *most = &p->device_group[i].most;
             const int64_t less = attempt < ATTEMPTS ? unit : vp_max64(unit, *most / 16 / unit * unit);
             *most -= *most > unit ? less : vp_div_up(*most, 2);
             least = *most > 0 ? vp_min64(least, *most) : least;
@@ -518,10 +476,10 @@ static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool
     return 0;
 }
 
-/* Cut slabs for the fewest passes, with the largest of the batches that allow those. Their number, 0 if there are none,
- * -1 on errors. */
-static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_crew *device, bool mirrored, int64_t step,
-                             struct vp_err *err)
+/* Cuts slabs for the fewest passes, with the largest of the batches that allow those. Returns their number, 0 if there
+ * are none, -1 on errors. */
+static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_device_group *device, bool mirrored,
+                             int64_t step, struct vp_err *err)
 {
     const struct vp_reconstruct_buffers batch = vp_reconstruct_buffers(p);
     int64_t fewest = 0;
@@ -529,7 +487,7 @@ static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_crew
     bool host = true;
 
     p->mirrored = mirrored;
-    muster(p, device, p->subsets);
+    form_groups(p, device, p->subsets);
     for (p->batch = batch.most; p->batch >= batch.least && host; p->batch /= 2) {
         const int64_t passes = passes_of_batch(p, step, &host, err);
         if (passes < 0)
@@ -545,37 +503,38 @@ static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_crew
 
 /* ---- all of it ---- */
 
-/* Filter on the device where that is asked for, or can be had; and what the slabs may be. */
-static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct vp_err *err)
+/* Chooses where views are filtered, and plans one slice of all views into p->probe. */
+static int probe(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
+    const struct vp_reconstruct *r = p->of;
     const bool mirrored = p->mirrored;
 
     p->mirrored = false;
-    p->subsets = p->columns = 1; /* whether views have partners is asked of all views */
-    p->filter_device = p->of->filter && !p->of->backend->on_host && p->of->filter_on != VP_FILTER_ON_CPU && !p->of->in_nv;
+    p->subsets = p->columns = 1; /* opposite views are looked for among all views */
+    p->filter_device = r->filter && !r->backend->on_host && r->filter_on != VP_FILTER_ON_CPU && !r->in_nv;
     for (;;) {
-        const struct vp_bp_part part = part_of(p, 0, 0, p->of->z0, vp_min64(p->of->z0 + 1, p->of->z1));
-        const struct vp_bp_job job = vp_reconstruct_job(p, &part);
+        const struct vp_bp_part part = part_of(p, 0, 0, r->z0, vp_min64(r->z0 + 1, r->z1));
         struct vp_err why = VP_ERR_INIT;
-        if (!vp_slab_plan(p->of->backend, &job, plan, &why))
+        if (!vp_projector_plan(r->backend, &part.job, &p->probe, &why))
             break;
-        /* auto means whatever can do it */
-        if (!p->filter_device || p->of->filter_on == VP_FILTER_ON_GPU) {
+        /* auto means any device that can */
+        if (!p->filter_device || r->filter_on == VP_FILTER_ON_GPU) {
             *err = why;
             return -1;
         }
         p->filter_device = false;
     }
-    if (p->filter_device && p->of->filter_on == VP_FILTER_ON_AUTO &&
-        plan->filter_seconds > vp_filter_seconds(p->of->filter, p->of->rates))
+    if (p->filter_device && r->filter_on == VP_FILTER_ON_AUTO
+        && p->probe.filter.seconds > vp_filter_seconds(r->filter, r->rates))
         p->filter_device = false;
-    p->partner = vp_views_seekable(p->of->source) ? plan->partner : 0;
+    if (!vp_views_seekable(r->projections.source))
+        p->probe.opposite = 0;
     p->mirrored = mirrored && p->made > 0;
-    p->columns = p->of->columns > 1 ? p->of->columns : 1;
-    return p->of->half && !plan->mirror ? vp_fail(err, VP_ERUN, "the scan has no mirror plane") : 0;
+    p->columns = r->columns > 1 ? r->columns : 1;
+    return r->half && !p->probe.mirror ? vp_fail(err, VP_ERUN, "the scan has no mirror plane") : 0;
 }
 
-/* Subsets that are asked for. */
+/* Checks the requested number of subsets. */
 static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     if (p->of->want_subsets <= 1)
@@ -587,33 +546,32 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
     if (p->of->last - p->of->first < 2 * p->of->want_subsets)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: expected at least %d views, got %lld", p->of->want_subsets,
                        2 * p->of->want_subsets, (long long)(p->of->last - p->of->first));
-    if (!vp_views_seekable(p->of->source))
+    if (!vp_views_seekable(p->of->projections.source))
         return vp_fail_hint(err, VP_EUSAGE, "give the projections as files",
                             "subsets of the views cannot be read from a pipe");
     return 0;
 }
 
-/* Speed and memory of each device. */
-static int ask_devices(const struct vp_reconstruct_plan *p, struct vp_crew *device, struct vp_err *err)
+/* Gets speed and memory of each device. */
+static int describe_devices(const struct vp_reconstruct_plan *p, struct vp_device_group *device, struct vp_err *err)
 {
     for (int i = 0; i < p->of->n_devices; i++) {
         struct vp_device_info info = {0};
         if (!p->of->backend->on_host && p->of->backend->info(p->of->devices[i], &info, err))
             return -1;
-        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
+        device[i] = (struct vp_device_group){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
                                      .free = info.free, .total = info.total};
     }
     return 0;
 }
 
-static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device, const struct vp_bp_plan *plan,
-                     struct vp_err *err)
+static int make_plan(struct vp_reconstruct_plan *p, const struct vp_device_group *device, struct vp_err *err)
 {
     const bool on_host = p->of->backend->on_host, whole = p->of->z0 == 0 && p->of->z1 == p->of->grid->n[2];
-    const bool mirror = plan->mirror && whole && p->of->grid->n[2] > 1, again = p->made > 0;
-    const int64_t step = on_host ? 1 : plan->z_step;
+    const bool mirror = p->probe.mirror && whole && p->of->grid->n[2] > 1, again = p->made > 0;
+    const int64_t step = on_host ? 1 : p->probe.z_step;
     const bool pairs = p->of->half || (again ? p->mirrored : mirror && p->of->n_devices > 1); /* in one pass */
-    const int subsets = choose_subsets(p, device, plan, pairs, step);
+    const int subsets = choose_subsets(p, device, pairs, step);
     char what[96];
 
     cut_once(p, device, subsets, pairs, step);
@@ -623,13 +581,13 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
         rc = one_pass(p, err);
     }
     if (rc > 0)
-        rc = let_stay(p, plan, step, err);
+        rc = keep_resident(p, step, err);
     if (rc)
         return rc < 0 ? -1 : 0;
-    const bool once = !vp_views_seekable(p->of->source);
+    const bool once = !vp_views_seekable(p->of->projections.source);
     snprintf(what, sizeof what, "volume of %lld x %lld x %lld", (long long)p->of->grid->n[0],
              (long long)p->of->grid->n[1], (long long)(p->of->z1 - p->of->z0));
-    too_large(p, what, err); /* to be said unless there is another way */
+    too_large(p, what, err); /* unless there is another way */
     vp_hint(err, "give the projections as files (they are then read several times), --slab for a part, a coarser "
                  "--voxel, or more --memory");
     if (once && p->of->n_devices == 1)
@@ -650,8 +608,8 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
                                              : "allow more --device-memory, or use --device cpu or a coarser --voxel");
 }
 
-/* Where passes follow one another, memory that is left takes the slices of one, so that the devices go on with the next
- * while they are written. Not all of it: it is locked. What there is after the first pass stays. */
+/* Adds buffers of slices in memory that is left if passes follow one another, so that the devices go on with the next
+ * pass while slices are written. Not all of the memory: it is locked. Their number stays after the first pass. */
 static void add_out_slots(struct vp_reconstruct_plan *p)
 {
     const uint64_t left = p->of->memory - p->bytes, half = p->of->memory / 2;
@@ -663,7 +621,7 @@ static void add_out_slots(struct vp_reconstruct_plan *p)
     p->group = group_of(p);
     const uint64_t slot = (uint64_t)p->group * slice_bytes(p);
     for (int i = 0; i < p->parts; i += p->subsets)
-        slices += (p->part[i].z1 - p->part[i].z0) * (p->mirrored ? 2 : 1);
+        slices += (p->part[i].job.z1 - p->part[i].job.z0) * (p->mirrored ? 2 : 1);
     const int64_t fit = (int64_t)((left < half ? left : half) / slot);
     const int64_t more = vp_min64(fit, vp_div_up(slices, p->group) - p->out_slots);
     if (p->passes == 1 || p->of->backend->on_host || more <= 0)
@@ -672,9 +630,9 @@ static void add_out_slots(struct vp_reconstruct_plan *p)
     p->bytes += (uint64_t)more * slot;
 }
 
-/* The same for slices that are left, at the same depths or, where all of the last pass was measured, by what each took.
- * 1; 0 if that does not fit a device. */
-static int go_on(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done, struct vp_err *err)
+/* Plans the slices that are left like those before, at the same depths or, if all of the last pass was measured, by the
+ * time that each took. Returns 1; 0 if that does not fit a device. */
+static int continue_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done, struct vp_err *err)
 {
     p->passes = vp_max64(p->passes - 1, 1);
     if (done->took)
@@ -687,24 +645,22 @@ static int go_on(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err)
 {
-    struct vp_bp_plan plan;
-    struct vp_crew device[VP_RECONSTRUCT_DEVICES];
+    struct vp_device_group device[VP_RECONSTRUCT_DEVICES];
 
     *p = (struct vp_reconstruct_plan){.of = r};
     if (r->n_devices > VP_RECONSTRUCT_DEVICES)
         return vp_fail(err, VP_ERESOURCE, "%d devices are too many, expected at most %d", r->n_devices,
                        VP_RECONSTRUCT_DEVICES);
     if (done) {
-        /* all that is decided once, and the limits that the devices were found to have, as they were */
+        /* decisions of the whole run, and the limits that the devices were found to have, stay */
         *p = *done->plan;
         p->made = done->made;
-        p->stay = false;
+        p->resident = false;
     }
-    const int gone_on = done && !done->shortage ? go_on(p, done, err) : 0;
-    if (gone_on)
-        return gone_on < 0 ? -1 : 0;
-    if (check_subsets(p, err) || choose(p, &plan, err) || ask_devices(p, device, err)
-        || make_plan(p, device, &plan, err))
+    const int continued = done && !done->shortage ? continue_plan(p, done, err) : 0;
+    if (continued)
+        return continued < 0 ? -1 : 0;
+    if (check_subsets(p, err) || probe(p, err) || describe_devices(p, device, err) || make_plan(p, device, err))
         return -1;
     add_out_slots(p);
     return 0;
@@ -714,7 +670,8 @@ int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan
                          struct vp_err *err)
 {
     struct vp_reconstruct_plan p = {.of = r};
-    const int rc = choose(&p, plan, err);
+    const int rc = probe(&p, err);
+    *plan = p.probe;
     *filter_device = p.filter_device;
     return rc;
 }

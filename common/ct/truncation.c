@@ -12,7 +12,7 @@ static double sample(const float *row, int64_t i)
     return isfinite(row[i]) ? (double)row[i] : 0;
 }
 
-/* The mean of n samples from `first`. */
+/* Returns the mean of n samples from `first` on. */
 static double mean_of(const float *row, int64_t first, int64_t n)
 {
     double sum = 0;
@@ -22,7 +22,7 @@ static double mean_of(const float *row, int64_t first, int64_t n)
     return sum / (double)n;
 }
 
-/* p^2 = a - b t^2 fitted to the last n samples, t from the axis: the end at distance `axis` or, if the row is cut close
+/* Fits p^2 = a - b t^2 to the last n samples, t from the axis: the end at distance `axis` or, if the row is cut close
  * to its axis or beyond, as if it was a quarter of the row's length away. */
 static struct vp_row_end fit(const float *row, int64_t nu, int64_t n, int step, double axis, int64_t reach)
 {

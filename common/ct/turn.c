@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Weights of the four samples around a place that is x after the second, 0 <= x < 1. */
+/* Fills the weights of the four samples around a place that is x after the second, 0 <= x < 1. */
 static void keys(double x, float w[4])
 {
     const double y = 1 - x;

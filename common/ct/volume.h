@@ -1,51 +1,60 @@
-/* A volume on devices, each of which holds a slab of it: what views are back-projected to, in one go or again and
- * again. Between back-projections its slices can be read and set, and volumes of one kind added up; so an iteration
- * is a few calls of the functions here, and projections of a volume have their place beside vp_adjoint. All from one
- * thread. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A volume: slices of a grid, in slabs in the memory of devices or of the host, or in a file that is written once.
+ *
+ * In a device's memory the slices of a slab lie one after the other, nx x ny samples each: [z0, z1), then, if it is
+ * mirrored, those of [nz - z1, nz - z0) that are not among them. In host memory they lie in tiles (ct/tiles.h). */
 #ifndef VP_VOLUME_H
 #define VP_VOLUME_H
 
-#include "ct/slab.h"
+#include "ct/backproject.h"
 
-/* Slabs of different slices, or, where each gets only a subset of the views, of the same ones: then the volume is their
- * sum, which is for the caller to take, slab by slab. */
+struct vp_backend;
+struct vp_event;
+struct vp_queue;
+struct vp_writer;
+
+struct vp_slab {
+    int64_t z0, z1;
+    bool mirrored;          /* and slices [nz - z1, nz - z0) */
+    int device;
+    float *voxels;
+    struct vp_tiles tiles;  /* layout in host memory */
+    struct vp_queue *down;  /* copies to the host, on a device, */
+    struct vp_event *copied; /* and the end of the last one */
+    uint64_t downloaded;    /* bytes */
+};
+
+/* Slabs of different slices, or of the same ones: then the volume is their sum, which the caller adds up. */
 struct vp_volume {
-    const struct vp_backend *backend;
-    int64_t page; /* samples of a slice */
+    const struct vp_grid *grid;
+    int threads;                      /* threads of the host, for its copies */
+
+    /* In memory: */
+    const struct vp_backend *backend; /* backend of the devices; the CPU: host memory */
     int slabs;
-    struct vp_slab **slab;
+    struct vp_slab *slab;
+
+    /* In a file, which begins with slice z0; or elsewhere, by put(): slices [z, z + n) of the grid, from one thread. */
+    int64_t z0;
+    struct vp_writer *writer;
+    bool any_order;                   /* slices may come in any order, else from the lowest on */
+    int (*put)(void *ctx, int64_t z, int64_t n, const float *slices, struct vp_err *err);
+    void *ctx;
 };
 
-/* How the views' contributions are weighted: as FDK does, by the inverse square of the voxel's depth. */
-enum vp_weight { VP_WEIGHT_FDK };
+/* Returns the bytes of a slab on a device. */
+uint64_t vp_slab_bytes(const struct vp_grid *grid, int64_t z0, int64_t z1, bool mirrored);
 
-/* Rows [v0, v1) of views [first, first + n) of the scan, one after the other. */
-struct vp_projections {
-    int64_t first, n, v0, v1;
-    const float *samples;
-};
-
-/* A slab for each job, which its device allocates, all at once; zero, until something is added. The jobs' grid and
- * views stay the caller's, and must stay. On an error nothing is open. */
-int vp_volume_open(struct vp_volume *v, const struct vp_backend *backend, const struct vp_bp_job *job, int n,
+/* Allocates a slab for each of n jobs, side by side. Voxels hold anything. The job's grid stays the caller's. On an
+ * error nothing is open; VP_ERESOURCE. */
+int vp_volume_open(struct vp_volume *v, const struct vp_backend *backend, const struct vp_bp_part *part, int n,
                    struct vp_err *err);
-/* Waits until nothing is copied any more. One that is all zero is fine. */
-void vp_volume_close(struct vp_volume *v);
-
-/* Add what the views see: the adjoint of projecting, but for the weight. Views come in increasing order, or in that of
- * the slabs' plans (vp_slab_plan); to each slab those of its job. The samples must stay as they are until
- * vp_volume_wait has returned for `ticket`, of v->slabs entries. vp_adjoint_end: those were all; the next view may
- * be any, and is added to what there is. */
-int vp_adjoint(const struct vp_projections *views, struct vp_volume *v, enum vp_weight weight, uint64_t *ticket,
-               struct vp_err *err);
-int vp_volume_wait(struct vp_volume *v, const uint64_t *ticket, struct vp_err *err);
-int vp_adjoint_end(struct vp_volume *v, struct vp_err *err);
-
-/* While no views come: slices [z, z + n) out and in, from slabs of different slices. */
-int vp_volume_get(struct vp_volume *v, int64_t z, int64_t n, float *slices, struct vp_err *err);
+/* Copies slices [z, z + n) of slab i to the host, ny x nx each. On a device once `after` (NULL: nothing) has passed. */
+int vp_volume_get(struct vp_volume *v, int i, int64_t z, int64_t n, struct vp_event *after, float *slices,
+                  struct vp_err *err);
+/* Stores slices [z, z + n) of a volume in a file. */
 int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, const float *slices, struct vp_err *err);
-/* y = a x + b y, each product rounded, where the slabs of both are alike. x NULL: none; b 0: what y holds does not
- * count. */
-int vp_volume_blend(struct vp_volume *y, float a, struct vp_volume *x, float b, struct vp_err *err);
+/* Releases the slabs; nothing may be queued for them. The file stays open. NULL slabs are fine. */
+void vp_volume_close(struct vp_volume *v);
 
 #endif

@@ -10,8 +10,6 @@
 #include "device/kernel.h"
 
 struct vp_event;
-struct vp_backproject_kernels;
-struct vp_filter_kernels;
 
 struct vp_device_info {
     char name[128];
@@ -63,9 +61,10 @@ struct vp_backend {
     /* Returns the seconds between two events of one device, both reached; 0 if not recorded. */
     double (*event_elapsed)(struct vp_event *from, struct vp_event *to);
 
-    const struct vp_kernel *(*kernel)(const char *name); /* NULL: no kernel of that name */
-    const struct vp_backproject_kernels *backproject;    /* for slabs of a volume (ct/slab_kernels.h); NULL: none */
-    const struct vp_filter_kernels *filter;              /* NULL: none, and on the host */
+    const struct vp_kernel *(*kernel)(const char *name); /* NULL: it has none of that name */
+    /* Table of kernels of an operation that the engine does not run: "backproject", "filter" (ct/kernels.h). NULL: it
+     * has none of that name. */
+    const void *(*kernels)(const char *name);
 };
 
 extern const struct vp_backend vp_cpu;

@@ -134,26 +134,28 @@ static struct result measure(const struct vp_view *views, int64_t n, int64_t n_v
         die(&err);
     for (int t = 0; t < repeats; t++) {
         struct vp_backproject *b;
-        const struct vp_bp_job job = {.views = views, .n_views = n_views, .nu = n, .nv = n, .grid = grid,
-                                      .z1 = grid->n[2], .threads = threads};
-        if (vp_backproject_open(&b, &job, isa, &err))
+        const struct vp_projections scan = {.views = views, .n_views = n_views, .nu = n, .nv = n};
+        const struct vp_bp_job job = {.projections = &scan, .grid = grid, .z1 = grid->n[2], .threads = threads};
+        float *voxels = NULL;
+        if (vp_backproject_open(&b, &job, isa, &err) || !(voxels = backproject_begin(b)))
             die(&err);
         const double start = vp_now();
-        if (vp_backproject_add(b, 0, n_views, 0, n, proj, &err))
+        if (vp_backproject_add(b, &(struct vp_batch){0, n_views, 0, n, proj}, &err))
             die(&err);
-        vp_backproject_flush(b);
+        vp_backproject_end(b);
         r.seconds = fmin(r.seconds, vp_now() - start);
         snprintf(r.text, sizeof r.text, "%s", vp_backproject_describe(b));
         double difference = 0, norm = 0;
         unsigned random = 1;
         const double begin = vp_now();
         for (int64_t z = 0; z < grid->n[2]; z += some)
-            vp_backproject_slices(b, z, grid->n[2] - z < some ? grid->n[2] - z : some, out);
+            vp_tiles_get(vp_backproject_tiles(b), voxels, z, grid->n[2] - z < some ? grid->n[2] - z : some, threads,
+                         out);
         r.slices = fmin(r.slices, vp_now() - begin);
         for (int c = 0; t == 0 && c < 8; c++) {
             random = random * 1664525u + 1013904223u;
             const int64_t z = (random >> 8) % grid->n[2];
-            vp_backproject_slices(b, z, 1, out);
+            vp_tiles_get(vp_backproject_tiles(b), voxels, z, 1, threads, out);
             for (int p = 0; p < 2000; p++) {
                 random = random * 1664525u + 1013904223u;
                 const int64_t at = (random >> 8) % slice;
@@ -166,6 +168,7 @@ static struct result measure(const struct vp_view *views, int64_t n, int64_t n_v
         if (t == 0)
             r.error = sqrt(difference / norm);
         vp_backproject_close(b);
+        free(voxels);
     }
     free(out);
     return r;
@@ -179,7 +182,8 @@ static bool have_isa(const struct vp_view *view, const char *isa)
     const struct vp_grid grid = {.n = {1, 1, 1}, .voxel = {1, 1, 1}};
     struct vp_err err = VP_ERR_INIT;
     struct vp_backproject *b;
-    const struct vp_bp_job job = {.views = view, .n_views = 1, .nu = 1, .nv = 1, .grid = &grid, .z1 = 1, .threads = 1};
+    const struct vp_projections p = {.views = view, .n_views = 1, .nu = 1, .nv = 1};
+    const struct vp_bp_job job = {.projections = &p, .grid = &grid, .z1 = 1, .threads = 1};
     if (vp_backproject_open(&b, &job, isa, &err))
         return false;
     vp_backproject_close(b);

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "ct/slab.h"
+#include "ct/projector.h"
 #include "base/err.h"
 #include "base/size.h"
-#include "ct/backproject.h"
 #include "../unit/backproject_ref.h"
 
 struct setup {
@@ -84,46 +83,52 @@ static int by_slice(const void *a, const void *b)
 }
 
 /* One reconstruction; seconds of the kernels. */
-static double run(const struct vp_backend *gpu, const struct vp_bp_job *job, const struct vp_bp_plan *plan,
-                  const float *proj, float *slices, struct sample *sample)
+static double run(const struct vp_backend *gpu, const struct vp_bp_part *part, const float *proj, float *slices,
+                  struct sample *sample)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_bp_stats stats;
-    const int64_t view = job->nu * job->nv, page = job->grid->n[0] * job->grid->n[1];
-    const int64_t half = plan->partner ? plan->partner : job->n_views;
+    const struct vp_bp_job *job = &part->job;
+    const int64_t nv = job->projections->nv, view = job->projections->nu * nv, page = job->grid->n[0] * job->grid->n[1];
+    const int64_t opposite = part->plan.opposite, half = opposite ? opposite : job->projections->n_views;
     uint64_t ticket = 0;
-    struct vp_slab *bp;
+    struct vp_projector *p;
+    struct vp_volume volume;
 
-    if (vp_slab_open(&bp, gpu, job, &err))
+    if (vp_projector_open(&p, gpu, part, 1, &err) || vp_volume_open(&volume, gpu, part, 1, &err)
+        || vp_projector_begin(p, &volume, VP_SET, &err))
         die(&err);
     for (int64_t k = 0; k < half; k += BATCH) {
         const int64_t n = k + BATCH < half ? BATCH : half - k;
-        if (vp_slab_add(bp, k, n, 0, job->nv, proj + k * view, &ticket, &err) ||
-            (plan->partner && vp_slab_add(bp, k + half, n, 0, job->nv, proj + (k + half) * view, &ticket, &err)))
+        const struct vp_batch first = {k, n, 0, nv, proj + k * view};
+        const struct vp_batch second = {k + half, n, 0, nv, proj + (k + half) * view};
+        if (vp_projector_back(p, &first, &ticket, &err) || (opposite && vp_projector_back(p, &second, &ticket, &err)))
             die(&err);
     }
-    if (vp_slab_flush(bp, &err) || vp_slab_wait(bp, ticket, &err))
+    if (vp_projector_end(p, &err) || vp_projector_wait(p, &ticket, &err))
         die(&err);
     int at = 0;
     for (int64_t z = 0; z < job->grid->n[2]; z += SLICES) {
         const int64_t n = z + SLICES < job->grid->n[2] ? SLICES : job->grid->n[2] - z;
-        if (vp_slab_slices(bp, z, n, slices, &err))
+        if (vp_projector_slices(p, 0, z, n, slices, &err))
             die(&err);
         for (; at < SAMPLES && sample[at].k < z + n; at++)
             sample[at].got = slices[(sample[at].k - z) * page + sample[at].j * job->grid->n[0] + sample[at].i];
     }
-    vp_slab_stats(bp, &stats);
-    vp_slab_close(bp);
+    vp_projector_stats(p, 0, &stats);
+    vp_projector_close(p);
+    vp_volume_close(&volume);
     return stats.kernel;
 }
 
 static double error_of(const struct vp_bp_job *job, const float *proj, const struct sample *sample)
 {
+    const struct vp_projections *p = job->projections;
     double wrong = 0, all = 0;
 #pragma omp parallel for reduction(+ : wrong, all) schedule(dynamic, 16)
     for (int i = 0; i < SAMPLES; i++) {
-        const double right = backproject_ref(job->views, job->n_views, job->nu, job->nv, job->grid, proj,
-                                             sample[i].i, sample[i].j, sample[i].k);
+        const double right = backproject_ref(p->views, p->n_views, p->nu, p->nv, job->grid, proj, sample[i].i,
+                                             sample[i].j, sample[i].k);
         wrong += (sample[i].got - right) * (sample[i].got - right);
         all += right * right;
     }
@@ -135,12 +140,13 @@ static void measure(const struct vp_backend *gpu, int device, const struct setup
     struct vp_err err = VP_ERR_INIT;
     struct vp_grid grid;
     struct vp_view *views = make_views(s, &grid);
-    const struct vp_bp_job job = {.views = views, .n_views = s->views, .last = s->views, .nu = s->detector,
-                                  .nv = s->detector, .grid = &grid, .z1 = s->volume, .in_nu = s->detector,
-                                  .any_order = true, .threads = 1, .device = device};
+    const struct vp_projections projections = {.views = views, .n_views = s->views, .nu = s->detector,
+                                               .nv = s->detector};
+    struct vp_bp_part part = {.job = {.projections = &projections, .last = s->views, .grid = &grid, .z1 = s->volume,
+                                      .in_nu = s->detector, .any_order = true, .threads = 1, .device = device}};
+    const struct vp_bp_plan *plan = &part.plan;
     const size_t count = (size_t)(s->views * s->detector * s->detector);
     const size_t page = (size_t)(s->volume * s->volume);
-    struct vp_bp_plan plan;
     char size[64];
     float *proj = NULL, *slices = NULL;
     struct sample *sample = calloc(SAMPLES, sizeof *sample);
@@ -149,9 +155,9 @@ static void measure(const struct vp_backend *gpu, int device, const struct setup
              (long long)s->volume);
     printf("%-27s %-24s ", s->name, size);
     fflush(stdout);
-    if (vp_slab_plan(gpu, &job, &plan, &err))
+    if (vp_projector_plan(gpu, &part.job, &part.plan, &err))
         die(&err);
-    if (plan.device > plan.room || 4 * count + 4 * page * SLICES > vp_memory_available() / 2) {
+    if (plan->device > plan->room || 4 * count + 4 * page * SLICES > vp_memory_available() / 2) {
         printf("skipped: not enough memory\n");
         goto out;
     }
@@ -172,13 +178,13 @@ static void measure(const struct vp_backend *gpu, int device, const struct setup
     qsort(sample, SAMPLES, sizeof *sample, by_slice);
     double best = INFINITY, worst = 0;
     for (int i = 0; i < repeats; i++) {
-        const double seconds = run(gpu, &job, &plan, proj, slices, sample);
+        const double seconds = run(gpu, &part, proj, slices, sample);
         best = seconds < best ? seconds : best;
         worst = seconds > worst ? seconds : worst;
     }
     printf("%7.1f GUPS (%.1f to %.1f ms), error %.2e, %s\n",
            (double)page * (double)s->volume * (double)s->views / best / 1073741824.0, 1e3 * best, 1e3 * worst,
-           error_of(&job, proj, sample), plan.kernel);
+           error_of(&part.job, proj, sample), plan->kernel);
 out:
     gpu->host_free(proj);
     gpu->host_free(slices);
@@ -201,8 +207,8 @@ static int copy_speed(const struct vp_backend *gpu, int device, double speed[3],
         static const enum vp_way ways[] = {VP_WITHIN, VP_UP, VP_DOWN};
         const int way = i % 3;
         const struct vp_pitched to = {way == 2 ? host : b, bytes, bytes}, from = {way == 1 ? host : a, bytes, bytes};
-        rc = gpu->event_record(q, start, err) || gpu->copy(q, &to, &from, n, ways[way], err) || gpu->event_record(q, end, err) ||
-             gpu->event_synchronize(end, err);
+        rc = gpu->event_record(q, start, err) || gpu->copy(q, &to, &from, n, ways[way], err) ||
+             gpu->event_record(q, end, err) || gpu->event_synchronize(end, err);
         const double seconds = rc ? 0 : gpu->event_elapsed(start, end), rate = 1e-9 * (double)bytes / seconds;
         if (seconds > 0 && rate * (way ? 1 : 2) > speed[way])
             speed[way] = rate * (way ? 1 : 2);

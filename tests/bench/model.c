@@ -6,10 +6,9 @@
  * be: they are read back from storage, not from memory, where the system can be told so. usage: model [DEVICE [DIR]] */
 #include "base/err.h"
 #include "base/size.h"
-#include "ct/backproject.h"
 #include "ct/filter.h"
 #include "ct/mesh.h"
-#include "ct/slab.h"
+#include "ct/projector.h"
 #include "device/device.h"
 #include "device/ranks.h"
 #include "engine/rates.h"
@@ -123,7 +122,8 @@ static void measure_copies(const struct vp_backend *k, int device)
     if (!here)
         die("no memory that the device copies at full speed");
     memset(here, 1, BYTES);
-    check(k->alloc(device, BYTES, &there, &err) || k->queue_create(device, &q, &err) || k->event_create(device, true, &end, &err));
+    check(k->alloc(device, BYTES, &there, &err) || k->queue_create(device, &q, &err)
+          || k->event_create(device, true, &end, &err));
     const struct vp_pitched host = {here, BYTES, BYTES}, own = {there, BYTES, BYTES};
     double took[2] = {INFINITY, INFINITY};
     for (int i = 0; i < 2 * TIMES; i++) {
@@ -146,8 +146,8 @@ static void measure_copies(const struct vp_backend *k, int device)
 static double measure_work(const struct vp_backend *k, int device, int n, int nu, int views)
 {
     const int threads = omp_get_max_threads(), slices = k->on_host ? n / 2 : n;
-    struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = nu, .nv = nu, .du = 400.0 / nu, .dv = 400.0 / nu,
-                        .views = views};
+    struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = nu, .nv = nu, .du = 400.0 / nu,
+                        .dv = 400.0 / nu, .views = views};
     /* the field of view, as most people take it: kernels are made for a detector and a volume of like fineness */
     const double voxel = 266.0 / n;
     const struct vp_grid grid = {.n = {n, n, n}, .voxel = {voxel, voxel, voxel}};
@@ -167,17 +167,19 @@ static double measure_work(const struct vp_backend *k, int device, int n, int nu
     const bool filters = !k->on_host;
     double kernel = INFINITY, filter = INFINITY, start = INFINITY;
     for (int i = 0; i < TIMES; i++) {
-        struct vp_bp_job job = {.views = view, .n_views = views, .last = views, .nu = nu, .nv = nu, .grid = &grid,
-                                      .z1 = slices, .filter = filters ? f : NULL, .in_nu = nu, .threads = threads,
-                                      .any_order = true, .device = device};
-        struct vp_slab *s;
-        struct vp_bp_plan plan;
+        const struct vp_projections projections = {.views = view, .n_views = views, .nu = nu, .nv = nu};
+        struct vp_bp_part part = {.job = {.projections = &projections, .last = views, .grid = &grid, .z1 = slices,
+                                          .filter = filters ? f : NULL, .in_nu = nu, .threads = threads,
+                                          .any_order = true, .device = device}};
+        const struct vp_bp_plan *plan = &part.plan;
+        struct vp_projector *p;
+        struct vp_volume volume;
         struct vp_bp_stats stats;
         uint64_t ticket;
-        check(vp_slab_plan(k, &job, &plan, &err));
-        job.together = plan.together;
+        check(vp_projector_plan(k, &part.job, &part.plan, &err));
         double t = begin();
-        check(vp_slab_open(&s, k, &job, &err));
+        check(vp_projector_open(&p, k, &part, 1, &err) || vp_volume_open(&volume, k, &part, 1, &err)
+              || vp_projector_begin(p, &volume, VP_SET, &err));
         start = fmin(start, vp_now() - t);
         t = vp_now();
         if (!filters) {
@@ -185,25 +187,27 @@ static double measure_work(const struct vp_backend *k, int device, int n, int nu
             filter = fmin(filter, vp_now() - t);
             t = vp_now();
         }
-        /* views with their partners half a turn on, as ct-fdk reads them */
-        const int64_t half = plan.partner ? plan.partner : views;
-        const int64_t together = plan.partner ? vp_min64(plan.together, 32) : views;
-        for (int64_t v = 0; v < half; v += together) {
-            const int64_t m = vp_min64(together, half - v);
-            const size_t page = (size_t)nu * (size_t)nu;
-            check(vp_slab_add(s, v, m, 0, nu, in + (size_t)v * page, &ticket, &err));
-            if (plan.partner)
-                check(vp_slab_add(s, v + half, m, 0, nu, in + (size_t)(v + half) * page, &ticket, &err));
+        /* views with their opposite ones, as ct-fdk reads them */
+        const int64_t half = plan->opposite ? plan->opposite : views;
+        const int64_t batch = plan->opposite ? vp_min64(plan->batch, 32) : views;
+        for (int64_t v = 0; v < half; v += batch) {
+            const int64_t m = vp_min64(batch, half - v);
+            const float *at = in + (size_t)v * (size_t)nu * (size_t)nu;
+            check(vp_projector_back(p, &(struct vp_batch){v, m, 0, nu, at}, &ticket, &err));
+            at += (size_t)half * (size_t)nu * (size_t)nu;
+            if (plan->opposite)
+                check(vp_projector_back(p, &(struct vp_batch){v + half, m, 0, nu, at}, &ticket, &err));
         }
-        check(vp_slab_flush(s, &err) || vp_slab_wait(s, ticket, &err));
+        check(vp_projector_end(p, &err) || vp_projector_wait(p, &ticket, &err));
         if (filters) { /* queued; the device has the times */
-            vp_slab_stats(s, &stats);
+            vp_projector_stats(p, 0, &stats);
             kernel = fmin(kernel, stats.kernel);
             filter = fmin(filter, stats.filter);
         } else {
             kernel = fmin(kernel, vp_now() - t);
         }
-        vp_slab_close(s);
+        vp_projector_close(p);
+        vp_volume_close(&volume);
     }
     now.filter = (double)samples / filter;
     now.start = start;

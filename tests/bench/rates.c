@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "ct/backproject.h"
+#include "../unit/backproject_ref.h"
 #include "ct/filter.h"
 #include "device/device.h"
 #include "engine/rates.h"
@@ -171,16 +171,18 @@ static void measure_ct(void)
     }
     for (int i = 0; i < TIMES; i++) {
         struct vp_backproject *b;
-        const struct vp_bp_job job = {.views = views, .n_views = VIEWS, .nu = N, .nv = N, .grid = &grid, .z1 = SLICES,
-                                      .threads = 1};
-        if (vp_backproject_open(&b, &job, NULL, &err))
+        const struct vp_projections p = {.views = views, .n_views = VIEWS, .nu = N, .nv = N};
+        const struct vp_bp_job job = {.projections = &p, .grid = &grid, .z1 = SLICES, .threads = 1};
+        float *voxels = NULL;
+        if (vp_backproject_open(&b, &job, NULL, &err) || !(voxels = backproject_begin(b)))
             die(err.msg);
         const double t = vp_now();
-        if (vp_backproject_add(b, 0, VIEWS, 0, N, out, &err))
+        if (vp_backproject_add(b, &(struct vp_batch){0, VIEWS, 0, N, out}, &err))
             die(err.msg);
-        vp_backproject_flush(b);
+        vp_backproject_end(b);
         back[i] = vp_now() - t;
         vp_backproject_close(b);
+        free(voxels);
     }
     now.cpu_updates = (double)SLICES * SLICES * SLICES * VIEWS / median(back);
     free(views);

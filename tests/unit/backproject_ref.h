@@ -2,13 +2,25 @@
 #ifndef BACKPROJECT_REF_H
 #define BACKPROJECT_REF_H
 
+#include "base/err.h"
+#include "base/size.h"
 #include "ct/backproject.h"
 #include "ct/orbit.h"
 
 #include <math.h>
 
-static double backproject_ref(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
-                              const struct vp_grid *grid, const float *proj, int64_t i, int64_t j, int64_t k)
+/* Begins to back-project on the CPU to a slab of its own, malloc'd; NULL: out of memory. */
+static inline float *backproject_begin(struct vp_backproject *b)
+{
+    struct vp_err err = VP_ERR_INIT;
+    float *voxels = vp_alloc_raw((size_t)vp_tiles_floats(vp_backproject_tiles(b)), sizeof *voxels, "the slab", &err);
+    if (voxels)
+        vp_backproject_begin(b, voxels, true);
+    return voxels;
+}
+
+static inline double backproject_ref(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                                     const struct vp_grid *grid, const float *proj, int64_t i, int64_t j, int64_t k)
 {
     const double x = (double)i, y = (double)j, z = (double)k;
     double sum = 0, P[12];

@@ -85,7 +85,8 @@ static bool have_isa(const char *isa)
     struct vp_backproject *b;
     struct vp_err err = VP_ERR_INIT;
     make_view(&s, 0, &view);
-    const struct vp_bp_job job = {.views = &view, .n_views = 1, .nu = 1, .nv = 1, .grid = &grid, .z1 = 1, .threads = 1};
+    const struct vp_projections one = {.views = &view, .n_views = 1, .nu = 1, .nv = 1};
+    const struct vp_bp_job job = {.projections = &one, .grid = &grid, .z1 = 1, .threads = 1};
     if (vp_backproject_open(&b, &job, isa, &err)) {
         CHECK_INT(err.code, VP_ERESOURCE);
         return false;
@@ -94,10 +95,18 @@ static bool have_isa(const char *isa)
     return true;
 }
 
+static struct vp_projections projections; /* of the last job */
+
 static struct vp_bp_job job_of(const struct scan *s, const struct vp_view *views, int64_t z0, int64_t z1, int threads)
 {
-    return (struct vp_bp_job){.views = views, .n_views = s->n_views, .nu = s->nu, .nv = s->nv, .grid = &s->grid,
-                              .z0 = z0, .z1 = z1, .threads = threads};
+    projections = (struct vp_projections){.views = views, .n_views = s->n_views, .nu = s->nu, .nv = s->nv};
+    return (struct vp_bp_job){.projections = &projections, .grid = &s->grid, .z0 = z0, .z1 = z1, .threads = threads};
+}
+
+static int add(struct vp_backproject *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj,
+               struct vp_err *err)
+{
+    return vp_backproject_add(b, &(struct vp_batch){first, n, v0, v1, proj}, err);
 }
 
 /* How the views are handed over: `chunk` at a time. */
@@ -112,16 +121,18 @@ static float *reconstruct(const struct scan *s, const struct vp_view *views, con
         CHECK_STR(err.msg, "");
         return NULL;
     }
+    float *voxels = backproject_begin(b);
     for (int64_t k = 0; k < s->n_views; k += chunk) {
         const int64_t n = k + chunk < s->n_views ? chunk : s->n_views - k;
-        CHECK_INT(vp_backproject_add(b, k, n, 0, s->nv, proj + k * s->nu * s->nv, &err), 0);
+        CHECK_INT(add(b, k, n, 0, s->nv, proj + k * s->nu * s->nv, &err), 0);
     }
-    vp_backproject_flush(b);
+    vp_backproject_end(b);
     if (text)
         snprintf(text, 64, "%s", vp_backproject_describe(b));
     float *out = malloc((size_t)(slice * (z1 - z0)) * sizeof *out);
-    vp_backproject_slices(b, z0, z1 - z0, out);
+    vp_tiles_get(vp_backproject_tiles(b), voxels, z0, z1 - z0, threads, out);
     vp_backproject_close(b);
+    free(voxels);
     return out;
 }
 
@@ -334,18 +345,20 @@ static void check_gaps(void)
         struct vp_backproject *b;
         struct vp_err err = VP_ERR_INIT;
         out[way] = malloc((size_t)(slice * s.grid.n[2]) * sizeof **out);
-        struct vp_bp_job job = job_of(&s, views, 0, s.grid.n[2], 2);
-        job.n_views = 100;
+        const struct vp_bp_job job = job_of(&s, views, 0, s.grid.n[2], 2);
+        projections.n_views = 100;
         CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 5, 4, 0, s.nv, proj + 5 * view, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 30, 1, 0, s.nv, proj + 30 * view, &err), 0);
+        float *voxels = backproject_begin(b);
+        CHECK_INT(add(b, 5, 4, 0, s.nv, proj + 5 * view, &err), 0);
+        CHECK_INT(add(b, 30, 1, 0, s.nv, proj + 30 * view, &err), 0);
         for (int64_t k = 70; k < 100; k += way ? 30 : 1)
-            CHECK_INT(vp_backproject_add(b, k, way ? 30 : 1, 0, s.nv, proj + k * view, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 99, 1, 0, s.nv, proj, &err), -1); /* out of order */
-        vp_backproject_flush(b);
+            CHECK_INT(add(b, k, way ? 30 : 1, 0, s.nv, proj + k * view, &err), 0);
+        CHECK_INT(add(b, 99, 1, 0, s.nv, proj, &err), -1); /* out of order */
+        vp_backproject_end(b);
         for (int64_t z = 0; z < s.grid.n[2]; z++)
-            vp_backproject_slices(b, z, 1, out[way] + z * slice);
+            vp_tiles_get(vp_backproject_tiles(b), voxels, z, 1, 2, out[way] + z * slice);
         vp_backproject_close(b);
+        free(voxels);
     }
     CHECK(!memcmp(out[0], out[1], (size_t)(slice * s.grid.n[2]) * sizeof **out));
     s.n_views = n;
@@ -369,7 +382,7 @@ static void check_rows(void)
         float *proj = make_projections(s);
         int64_t v0, v1;
         float *want = reconstruct(s, views, proj, z0, z1, 1, 16, NULL, NULL);
-        vp_backproject_rows(views, s->n_views, s->nv, &s->grid, z0, z1, false, &v0, &v1);
+        vp_backproject_rows(&projections, &s->grid, z0, z1, false, &v0, &v1);
         CHECK(v0 >= 0 && v0 <= v1 && v1 <= s->nv);
         for (int64_t k = 0; k < s->n_views; k++)
             for (int64_t v = 0; v < s->nv; v++)
@@ -383,16 +396,18 @@ static void check_rows(void)
             struct vp_err err = VP_ERR_INIT;
             const struct vp_bp_job job = job_of(s, views, z0, z1, 1);
             CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
+            float *voxels = backproject_begin(b);
             for (int64_t k = 0; k < s->n_views; k++) {
                 const size_t size = (size_t)((v1 - v0) * s->nu) * sizeof(float);
                 float *rows = malloc(size);
                 memcpy(rows, proj + (k * s->nv + v0) * s->nu, size);
-                CHECK_INT(vp_backproject_add(b, k, 1, v0, v1, rows, &err), 0);
+                CHECK_INT(add(b, k, 1, v0, v1, rows, &err), 0);
                 free(rows);
             }
-            vp_backproject_flush(b);
-            vp_backproject_slices(b, z0, z1 - z0, got);
+            vp_backproject_end(b);
+            vp_tiles_get(vp_backproject_tiles(b), voxels, z0, z1 - z0, 1, got);
             vp_backproject_close(b);
+            free(voxels);
             CHECK(!memcmp(want, got, (size_t)((z1 - z0) * slice) * sizeof *got));
         }
         free(want);
@@ -404,7 +419,8 @@ static void check_rows(void)
     const struct scan *s = &SCANS[0];
     struct vp_view *views = make_views(s);
     int64_t v0, v1;
-    vp_backproject_rows(views, s->n_views, s->nv, &s->grid, 31, 33, false, &v0, &v1);
+    job_of(s, views, 31, 33, 1);
+    vp_backproject_rows(&projections, &s->grid, 31, 33, false, &v0, &v1);
     CHECK(v0 >= 28 && v1 <= 36);
     free(views);
 }
@@ -451,6 +467,7 @@ static void check_bytes(void)
             const struct mallinfo2 before = mallinfo2();
             const struct vp_bp_job job = job_of(s, views, z0, z1, 2);
             CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
+            float *voxels = backproject_begin(b);
             const struct mallinfo2 after = mallinfo2();
             const uint64_t taken = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
             struct vp_bp_plan plan;
@@ -462,6 +479,7 @@ static void check_bytes(void)
                 CHECK(2 * taken > plan.host);
 #endif
             vp_backproject_close(b);
+            free(voxels);
             free(views);
         }
     /* and it is not far above what a volume needs */

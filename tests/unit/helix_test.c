@@ -3,7 +3,7 @@
  * float64, and views that are turned. */
 #include "test.h"
 #include "geometry.h"
-#include "ct/backproject.h"
+#include "backproject_ref.h"
 #include "ct/filter.h"
 #include "ct/helix.h"
 #include "ct/orbit.h"
@@ -89,23 +89,27 @@ static double reference(const struct setting *s, const struct vp_grid *grid, con
 static float *backproject(const struct setting *s, const struct vp_grid *grid, const float *proj, int64_t z0, int64_t z1,
                           int threads, const char *isa)
 {
-    const struct vp_bp_job job = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu, .nv = s->geom.nv,
-                                  .grid = grid, .helix = &s->scan.helix, .z0 = z0, .z1 = z1, .threads = threads};
+    const struct vp_projections p = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu, .nv = s->geom.nv,
+                                     .helix = &s->scan.helix};
+    const struct vp_bp_job job = {.projections = &p, .grid = grid, .z0 = z0, .z1 = z1, .threads = threads};
     struct vp_err err = VP_ERR_INIT;
     struct vp_backproject *b;
     if (vp_backproject_open(&b, &job, isa, &err)) {
         CHECK_INT(err.code, VP_ERESOURCE); /* this processor has not got the instructions */
         return NULL;
     }
+    float *voxels = backproject_begin(b);
     for (int64_t k = 0, n; k < s->geom.views; k += n) {
         n = k % 3 + 5 < s->geom.views - k ? k % 3 + 5 : s->geom.views - k;
-        CHECK_INT(vp_backproject_add(b, k, n, 0, s->geom.nv, proj + k * s->geom.nu * s->geom.nv, &err), 0);
+        CHECK_INT(vp_backproject_add(b, &(struct vp_batch){k, n, 0, s->geom.nv, proj + k * s->geom.nu * s->geom.nv},
+                                     &err), 0);
     }
-    vp_backproject_flush(b);
+    vp_backproject_end(b);
     float *out = malloc((size_t)(grid->n[0] * grid->n[1] * (z1 - z0)) * sizeof *out);
     CHECK(out != NULL);
-    vp_backproject_slices(b, z0, z1 - z0, out);
+    vp_tiles_get(vp_backproject_tiles(b), voxels, z0, z1 - z0, threads, out);
     vp_backproject_close(b);
+    free(voxels);
     return out;
 }
 

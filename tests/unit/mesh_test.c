@@ -17,8 +17,8 @@ static struct vp_grid grid = {.n = {50, 40, 30}, .voxel = {1, 1, 1}};
 static struct vp_reconstruct whole(int64_t slices)
 {
     grid.n[2] = slices;
-    return (struct vp_reconstruct){.views = views, .n_views = geom.views, .last = geom.views, .in_nu = geom.nu, .nu = geom.nu,
-                                   .nv = geom.nv, .grid = &grid, .z1 = slices};
+    return (struct vp_reconstruct){.projections = {.views = views, .n_views = geom.views, .nu = geom.nu, .nv = geom.nv},
+                                   .last = geom.views, .in_nu = geom.nu, .grid = &grid, .z1 = slices};
 }
 
 static void slabs_tile_the_volume(void)

@@ -130,7 +130,7 @@ static void symmetries(void)
         CHECK(shape.positive);
         CHECK_INT(shape.columns, s->columns);
         CHECK_INT(shape.mirror, s->mirror);
-        CHECK_INT(shape.half_turn, s->half_turn && s->columns); /* only then is it made use of */
+        CHECK_INT(shape.opposite, s->half_turn && s->columns); /* only then is it made use of */
         CHECK_NEAR(shape.reach, voxels.reach, 1e-9 * voxels.reach); /* at a corner */
         if (shape.columns) {
             CHECK_INT(shape.flip_v, s->upside_down);
@@ -139,8 +139,8 @@ static void symmetries(void)
         }
         /* the CPU finds the same */
         struct vp_bp_plan plan;
-        CHECK(!vp_backproject_plan(&(struct vp_bp_job){.views = views, .n_views = s->views, .nu = NU, .nv = NV,
-                                                       .grid = &grid, .z1 = grid.n[2]}, &plan, &err));
+        const struct vp_projections p = {.views = views, .n_views = s->views, .nu = NU, .nv = NV};
+        CHECK(!vp_backproject_plan(&(struct vp_bp_job){.projections = &p, .grid = &grid, .z1 = grid.n[2]}, &plan, &err));
         CHECK_INT(!strstr(plan.kernel, "3x4 matrices"), s->columns);
         /* (twice the middle row may be any integer there) */
         CHECK(strstr(plan.kernel, "z mirror") || !s->mirror);
@@ -206,7 +206,7 @@ static void source_within_the_volume(void)
     for (int64_t k = 0; k < scans[0].views; k++)
         vp_backproject_matrix(&views[k], &grid, P + 12 * k);
     const struct vp_orbit_shape shape = vp_orbit_test(P, scans[0].views, NV, grid.n);
-    CHECK(!shape.positive && !shape.columns && !shape.mirror && !shape.half_turn);
+    CHECK(!shape.positive && !shape.columns && !shape.mirror && !shape.opposite);
     free(P);
     free(views);
 }

@@ -7,9 +7,8 @@
 #include "pretend.h"
 #include "ranks.h"
 
-#include "ct/slab.h"
-#include "ct/slab_kernels.h"
-#include "ct/backproject.h"
+#include "backproject_ref.h"
+#include "ct/kernels.h"
 #include "ct/ranked_work.h"
 #include "ct/reconstruct.h"
 #include "engine/rates.h"
@@ -81,9 +80,9 @@ enum { K = 4, MOST_PIECES = 128 };
 
 /* Pieces of K slices; those of the mirrored half belong to the pieces of the lower one. */
 struct vp_devbp {
-    struct vp_devbp_problem p;
-    struct vp_devbp_plan plan;
-    struct vp_devbp_memory memory;
+    struct vp_bp_job p;
+    struct vp_bp_plan plan;
+    float *packed, *volume;
     struct vp_queue *queue;
     float *views;           /* that were run, whole */
     bool *have;
@@ -97,58 +96,70 @@ struct vp_devbp {
 };
 static struct vp_devbp *all_open; /* of all devices */
 
-static bool folded(const struct vp_devbp_problem *p)
+static bool folded(const struct vp_bp_job *p)
 {
-    return p->mirrored || (like.mirror && p->z0 == 0 && p->z1 == p->n[2]);
+    return p->mirrored || (like.mirror && p->z0 == 0 && p->z1 == p->grid->n[2]);
 }
 
 /* Slices [z0, end) and their mirror images, and [z0, z1) as they are stored */
-static int64_t end_of(const struct vp_devbp_problem *p)
+static int64_t end_of(const struct vp_bp_job *p)
 {
-    return folded(p) && !p->mirrored ? (p->n[2] + 1) / 2 : p->z1;
+    return folded(p) && !p->mirrored ? (p->grid->n[2] + 1) / 2 : p->z1;
 }
 
-static int64_t upper_first(const struct vp_devbp_problem *p)
+static int64_t upper_first(const struct vp_bp_job *p)
 {
-    return vp_max64(p->n[2] - p->z1, p->z1);
+    return vp_max64(p->grid->n[2] - p->z1, p->z1);
 }
 
-static void rows_of(const struct vp_devbp_problem *p, int64_t *v0, int64_t *v1)
+static void rows_of(const struct vp_bp_job *p, int64_t *v0, int64_t *v1)
 {
     const struct scene *s = scene;
-    vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->z0, p->z1, p->mirrored, v0, v1);
+    vp_backproject_rows(&(struct vp_projections){.views = s->views, .n_views = p->projections->n_views,
+                                                 .nv = p->projections->nv}, &s->grid, p->z0, p->z1, p->mirrored, v0, v1);
     if (like.flat) {
         *v0 = 0;
-        *v1 = p->nv;
+        *v1 = p->projections->nv;
     }
 }
 
-static int devbp_plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *plan, struct vp_err *err)
+static int devbp_plan(const struct vp_bp_job *p, struct vp_bp_plan *plan, struct vp_err *err)
 {
     double P[12];
     memset(plan, 0, sizeof *plan);
-    vp_view_on_grid(&scene->views[p->n_views - 1], &scene->grid, P);
+    vp_view_on_grid(&scene->views[p->projections->n_views - 1], &scene->grid, P);
     for (int i = 0; i < 12; i++)
-        EXPECT(fabs(p->P[12 * (p->n_views - 1) + i] * scene->views[0].sod - P[i]) <= 1e-12 * fabs(P[i]));
+        EXPECT(fabs(p->P[12 * (p->projections->n_views - 1) + i] * scene->views[0].sod - P[i]) <= 1e-12 * fabs(P[i]));
     if (p->mirrored && !like.mirror)
         return vp_fail(err, VP_ERUN, "no mirror plane");
     snprintf(plan->kernel, sizeof plan->kernel, "pretended");
-    plan->views_per_orbit = like.pairs && p->n_views % 2 == 0 && !p->single ? 2 : 1;
+    const int64_t n_views = p->projections->n_views;
+    const int64_t pairs = like.pairs && n_views % 2 == 0 && !p->single;
+    plan->opposite = pairs ? n_views / 2 : 0;
     plan->mirror = like.mirror;
-    plan->orbits = p->n_views / plan->views_per_orbit;
     rows_of(p, &plan->v0, &plan->v1);
     plan->z_step = K;
-    plan->good_batch = vp_min64(16, plan->orbits);
-    plan->bytes_volume = (uint64_t)(p->n[0] * p->n[1] * (p->z1 - p->z0)) * sizeof(float) * (p->mirrored ? 2 : 1);
-    plan->bytes_orbit = (uint64_t)(plan->views_per_orbit * vp_max64(plan->v1 - plan->v0, 1) * p->nu) * sizeof(float);
-    plan->bytes_fixed = 8 + like.row * (uint64_t)vp_max64(plan->v1 - plan->v0, 0);
+    plan->batch = vp_min64(16, pairs ? n_views / 2 : n_views);
+    plan->slot = (uint64_t)((pairs ? 2 : 1) * vp_max64(plan->v1 - plan->v0, 1) * p->projections->nu) * sizeof(float);
+    plan->fixed = 8 + like.row * (uint64_t)vp_max64(plan->v1 - plan->v0, 0);
     return 0;
 }
 
-static int devbp_open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct vp_devbp_memory *memory,
+static int64_t orbits_of(const struct vp_devbp *b)
+{
+    return b->plan.opposite ? b->plan.opposite : b->p.projections->n_views;
+}
+
+static int views_of(const struct vp_devbp *b)
+{
+    return b->plan.opposite ? 2 : 1;
+}
+
+static int devbp_open(struct vp_devbp **out, const struct vp_bp_job *p, void *packed, void *fixed,
                       struct vp_queue *queue, struct vp_err *err)
 {
     int rc = 0;
+    (void)fixed;
     *out = NULL;
     pthread_mutex_lock(&like_lock);
     if (like.lost > 0 && --like.good < 0) {
@@ -163,13 +174,13 @@ static int devbp_open(struct vp_devbp **out, const struct vp_devbp_problem *p, c
     }
     like.made[p->device] += (int)(p->z1 - p->z0);
     struct vp_devbp *b = calloc(1, sizeof *b);
-    *b = (struct vp_devbp){.p = *p, .memory = *memory, .queue = queue};
+    *b = (struct vp_devbp){.p = *p, .packed = packed, .queue = queue};
     devbp_plan(p, &b->plan, err);
-    b->views = calloc((size_t)(p->n_views * p->nu * p->nv), sizeof *b->views);
-    b->have = calloc((size_t)p->n_views, sizeof *b->have);
+    b->views = calloc((size_t)(p->projections->n_views * p->projections->nu * p->projections->nv), sizeof *b->views);
+    b->have = calloc((size_t)p->projections->n_views, sizeof *b->have);
     b->pieces = (int)((end_of(p) - p->z0 + K - 1) / K);
     for (int i = 0; i < b->pieces; i++) {
-        b->piece[i].seen = calloc((size_t)p->n_views, sizeof(bool));
+        b->piece[i].seen = calloc((size_t)p->projections->n_views, sizeof(bool));
         b->piece[i].last = -1;
     }
     pthread_mutex_lock(&like_lock);
@@ -205,16 +216,16 @@ struct pack {
 /* Where a view lies in the slots: its rows v0 ... v1 of the plan. */
 static float *packed(const struct vp_devbp *b, int64_t orbit, int half)
 {
-    const size_t floats = b->plan.bytes_orbit / sizeof(float);
-    return (float *)b->memory.packed + (size_t)(orbit % b->p.orbits) * floats
-           + (size_t)half * floats / (size_t)b->plan.views_per_orbit;
+    const size_t floats = b->plan.slot / sizeof(float);
+    return (float *)b->packed + (size_t)(orbit % b->p.slots) * floats
+           + (size_t)half * floats / (size_t)views_of(b);
 }
 
 static int pack_late(void *arg, struct vp_err *err)
 {
     const struct pack *k = arg;
     const struct vp_devbp *b = k->b;
-    const int64_t nu = b->p.nu, rows = vp_max64(b->plan.v1 - b->plan.v0, 0);
+    const int64_t nu = b->p.projections->nu, rows = vp_max64(b->plan.v1 - b->plan.v0, 0);
     (void)err;
     for (int64_t i = 0; i < k->n; i++)
         for (int h = 0; h < 2; h++)
@@ -225,34 +236,34 @@ static int pack_late(void *arg, struct vp_err *err)
 }
 
 static int devbp_pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
-                      const float *half_turn, struct vp_err *err)
+                      const float *opposite, struct vp_err *err)
 {
     (void)err;
-    EXPECT(first >= 0 && n > 0 && first + n <= b->plan.orbits && n <= b->p.orbits);
+    EXPECT(first >= 0 && n > 0 && first + n <= orbits_of(b) && n <= b->p.slots);
     EXPECT(b->plan.v0 >= b->plan.v1 || (v0 <= b->plan.v0 && v1 >= b->plan.v1));
-    EXPECT(!half_turn || b->plan.views_per_orbit == 2);
-    return pretend_call(b->queue, pack_late, &(struct pack){b, first, n, v0, v1, {q, half_turn}}, sizeof(struct pack));
+    EXPECT(!opposite || views_of(b) == 2);
+    return pretend_call(b->queue, pack_late, &(struct pack){b, first, n, v0, v1, {q, opposite}}, sizeof(struct pack));
 }
 
 struct run {
     struct vp_devbp *b;
     int64_t first, n;
     int from, to; /* pieces */
-    bool fresh;
+    bool set;
 };
 
 static int run_late(void *arg, struct vp_err *err)
 {
     const struct run *r = arg;
     struct vp_devbp *b = r->b;
-    const size_t row = (size_t)b->p.nu * sizeof(float);
+    const size_t row = (size_t)b->p.projections->nu * sizeof(float);
     const int64_t rows = vp_max64(b->plan.v1 - b->plan.v0, 0);
     if (one_in(&like.spoils))
         return vp_fail(err, VP_ERUN, "the device failed: it fell off the bus");
     for (int64_t o = r->first; o < r->first + r->n; o++)
-        for (int h = 0; h < b->plan.views_per_orbit; h++) {
-            const int64_t view = o + h * b->plan.orbits;
-            float *to = b->views + (view * b->p.nv + (rows ? b->plan.v0 : 0)) * b->p.nu;
+        for (int h = 0; h < views_of(b); h++) {
+            const int64_t view = o + h * orbits_of(b);
+            float *to = b->views + (view * b->p.projections->nv + (rows ? b->plan.v0 : 0)) * b->p.projections->nu;
             if (!b->have[view])
                 memcpy(to, packed(b, o, h), (size_t)rows * row);
             else /* it is still there */
@@ -264,7 +275,7 @@ static int run_late(void *arg, struct vp_err *err)
             }
         }
     for (int i = r->from; i < r->to; i++) {
-        EXPECT(r->fresh == (b->piece[i].n == 0));
+        EXPECT(r->set == (b->piece[i].n == 0));
         EXPECT(r->first > b->piece[i].last);
         b->piece[i].last = r->first + r->n - 1;
         b->piece[i].n += r->n;
@@ -275,12 +286,14 @@ static int run_late(void *arg, struct vp_err *err)
     return 0;
 }
 
-static int devbp_run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool fresh, struct vp_err *err)
+static int devbp_run(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int part, int parts, bool set,
+                     struct vp_err *err)
 {
-    const struct run r = {b, first, n, b->pieces * part / parts, b->pieces * (part + 1) / parts, fresh};
+    const struct run r = {b, first, n, b->pieces * part / parts, b->pieces * (part + 1) / parts, set};
     (void)err;
     b->parts = parts;
-    EXPECT(n > 0 && n <= b->p.orbits && part >= 0 && part < parts && parts <= b->pieces);
+    b->volume = volume;
+    EXPECT(n > 0 && n <= b->p.slots && part >= 0 && part < parts && parts <= b->pieces);
     return pretend_call(b->queue, run_late, &r, sizeof r);
 }
 
@@ -291,7 +304,7 @@ static int devbp_parts(const struct vp_devbp *b, int most)
 
 static int piece_of(const struct vp_devbp *b, int64_t z)
 {
-    const int64_t k = z >= end_of(&b->p) ? b->p.n[2] - 1 - z : z;
+    const int64_t k = z >= end_of(&b->p) ? b->p.grid->n[2] - 1 - z : z;
     return (int)((k - b->p.z0) / K);
 }
 
@@ -305,53 +318,51 @@ static int devbp_part_of(const struct vp_devbp *b, int64_t z, int parts)
 
 static float *slice_of(const struct vp_devbp *b, int64_t z, int64_t *run)
 {
-    const struct vp_devbp_problem *p = &b->p;
-    const int64_t page = p->n[0] * p->n[1], first = upper_first(p);
-    float *volume = b->memory.volume;
+    const struct vp_bp_job *p = &b->p;
+    const int64_t page = p->grid->n[0] * p->grid->n[1], first = upper_first(p);
+    float *volume = b->volume;
     if (z >= p->z0 && z < p->z1) {
         *run = p->z1 - z;
         return volume + (z - p->z0) * page;
     }
-    *run = p->n[2] - p->z0 - z;
+    *run = p->grid->n[2] - p->z0 - z;
     return p->mirrored && z >= first && *run > 0 ? volume + (p->z1 - p->z0 + z - first) * page : NULL;
-}
-
-static float *devbp_where(const struct vp_devbp *b, int64_t z, int64_t *run)
-{
-    return slice_of(b, z, run);
 }
 
 /* Slices [z0, z1) of the views that a piece has seen. */
 static void make_slices(struct vp_devbp *b, const bool *seen, int64_t z0, int64_t z1)
 {
-    const struct vp_devbp_problem *p = &b->p;
+    const struct vp_bp_job *p = &b->p;
     struct vp_err err = VP_ERR_INIT;
     struct vp_backproject *bp;
     int64_t run;
     if (z0 >= z1)
         return;
-    const struct vp_bp_job job = {.views = scene->views, .n_views = p->n_views, .nu = p->nu, .nv = p->nv,
-                                  .grid = &scene->grid, .z0 = z0, .z1 = z1, .threads = 1};
+    const struct vp_projections all = {.views = scene->views, .n_views = p->projections->n_views,
+                                       .nu = p->projections->nu, .nv = p->projections->nv};
+    const struct vp_bp_job job = {.projections = &all, .grid = &scene->grid, .z0 = z0, .z1 = z1, .threads = 1};
     EXPECT(!vp_backproject_open(&bp, &job, NULL, &err));
-    for (int64_t k = 0; k < p->n_views; k++)
+    float *voxels = backproject_begin(bp);
+    for (int64_t k = 0; k < p->projections->n_views; k++)
         if (seen[k])
-            EXPECT(!vp_backproject_add(bp, k, 1, 0, p->nv, b->views + k * p->nu * p->nv, &err));
-    vp_backproject_flush(bp);
+            EXPECT(!vp_backproject_add(bp, &(struct vp_batch){k, 1, 0, all.nv, b->views + k * all.nu * all.nv}, &err));
+    vp_backproject_end(bp);
     for (int64_t z = z0; z < z1; z++)
-        vp_backproject_slices(bp, z, 1, slice_of(b, z, &run));
+        vp_tiles_get(vp_backproject_tiles(bp), voxels, z, 1, 1, slice_of(b, z, &run));
     vp_backproject_close(bp);
+    free(voxels);
 }
 
 static void make_piece(struct vp_devbp *b, int i)
 {
-    const struct vp_devbp_problem *p = &b->p;
+    const struct vp_bp_job *p = &b->p;
     const int64_t lo = p->z0 + K * i, hi = vp_min64(lo + K, end_of(p));
     if (b->piece[i].made == b->piece[i].n)
         return;
     b->piece[i].made = b->piece[i].n;
     make_slices(b, b->piece[i].seen, lo, hi);
     if (folded(p))
-        make_slices(b, b->piece[i].seen, vp_max64(p->n[2] - hi, end_of(p)), p->n[2] - lo);
+        make_slices(b, b->piece[i].seen, vp_max64(p->grid->n[2] - hi, end_of(p)), p->grid->n[2] - lo);
 }
 
 /* The slices that are downloaded are made of what was run until now. */
@@ -362,13 +373,14 @@ static void make_what_is_read(const struct vp_pitched *from, const int64_t n[3])
     int64_t run;
     pthread_mutex_lock(&like_lock);
     for (b = all_open; b; b = b->next) {
-        const float *volume = b->memory.volume;
-        if (first >= volume && first < volume + b->plan.bytes_volume / sizeof(float))
+        const float *volume = b->volume;
+        const uint64_t bytes = vp_slab_bytes(b->p.grid, b->p.z0, b->p.z1, b->p.mirrored);
+        if (volume && first >= volume && first < volume + bytes / sizeof(float))
             break;
     }
     pthread_mutex_unlock(&like_lock);
     EXPECT(b);
-    for (int64_t z = 0; b && z < b->p.n[2]; z++) {
+    for (int64_t z = 0; b && z < b->p.grid->n[2]; z++) {
         const float *slice = slice_of(b, z, &run);
         if (slice && slice >= first && slice <= last) {
             const int part = devbp_part_of(b, z, b->parts);
@@ -381,7 +393,7 @@ static void make_what_is_read(const struct vp_pitched *from, const int64_t n[3])
 
 static const struct vp_backproject_kernels backproject = {
     .plan = devbp_plan, .open = devbp_open, .pack = devbp_pack, .run = devbp_run, .parts = devbp_parts,
-    .part_of = devbp_part_of, .where = devbp_where, .close = devbp_close,
+    .part_of = devbp_part_of, .close = devbp_close,
 };
 
 /* ---- the filter ---- */
@@ -547,6 +559,11 @@ static void host_free(void *p)
 
 static struct vp_backend devices;
 
+static const void *kernels_of(const char *name)
+{
+    return strcmp(name, "filter") ? (const void *)&backproject : (const void *)&filter;
+}
+
 static void make_devices(void)
 {
     devices = pretended;
@@ -556,8 +573,7 @@ static void make_devices(void)
     devices.copy = device_copy;
     devices.host_alloc = host_alloc;
     devices.host_free = host_free;
-    devices.backproject = &backproject;
-    devices.filter = &filter;
+    devices.kernels = kernels_of;
     pretend_clock = device_clock;
     pretend_before_down = make_what_is_read;
 }
@@ -615,11 +631,12 @@ static uint64_t room(const struct scene *s, int64_t slices)
     struct vp_err err = VP_ERR_INIT;
     struct vp_bp_plan plan;
     const bool flat = like.flat;
-    const struct vp_bp_job job = {.views = s->views, .n_views = s->geom.views, .last = s->geom.views, .nu = s->geom.nu,
-                                  .nv = NV, .grid = &s->grid, .z1 = 1, .filter = like.filters ? s->filter : NULL,
+    const struct vp_projections p = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu, .nv = NV};
+    const struct vp_bp_job job = {.projections = &p, .last = s->geom.views, .grid = &s->grid, .z1 = 1,
+                                  .filter = like.filters ? s->filter : NULL,
                                   .in_nu = like.filters ? NU : s->geom.nu, .any_order = true, .device_memory = 1};
     like.flat = true;
-    CHECK(!vp_slab_plan(&devices, &job, &plan, &err));
+    CHECK(!vp_projector_plan(&devices, &job, &plan, &err));
     like.flat = flat;
     return plan.device + (uint64_t)(slices - 1) * NX * NY * sizeof(float);
 }
@@ -667,8 +684,9 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     like.limit = a->device_memory;
     if (vp_reader_open(&reader, &path, 1, &plain, err) || vp_views_open(&source, reader, a->sinograms, 0, err))
         goto out;
-    const struct vp_reconstruct job = {.source = source, .views = s->views, .n_views = s->geom.views,
-                                       .last = s->geom.views, .in_nu = NU, .nu = s->geom.nu, .nv = NV,
+    const struct vp_reconstruct job = {.projections = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu,
+                                                       .nv = NV, .source = source},
+                                       .last = s->geom.views, .in_nu = NU,
                                        .filter = s->filter, .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0,
                                        .z1 = z1, .memory = a->memory ? a->memory : 1 << 30,
                                        .device_memory = a->device_memory, .threads = 1, .any_order = a->any_order,
@@ -678,9 +696,10 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
         goto out;
     at_once = INT64_MAX;
     for (int i = 0; i < r->parts; i++)
-        at_once = vp_min64(at_once, r->part[i].plan.together);
-    like.in_parts = a->any_order && r->stay && !like.lost;
-    if (vp_reconstruct_run(r, w, &result, err)) {
+        at_once = vp_min64(at_once, r->part[i].plan.batch);
+    like.in_parts = a->any_order && r->resident && !like.lost;
+    struct vp_volume file = {.grid = &s->grid, .threads = 1, .z0 = a->z0, .writer = w};
+    if (vp_reconstruct_run(r, &file, &result, err)) {
         vp_writer_abort(w);
         goto out;
     }
@@ -768,7 +787,7 @@ static void same_bits_whatever_the_devices(void)
                                 .device_memory = way & 16 ? room(&s, 5) : 0};
                 be_slow(way & 32);
                 check_same(&s, &a, want, &r);
-                CHECK(way & 16 || r.stay == ((way & 32) != 0));
+                CHECK(way & 16 || r.resident == ((way & 32) != 0));
                 CHECK_INT(r.filter_device, (way & 8) != 0);
                 CHECK(r.used <= a.n_devices && (r.passes == 1 || way & 16));
             }
@@ -793,20 +812,20 @@ static void slices_that_leave_early(void)
         uint64_t least = UINT64_MAX;
         like.pairs = way & 8;
         check_same(&s, &a, want, &r);
-        CHECK(r.stay && r.passes == 1);
+        CHECK(r.resident && r.passes == 1);
         for (a.device_memory = r.device_bytes; a.device_memory > room(&s, 4); a.device_memory -= a.device_memory / 16) {
             be_slow(false);
             check_same(&s, &a, want, &r);
-            CHECK(!r.stay);
-            const int64_t together = at_once;
+            CHECK(!r.resident);
+            const int64_t before = at_once;
             be_slow(true);
             check_same(&s, &a, want, &r);
-            CHECK(!r.stay || stayed); /* less memory, and they stay again? */
-            CHECK(!r.stay || at_once >= together); /* runs are not shorter for it */
-            CHECK((!r.stay || r.passes == 1) && r.device_bytes <= a.device_memory);
-            if (stayed && !r.stay)
+            CHECK(!r.resident || stayed); /* less memory, and they stay again? */
+            CHECK(!r.resident || at_once >= before); /* runs are not shorter for it */
+            CHECK((!r.resident || r.passes == 1) && r.device_bytes <= a.device_memory);
+            if (stayed && !r.resident)
                 least = a.device_memory;
-            stayed = r.stay;
+            stayed = r.resident;
         }
         CHECK(least < 1 << 30);
         /* room for them that has gone when a device is opened: the whole volume in one pass all the same */
@@ -814,7 +833,7 @@ static void slices_that_leave_early(void)
         like.after = least;
         like.lost = 1;
         check_same(&s, &a, want, &r);
-        CHECK(r.stay && !like.lost);
+        CHECK(r.resident && !like.lost);
         CHECK_INT(result.passes, 1);
         like.memory = 1 << 30;
         like.after = 0;
@@ -822,7 +841,7 @@ static void slices_that_leave_early(void)
     be_slow(false);
     struct ask a = {.backend = &devices, .n_devices = 1, .any_order = true};
     check_same(&s, &a, want, &r);
-    CHECK(!r.stay);
+    CHECK(!r.resident);
     free(want);
     free_scene(&s);
     /* nor where their memory costs more time than it saves */
@@ -837,11 +856,11 @@ static void slices_that_leave_early(void)
     for (a.device_memory = room(&s, 12); a.device_memory < room(&s, 12) + 200000; a.device_memory += 10000) {
         a.rates = NULL;
         check_same(&s, &a, want, &r);
-        const bool stays = r.stay;
+        const bool stays = r.resident;
         a.rates = &rates;
         check_same(&s, &a, want, &r);
-        dear += stays && !r.stay;
-        CHECK(stays || !r.stay);
+        dear += stays && !r.resident;
+        CHECK(stays || !r.resident);
     }
     CHECK(dear > 0);
     be_slow(false);
@@ -907,8 +926,8 @@ static bool same_plan(const struct vp_reconstruct_plan *a, const struct vp_recon
                 && a->out_slots == b->out_slots && a->group == b->group && a->bytes == b->bytes
                 && a->device_bytes == b->device_bytes && a->parts == b->parts;
     for (int i = 0; i < a->parts && same; i++)
-        same = a->part[i].device == b->part[i].device && a->part[i].z0 == b->part[i].z0
-               && a->part[i].z1 == b->part[i].z1 && a->part[i].plan.device == b->part[i].plan.device;
+        same = a->part[i].job.device == b->part[i].job.device && a->part[i].job.z0 == b->part[i].job.z0
+               && a->part[i].job.z1 == b->part[i].job.z1 && a->part[i].plan.device == b->part[i].plan.device;
     return same;
 }
 
@@ -928,8 +947,9 @@ static void plans_that_are_made_twice(void)
     struct vp_views *const source = open_scan(&reader);
     for (int way = 0; way < 32; way++) {
         like.mirror = way & 1;
-        const struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
-                                         .nu = NU, .nv = NV, .filter = s.filter, .grid = &s.grid, .z1 = 61,
+        const struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV,
+                                                         .source = source},
+        .last = 24, .in_nu = NU, .filter = s.filter, .grid = &s.grid, .z1 = 61,
                                          .memory = 1 << 30, .device_memory = room(&s, 3 + way), .threads = 1,
                                          .any_order = way & 2, .backend = &devices, .devices = numbers,
                                          .n_devices = 1 + way % 3};
@@ -938,11 +958,11 @@ static void plans_that_are_made_twice(void)
         CHECK(!vp_reconstruct_plan(&now, &r, NULL, &err));
         for (;;) {
             for (int i = 0; i < now.parts; i++)
-                for (int64_t z = now.part[i].z0; z < now.part[i].z1; z++) {
+                for (int64_t z = now.part[i].job.z0; z < now.part[i].job.z1; z++) {
                     made[z]++;
                     made[60 - z] += now.mirrored && z != 30;
                 }
-            const struct vp_reconstruct_done done = {.plan = &now, .made = now.part[now.parts - 1].z1,
+            const struct vp_reconstruct_done done = {.plan = &now, .made = now.part[now.parts - 1].job.z1,
                                                      .took = way & 4 ? took : NULL, .shortage = way & 8};
             if (done.made >= (now.mirrored ? 31 : 61))
                 break;
@@ -1148,8 +1168,9 @@ static void more_memory_is_never_too_little(void)
     struct vp_views *const source = open_scan(&reader);
     for (uint64_t mib = 8; mib < 80; mib++) {
         struct vp_reconstruct_plan p;
-        struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU, .nu = NU,
-                                   .nv = NV, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
+        struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV,
+                                                   .source = source},
+        .last = 24, .in_nu = NU, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
                                    .backend = &vp_cpu, .devices = numbers, .n_devices = 1};
         struct vp_err why = VP_ERR_INIT;
         if (!vp_reconstruct_plan(&p, &r, NULL, &why)) {
@@ -1233,8 +1254,9 @@ static void subsets_only_where_they_pay(void)
             s.grid.n[0] = s.grid.n[1] = slices == 1 ? 16384 : 2048;
             s.grid.n[2] = slices;
             struct vp_reconstruct_plan p;
-            struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
-                                       .nu = NU, .nv = NV, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
+            struct vp_reconstruct r = {.projections = {.views = s.views, .n_views = 24, .nu = NU, .nv = NV,
+                                                       .source = source},
+                                       .last = 24, .in_nu = NU, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
                                        .threads = 1, .backend = &devices, .devices = numbers, .n_devices = 4};
             CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
             CHECK_STR(err.msg, "");
@@ -1260,34 +1282,35 @@ static void subsets_only_where_they_pay(void)
 
 static void shares(void)
 {
-    struct vp_crew even[4] = {{.speed = 2, .most = 100}, {.speed = 2, .most = 100}, {.speed = 2, .most = 100},
+    struct vp_device_group even[4] = {{.speed = 2, .most = 100}, {.speed = 2, .most = 100}, {.speed = 2, .most = 100},
                               {.speed = 2, .most = 100}};
-    CHECK_INT(vp_reconstruct_share(even, 4, 100, 8), 0); /* 13 units */
+    CHECK_INT(vp_device_groups_share(even, 4, 100, 8), 0); /* 13 units */
     CHECK(even[0].depth == 32 && even[1].depth == 32 && even[2].depth == 32 && even[3].depth == 8);
-    CHECK_INT(vp_reconstruct_share(even, 4, 5, 8), 0);
+    CHECK_INT(vp_device_groups_share(even, 4, 5, 8), 0);
     CHECK(even[0].depth == 8 && even[1].depth == 0 && even[3].depth == 0);
-    struct vp_crew odd[3] = {{.speed = 1, .most = 1000}, {.speed = 3, .most = 1000}, {.speed = 2, .most = 1000}};
-    CHECK_INT(vp_reconstruct_share(odd, 3, 96, 16), 0);
+    struct vp_device_group odd[3] = {{.speed = 1, .most = 1000}, {.speed = 3, .most = 1000},
+                                     {.speed = 2, .most = 1000}};
+    CHECK_INT(vp_device_groups_share(odd, 3, 96, 16), 0);
     CHECK(odd[0].depth == 16 && odd[1].depth == 48 && odd[2].depth == 32);
     odd[1].most = 20;
-    CHECK_INT(vp_reconstruct_share(odd, 3, 96, 16), 0);
+    CHECK_INT(vp_device_groups_share(odd, 3, 96, 16), 0);
     CHECK(odd[0].depth == 32 && odd[1].depth == 16 && odd[2].depth == 48);
     odd[0].most = odd[2].most = 20;
-    CHECK_INT(vp_reconstruct_share(odd, 3, 96, 16), 3);
+    CHECK_INT(vp_device_groups_share(odd, 3, 96, 16), 3);
     CHECK(odd[0].depth == 16 && odd[1].depth == 16 && odd[2].depth == 16);
     odd[0].most = 0;
-    CHECK_INT(vp_reconstruct_share(odd, 3, 16, 16), 0);
+    CHECK_INT(vp_device_groups_share(odd, 3, 16, 16), 0);
     CHECK(odd[0].depth == 0 && odd[1].depth + odd[2].depth == 16);
     /* against every way to cut: none is done earlier */
     for (int k = 0; k < 500; k++) {
-        struct vp_crew c[3];
+        struct vp_device_group c[3];
         const int64_t slices = 1 + k * 7 % 41, unit = 1 + k % 3;
         int64_t room = 0;
         for (int i = 0; i < 3; i++) {
-            c[i] = (struct vp_crew){.speed = 1 + (k * 5 + i * 11) % 7, .most = (k * 13 + i * 17) % 40};
+            c[i] = (struct vp_device_group){.speed = 1 + (k * 5 + i * 11) % 7, .most = (k * 13 + i * 17) % 40};
             room += c[i].most >= slices ? (slices + unit - 1) / unit : c[i].most / unit;
         }
-        const int64_t steps = (slices + unit - 1) / unit, left = vp_reconstruct_share(c, 3, slices, unit);
+        const int64_t steps = (slices + unit - 1) / unit, left = vp_device_groups_share(c, 3, slices, unit);
         CHECK_INT(left, steps > room ? steps - room : 0);
         double time = 0, best = 1e9;
         for (int i = 0; i < 3; i++) {
@@ -1452,11 +1475,10 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
     CHECK(!vp_filter_open(&own, &(struct vp_filter_params){.cutoff = 1}, &s->geom, s->views, &s->scan, 1, &err));
     CHECK(!vp_reader_open(&reader, &path, 1, &(struct vp_reader_options){0}, &err));
     CHECK(!vp_views_open(&source, reader, false, 0, &err));
-    const struct vp_reconstruct_feed feed = {&sharing, vp_sharing_read};
-    const struct vp_reconstruct_sink sink = {&adding, vp_adding_put, m->columns > 1};
+    struct vp_volume sum = {.grid = &s->grid, .put = vp_adding_put, .ctx = &adding, .any_order = m->columns == 1};
     job = whole = (struct vp_reconstruct){
-        .source = source, .views = s->views, .n_views = s->geom.views, .last = s->geom.views, .in_nu = NU, .nu = s->geom.nu,
-        .nv = NV, .filter = own, .filter_on = g->filter_on, .grid = &s->grid, .z1 = s->grid.n[2], .memory = 1 << 30,
+        .projections = {.views = s->views, .n_views = s->geom.views, .nu = s->geom.nu, .nv = NV, .source = source},
+        .last = s->geom.views, .in_nu = NU, .filter = own, .filter_on = g->filter_on, .grid = &s->grid, .z1 = s->grid.n[2], .memory = 1 << 30,
         .threads = 1, .backend = g->backend, .devices = device, .n_devices = 1, .want_subsets = 1};
     const struct vp_mesh_problem problem = {.of = &whole, .sample_bytes = 4, .ranks = ranks->size, .hosts = 1,
                                             .unit = m->half ? K : 1, .mirror = m->half, .pair = g->pair};
@@ -1464,8 +1486,8 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
     job.half = m->half;
     job.column = ranks->rank / m->rows;
     job.columns = m->columns;
-    job.sink = &sink;
-    job.feed = m->gather ? &feed : NULL;
+    job.projections.read = m->gather ? vp_sharing_read : NULL;
+    job.projections.ctx = &sharing;
     CHECK(vp_mesh_slab(&problem, m, row, &job.z0, &job.z1));
     if (vp_reconstruct_plan(&p, &job, NULL, &err)) {
         CHECK_STR(err.msg, "");
@@ -1486,7 +1508,7 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
                                   .rows = (const int64_t (*)[2])rows};
     adding = (struct vp_adding){.ranks = ranks, .of = &job, .row = row, .rows = m->rows, .columns = m->columns,
                                 .it = job.column, .writer = g->writer, .group = p.group};
-    int rc = vp_reconstruct_run(&p, NULL, &done, &err);
+    int rc = vp_reconstruct_run(&p, &sum, &done, &err);
     if (!rc && m->gather)
         rc = vp_sharing_finish(&sharing, &err);
     if (rc)
@@ -1536,7 +1558,8 @@ static void grids_of_ranks(void)
     uint64_t shared = 0, whole = 0;
     float *one = begin(&s, 40, 1 << 30), *subsets[5] = {NULL};
     for (int c = 2; c <= 4; c++)
-        subsets[c] = reconstruct(&s, &(struct ask){.backend = &devices, .n_devices = c, .any_order = true, .subsets = c}, &r, &err);
+        subsets[c] = reconstruct(&s, &(struct ask){.backend = &devices, .n_devices = c, .any_order = true,
+                                                   .subsets = c}, &r, &err);
     CHECK_STR(err.msg, "");
     for (size_t i = 0; i < sizeof grid / sizeof *grid; i++)
         for (int way = 0; way < 16; way++) {
@@ -1595,8 +1618,8 @@ static int fail_by_ranks(struct grid_run *g)
     return kept;
 }
 
-/* A device that has lost its memory: what ranks have agreed on does not change, so where one waits for another all fail;
- * where each makes its slab by itself, it makes it in more passes. */
+/* A device that has lost its memory: what ranks have agreed on does not change, so where one waits for another all
+ * fail; where each makes its slab by itself, it makes it in more passes. */
 static void memory_that_goes_away_from_a_rank(void)
 {
     struct scene s;
