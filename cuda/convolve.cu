@@ -223,8 +223,8 @@ convolve_axis axis_of(const vp_op *op, int axis, int valid)
     const vp_convolve_params *const p = params_of(op);
     convolve_axis a = {};
     a.size = clamped(op->image[axis]);
-    a.first = (int)op->before[axis];
-    a.count = clamped(op->image[axis] - op->before[axis] - op->behind[axis]);
+    a.first = (int)p->pad_lo[axis];
+    a.count = clamped(op->image[axis] - p->pad_lo[axis] - p->pad_hi[axis]);
     a.rule = p->edge == VP_EDGE_RENORMALIZE ? VP_EDGE_ZERO : p->edge;
     a.taps = (int)p->n[axis];
     a.centre = (int)p->centre[axis];
@@ -330,7 +330,7 @@ static int64_t reach_of(const vp_op *op, int axis)
     const bool grid = p->nodes[0] > 1 || p->nodes[1] > 1;
     const bool seen_again = grid || p->edge == VP_EDGE_NEAREST || p->edge == VP_EDGE_MIRROR;
     return std::max(p->centre[axis], p->n[axis] - 1 - p->centre[axis])
-           + (seen_again ? 2 * std::max(op->before[axis], op->behind[axis]) : 0);
+           + (seen_again ? 2 * std::max(p->pad_lo[axis], p->pad_hi[axis]) : 0);
 }
 
 /* Rows of outputs that have their constants in common: enough that few rows are transformed for two of them. */
@@ -338,7 +338,7 @@ static int64_t group_rows(const vp_op *op, const convolve_cut &c)
 {
     enum { LEAST = 1024, TIMES = 16 };
     const int64_t rows = std::max<int64_t>(LEAST, TIMES * (params_of(op)->n[1] - 1));
-    return op->whole[1] ? op->image[1] : std::max<int64_t>(1, rows / c.valid[1]) * c.valid[1];
+    return vp_convolve_wraps(params_of(op), 1) ? op->image[1] : std::max<int64_t>(1, rows / c.valid[1]) * c.valid[1];
 }
 
 convolve_part first_group(const vp_op *op, const convolve_cut &c, const convolve_part &all)
@@ -361,7 +361,7 @@ bool next_group(const vp_op *op, const convolve_cut &c, const convolve_part &all
     p.tiles = (int)vp_div_up(hi, c.valid[1]) - p.tile0;
     p.group[0] = (int)(lo / rows * rows);
     p.group[1] = (int)std::min(p.group[0] + rows, op->image[1]);
-    if (!op->whole[1]) {
+    if (!vp_convolve_wraps(params_of(op), 1)) {
         p.in_lo[1] = (int)std::max<int64_t>(all.in_lo[1], lo - reach);
         p.in_n[1] = (int)(std::min(in_end, hi + reach) - p.in_lo[1]);
     }
@@ -422,7 +422,7 @@ convolve_room room_of_images(vp_pieces &all, int T, int slots, int64_t pairs, co
 void steps_of(const vp_op *op, const convolve_cut &c, int64_t step[3])
 {
     for (int a = 0; a < 3; a++)
-        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : a == 1 && !op->whole[1] ? group_rows(op, c) : c.valid[a];
+        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : a == 1 && !vp_convolve_wraps(params_of(op), 1) ? group_rows(op, c) : c.valid[a];
 }
 
 namespace
@@ -442,7 +442,7 @@ convolve_cut cut_of(const vp_op *op)
     convolve_cut c = {};
     for (int a = 0; a < (is_deep(op) ? 3 : 2); a++) {
         const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
-        c.length[a] = a == 2 && !op->whole[2] ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
+        c.length[a] = a == 2 && !vp_convolve_wraps(p, 2) ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
         if (!c.length[a])
             return {};
         c.valid[a] = c.length[a]->T - taps + 1;
@@ -802,10 +802,20 @@ void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
     for (int a = 0; a < 3; a++)
         halo[a] = reach_of(op, a);
     way_of(op).demand(op, step, halo);
+    for (int a = 0; a < 3; a++)
+        if (vp_convolve_wraps(params_of(op), a))
+            halo[a] = VP_UNKNOWN;
 }
 
-int launch(const vp_op *op, const vp_work *work, vp_err *err)
+int launch(const vp_op *op, const vp_work *given, vp_err *err)
 {
+    vp_area in = *given->in; /* in the coordinates of the result */
+    vp_work moved = *given, *const work = &moved;
+    for (int a = 0; a < 3; a++) {
+        in.box.lo[a] += params_of(op)->pad_lo[a];
+        in.box.hi[a] += params_of(op)->pad_lo[a];
+    }
+    moved.in = &in;
     bad_args b = {*work->in, *work->out, {}, (int *)work->scratch};
     const cudaStream_t stream = work->queue->stream;
     if (vp_gpu_check(err, cudaMemsetAsync(work->scratch, 0, sizeof *b.bad, stream), "cannot clear CUDA memory")

@@ -127,7 +127,7 @@ int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
 /* ---- what is to be made ---- */
 
 template <class S, int CONN>
-int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit visit, const struct vp_queue *q,
+int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_pass pass, const struct vp_queue *q,
          struct vp_err *err)
 {
     typedef key<S> U;
@@ -141,15 +141,15 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
         || vp_start(err, q->stream, take_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
         return -1;
-    if (visit == VP_FINISH
+    if (pass == VP_FINISH
         && vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_RAISE>, rim, threads, 0, shell, faces))
         return -1;
     if (fill<U, CONN>(b, j.s, q, err))
         return -1;
-    if (visit != VP_SUMMARY) {
+    if (pass != VP_SUMMARY) {
         if (vp_start(err, q->stream, give_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
             return -1;
-        return visit == VP_MAKE && shell.entry
+        return pass == VP_MAKE && shell.entry
                    ? vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, false)
                    : 0;
     }
@@ -283,7 +283,7 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         j.floor = (U)p->floor;
         j.lowest = (U)vp_key_lowest(p->key);
         j.b = shell.b;
-        return make<S, conn.value>(j, shell, work->visit, work->queue, err);
+        return make<S, conn.value>(j, shell, work->pass, work->queue, err);
     });
 }
 

@@ -881,7 +881,7 @@ template <class A> __global__ void __launch_bounds__(256) add_kernel(const part 
 static inline part part_of(const struct vp_op *op, const struct vp_work *work, int which, char *state)
 {
     const struct vp_sat *const p = vp_params<vp_sat>(op);
-    const vp_area &out = work->out[which], &in = work->visit == VP_APPLY ? out : *work->in;
+    const vp_area &out = work->out[which], &in = work->pass == VP_APPLY ? out : *work->in;
     const int64_t deep = vp_box_size(&out.box, 2);
     part j;
     j.volume = p->volume;
@@ -894,7 +894,7 @@ static inline part part_of(const struct vp_op *op, const struct vp_work *work, i
     j.out_row = p->volume ? out.pitch : out.plane;
     j.in_plane = in.plane;
     j.out_plane = out.plane;
-    j.nothing = work->visit == VP_LOCAL || out.box.lo[2] == 0;
+    j.nothing = work->pass == VP_LOCAL || out.box.lo[2] == 0;
     j.carried = state;
     j.carried_row = p->width;
     return j;

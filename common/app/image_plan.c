@@ -25,19 +25,18 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     *p = (struct vp_problem){.chain = chain, .lines = im->lines, .inner = im->inner,
                              .outer = im->outer, .threads = (int)run->common.threads,
                              .stored_out = vp_type_size(result)};
-    for (int a = 0; a < 3; a++)
-        p->image[a] = im->size[a] >= VP_UNKNOWN ? VP_UNKNOWN : im->size[a] + last->before[a] + last->behind[a];
-    p->stored_out += last->twin ? vp_type_size(last->twin_out) : 0;
+    memcpy(p->image, last->image, sizeof p->image);
+    p->stored_out += last->second ? vp_type_size(*last->second) : 0;
     /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
     const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
     const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
-    const struct vp_stack out = {first->nx + vp_op_grows(last, 0), first->ny + vp_op_grows(last, im->lines ? 2 : 1),
+    const struct vp_stack out = {first->nx + vp_images_grown(im, last, 0), first->ny + vp_images_grown(im, last, 1),
                                  unknown ? -1 : 1, result, {0, NULL, NULL}};
-    const struct vp_stack twin = {out.nx, out.ny, out.pages, last->twin_out, {0, NULL, NULL}};
-    const int results = writes + (writes && last->twin);
+    const struct vp_stack second = {out.nx, out.ny, out.pages, last->second ? *last->second : result, {0, NULL, NULL}};
+    const int results = writes + (writes && last->second);
     uint64_t least = 0;
     for (int i = 0; i < results; i++) {
-        const struct vp_stack *s = i ? &twin : &out;
+        const struct vp_stack *s = i ? &second : &out;
         /* rows are collected to pages that are compressed or held back */
         const uint64_t page = im->lines && (unknown || run->common.compress) ? vp_page_bytes(s) : 0;
         least += vp_output_holds(run, s, 0) + page;
@@ -45,7 +44,8 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     }
     *spare = p->beside - least;
     p->beside = p->beside > im->held ? p->beside : im->held;
-    p->flow = !unknown && !(writes && run->common.compress);
+    const bool padded = im->pad[0] || im->pad[1] || im->pad[2];
+    p->flow = !unknown && !padded && !(writes && run->common.compress);
     for (int k = 0; k < im->n; k++) {
         const uint64_t pages = vp_reader_holds(im->reader[k], true), rows = vp_reader_holds(im->reader[k], false);
         p->beside += im->lines || (p->flow && rows > pages) ? rows : pages;
@@ -57,7 +57,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     set_memory(p, run->common.memory);
     p->once = !im->seekable;
     p->held = vp_scratch_in_memory();
-    p->rows = vp_output_any_order(run) && writes && !unknown && !im->lines;
+    p->rows = vp_output_any_order(run) && writes && !unknown && !padded && !im->lines;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
         if (im->single[k])
@@ -195,7 +195,7 @@ static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct v
     bool single = false;
     for (int k = 0; k < im->n; k++)
         single = single || im->single[k];
-    if (!op || !op->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || p->backend || single || p->once
+    if (!op || !op->two_pass->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || p->backend || single || p->once
         || (planned && !j->plan.twice))
         return -1;
     p->image[0] = first->image[0] = im->size[0];
@@ -219,7 +219,7 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
                    bool writes, struct vp_image_job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
-        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN)
+        if ((chain->stage[s].halo[2] >= VP_UNKNOWN || chain->stage[s].two_pass) && im->size[2] >= VP_UNKNOWN)
             return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
                                 "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
                                 vp_reader_name(im->reader[0]), chain->stage[s].kernel);

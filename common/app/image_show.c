@@ -69,6 +69,8 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     int64_t halo[3];
 
     vp_chain_halo(p->chain, halo);
+    for (int k = 0; k < 3; k++)
+        halo[k] = vp_min64(halo[k], p->image[k]);
     const char *plane = p->lines ? "row" : plan->flow ? "band" : "page";
     const int64_t pages = plan->flow ? 1 : im->inner; /* of a plane of the stream */
     if (p->lines)
@@ -77,10 +79,9 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     else
         vp_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
                 count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
-    if (vp_op_grows(last, 0) || vp_op_grows(last, y) || vp_op_grows(last, z))
-        vp_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + last->border[0]),
-                (long long)(p->image[y] + last->border[y]),
-                count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + last->border[2]));
+    if (vp_images_grown(im, last, 0) || vp_images_grown(im, last, 1) || vp_images_grown(im, last, 2))
+        vp_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + im->pad[0]), (long long)(p->image[y] + im->pad[1]),
+                count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + im->pad[2]));
     if (im->inner > 1 || im->outer != 1)
         vp_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, im->inner),
                 count(b, sizeof b, im->outer));

@@ -36,27 +36,27 @@ struct vp_area {
     void *data;
 };
 
-/* What to make of a part. Most operations only see the first of these. */
-enum vp_visit {
+/* The pass over a part. Most operations only have the first of these. */
+enum vp_pass {
     VP_MAKE,  /* the result; continue from `state`, and leave there what the next part continues from. At z = 0: from
                  nothing, whatever `state` holds */
     /* Of operations that carry a value along z (engine/op.h): */
     VP_LOCAL, /* the result as if nothing had been before, and the total in `state` */
     VP_APPLY, /* `out` holds what VP_LOCAL made: add what was before, which is in `state` */
-    /* Of operations that visit every box twice: */
-    VP_SUMMARY, /* nothing to `out` but its box: what there is to know of it, to `state`; the first 8 bytes say how many */
+    /* Of operations that have two passes: */
+    VP_SUMMARY, /* the entry of the box of `out`, to `state`; its first 8 bytes are its size */
     VP_FINISH   /* the result; `state` holds the entry of the box as it was solved */
 };
 
 /* One part of the work of an operation. */
 struct vp_work {
-    enum vp_visit visit;
+    enum vp_pass pass;
     void *state;               /* of state() bytes */
     /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to what there is; their
      * boxes (and pitches) may differ. */
     const struct vp_area *in;
     const struct vp_area *out; /* every voxel of out->box is to be written, nothing beside it; two where the operation
-                                  has a twin */
+                                  has a second output */
     const void *table;         /* what fill() made, on the device */
     void *scratch;             /* of scratch() bytes; holds anything at first */
     struct vp_queue *queue;    /* launches on one queue never overlap: they share the scratch */
@@ -74,7 +74,7 @@ struct vp_kernel {
     /* Queue the work; returns at once. op->image[] is what it is now: read it at each call. The size of an area is
      * never 0. -1 if it did not start. */
     int (*launch)(const struct vp_op *op, const struct vp_work *work, struct vp_err *err);
-    /* Bytes that are carried from part to part (as many as keeps() says), or the most of an entry (as summary() says),
+    /* Bytes that are carried from part to part (struct vp_carry), or the most of an entry or report,
      * for parts of at most out[] voxels. NULL: none. */
     uint64_t (*state)(const struct vp_op *op, const int64_t out[3]);
     /* The step and the halo that it asks for instead of the operation's, where its tiles are not those of the CPU: they

@@ -22,21 +22,21 @@ struct vp_execute {
     /* ... and its rows in several calls, where the plan has bands that follow each other */
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     void *ctx;
-    /* Of the second result, where there is one: as the two above. */
-    struct vp_writer *twin_writer;
-    int (*twin_page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
+    /* Of the second output, where there is one: as the two above. */
+    struct vp_writer *second_writer;
+    int (*second_page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
     struct vp_stats *stats;                  /* may be NULL */
     struct vp_progress *progress;            /* may be NULL */
-    /* The visit of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
-    enum vp_visit visit;
+    /* The pass of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
+    enum vp_pass pass;
     struct vp_store *store;
     /* Called between them, with `ctx`; may open the writer. NULL: nothing to do. -1: it failed. */
     int (*solved)(void *ctx, struct vp_execute *e, struct vp_err *err);
     /* Pages through a function (pages.h), in the stored type, instead of a chain: */
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */
-    double began;                            /* the first of two visits */
+    double began;                            /* start of the first of two passes */
     int smaller;                             /* out: one more for each time that a device ran short of memory */
 };
 
@@ -44,7 +44,7 @@ struct vp_execute {
  * with less and run again. */
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
 
-/* Both visits: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
+/* Runs both passes: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
  * memory that the plan has for them go to a file. */
 int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err);
 

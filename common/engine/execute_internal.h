@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-/* Rows of a band: of output, and of the input that these need (of the image: from before[1] on). */
+/* Rows of a band: of output, and of the input that these need. */
 struct rows { int64_t y0, y1, ya, yb; };
 
 struct slab {
@@ -19,7 +19,7 @@ struct slab {
     struct rows rows;
     int64_t taken, done, all; /* columns */
     int64_t pages;            /* of output, where pages go through a function, which may make fewer */
-    char *out[2];             /* and the twin's */
+    char *out[2];             /* of each output */
 };
 
 /* A column of a slab: what one worker does in one go, as parts that follow each other along z. */
@@ -33,8 +33,8 @@ struct column {
 struct lane {
     void *in[VP_MAX_INPUTS], *out[2];
     void *state;              /* of the device: a total, then what was before; carried in turn in the first lane's */
-    void *told;               /* the same on the host, of so many bytes for the part that is made */
-    uint64_t bytes;
+    void *on_host;            /* the same on the host: a total, an entry or a report */
+    uint64_t bytes;           /* of it, for the part that is made */
     struct vp_event *uploaded, *started, *worked, *downloaded;
     struct column column;     /* from this part on */
     struct slab *ends;        /* the part is the last one of a column of this slab; or NULL */
@@ -65,14 +65,13 @@ struct lanes {
     struct vp_queue *up, *work, *down;
 };
 
-struct run;
+struct vp_engine;
 
-/* Of a column, from part to part or from segment to segment: what the operation keeps, or what all segments before
- * plane g of the stream have left. */
-struct kept { int64_t g; void *value; };
+/* State of a column that is carried between parts, or the aggregate of all segments before plane g of the stream. */
+struct carried { int64_t g; void *value; };
 
 struct worker {
-    struct run *r;
+    struct vp_engine *r;
     struct vp_thread thread;
     int index;
     struct lanes *device;     /* NULL: the CPU */
@@ -90,32 +89,28 @@ struct worker {
     int64_t submitted, applied, finished;
 };
 
-struct run {
+struct vp_engine {
     struct vp_execute *e;
     const struct vp_problem *p;
     const struct vp_plan *plan;
     int64_t nx, ny, inner;
     int64_t nz, total;        /* of the output in planes; VP_UNKNOWN before the end of a pipe */
-    int64_t input_n[3], input_total; /* the same of the input, */
-    const int64_t *before, *behind;  /* and where it lies: op->before, op->behind */
-    int64_t halo[3];
+    int64_t input_n[3], input_total; /* the same of the input */
     int64_t step;             /* planes: parts begin at multiples of it */
-    const struct vp_op *carries; /* the operation that carries a value along z; or NULL */
-    bool whole[3];
+    const struct vp_op *scan; /* the operation that carries a value along z; or NULL */
     int stacks;
     int io_threads;           /* that read, and that write */
-    int outputs;              /* 2: the operation has a twin */
-    const int64_t *border;    /* of zeros before the output, per axis */
+    int outputs;              /* of the operation: 1 or 2 */
     size_t in_size, out_size[2]; /* bytes of a sample in memory */
     bool flow;                /* a plane of the stream is a band of a page, of all channels and times one after another:
                                  inner is 1 here, and `total` counts them */
     struct rows rows;         /* of the band; flow: of its first one */
     int64_t across, along;    /* parts of a row of the band, of its height */
     char *input[VP_MAX_INPUTS];
-    size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory, the output's with its border */
+    size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory */
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
-    struct kept *kept;        /* of each column of the band: a stream on the CPU, or segments on devices */
+    struct carried *carried;  /* of each column of the band: a stream on the CPU, or segments on devices */
     bool goes_on;             /* such a stream */
     bool from_nothing;        /* pages that are made: nothing is read */
     bool by_device;          /* the window and the slabs are memory that the devices copy fast */
@@ -136,65 +131,63 @@ struct run {
 
 /* Planes of output and planes of input are numbered through, each of their own. The time of a plane of output, where
  * the output of a time begins, and its input. */
-static inline int64_t vp_run_time(const struct run *r, int64_t g)
+static inline int64_t vp_engine_time(const struct vp_engine *r, int64_t g)
 {
     return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
 }
-static inline int64_t vp_run_start(const struct run *r, int64_t time)
+static inline int64_t vp_engine_start(const struct vp_engine *r, int64_t time)
 {
     return r->nz >= VP_UNKNOWN ? 0 : time * r->nz;
 }
-static inline int64_t vp_run_input_start(const struct run *r, int64_t time)
+static inline int64_t vp_engine_input_start(const struct vp_engine *r, int64_t time)
 {
     return r->nz >= VP_UNKNOWN ? 0 : time * r->input_n[2];
 }
-/* Planes z of the image that are in the input, as planes of that: kept within it. */
-static inline int64_t vp_run_input_z(const struct run *r, int64_t z)
+/* Returns the input box that `out` needs; pages need themselves. */
+static inline struct vp_box vp_engine_region(const struct vp_engine *r, const struct vp_box *out)
 {
-    return vp_min64(r->input_n[2], vp_max64(0, z - r->before[2]));
+    return r->e->chain ? vp_chain_region(r->e->chain, out) : *out;
 }
 /* The first plane of input after those that output up to plane g1 needs. */
-int64_t vp_run_needed(const struct run *r, int64_t g1);
+int64_t vp_engine_needed(const struct vp_engine *r, int64_t g1);
 /* The lowest plane of input that stays in the window while output from plane g on is to be made: what a stream has on
  * its devices, or its operation has kept of it, does not. */
-int64_t vp_run_kept(const struct run *r, int64_t g);
+int64_t vp_engine_kept(const struct vp_engine *r, int64_t g);
 /* Rows of a band. */
-struct rows vp_run_rows(const struct run *r, int64_t band);
+struct rows vp_engine_rows(const struct vp_engine *r, int64_t band);
 /* Column i of a slab. */
-struct column vp_run_column(const struct run *r, struct slab *s, int64_t i);
-/* Zeros where the border is, in so many pages of an output whose pages are not cut. */
-void vp_run_clear_border(const struct run *r, char *pages, size_t size, int64_t n);
+struct column vp_engine_column(const struct vp_engine *r, struct slab *s, int64_t i);
 /* Where the pages of a slab are in the window (NULL if they are made) and in the output, one after the other. */
-void *vp_run_pages_in(const struct run *r, const struct slab *s);
-void *vp_run_pages_out(const struct run *r, const struct slab *s);
+void *vp_engine_pages_in(const struct vp_engine *r, const struct slab *s);
+void *vp_engine_pages_out(const struct vp_engine *r, const struct slab *s);
 /* The reader's and the writer's thread, to the end of the band; ctx is the run. */
-int vp_run_read(void *ctx, struct vp_err *err);
-int vp_run_write(void *ctx, struct vp_err *err);
+int vp_engine_read(void *ctx, struct vp_err *err);
+int vp_engine_write(void *ctx, struct vp_err *err);
 /* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
-bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c);
+bool vp_engine_await(struct vp_engine *r, struct worker *w, bool block, struct column *c);
 /* Under the lock. */
-void vp_run_column_done(struct run *r, struct slab *s);
+void vp_engine_column_done(struct vp_engine *r, struct slab *s);
 /* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. out[] are
  * two. */
-void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
+void vp_engine_next_part(const struct vp_engine *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
                       void **pointers);
-/* What is kept of a column. */
-static inline struct kept *vp_run_own(const struct run *r, const struct column *c)
+/* Returns what is carried along a column. */
+static inline struct carried *vp_engine_carried(const struct vp_engine *r, const struct column *c)
 {
-    return &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
+    return &r->carried[(c->channel * r->along + c->iy) * r->across + c->ix];
 }
 /* Of the boxes that are visited twice, the number of that one. */
-int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box);
+int64_t vp_engine_box(const struct vp_engine *r, const struct column *c, const struct vp_box *box);
 /* Room for the pointers of one part: where an axis must be whole the input is. */
-void **vp_run_pointers(const struct run *r, struct vp_err *err);
+void **vp_engine_pointers(const struct vp_engine *r, struct vp_err *err);
 
 /* All slabs on the CPU, to the end of the band. */
-int vp_run_cpu(struct worker *w, struct vp_err *err);
+int vp_engine_cpu(struct worker *w, struct vp_err *err);
 
 /* Of w->number, for parts of w->depth planes and w->lanes of them. */
-int vp_run_open_device(struct worker *w, struct vp_err *err);
+int vp_engine_open_device(struct worker *w, struct vp_err *err);
 /* All columns that fall to this worker, to the end of the band. */
-int vp_run_device(struct worker *w, struct vp_err *err);
+int vp_engine_device(struct worker *w, struct vp_err *err);
 /* Buffers and queues; VP_ERESOURCE where device memory falls short. NULL is closed in any case; what is queued is
  * waited for. */
 struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const struct vp_chain *chain, const int64_t in[3],

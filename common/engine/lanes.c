@@ -60,7 +60,7 @@ static uint64_t area_bytes(const int64_t n[3], enum vp_type t)
     return round_up((uint64_t)pitch_of(n[0], t) * (uint64_t)n[1] * (uint64_t)n[2] * vp_type_size(t), VP_ALIGN);
 }
 
-/* The most that each stage makes for parts of out[] voxels: grown by the halos of those that read it. */
+/* Fills the most voxels that each stage makes for parts of out[]: the largest region of those that read it. */
 static void most_made(const struct vp_chain *c, const int64_t out[3], struct stage *stage)
 {
     for (int s = 0; s < c->n; s++)
@@ -70,10 +70,8 @@ static void most_made(const struct vp_chain *c, const int64_t out[3], struct sta
         const struct vp_op *op = &c->stage[s];
         for (int i = 0; i < op->inputs; i++)
             for (int a = 0; op->from[i] >= 0 && a < 3; a++) {
-                int64_t *m = &stage[op->from[i]].made[a], n = stage[s].made[a] + 2 * op->halo[a];
-                if (op->whole[a] || n > op->image[a])
-                    n = op->image[a];
-                *m = vp_max64(*m, n);
+                int64_t *most = &stage[op->from[i]].made[a];
+                *most = vp_max64(*most, vp_op_extent(op, a, stage[s].made[a]));
             }
     }
 }
@@ -110,8 +108,8 @@ static uint64_t lay_out(struct lanes *d)
         for (int i = 0; i < c->stacks; i++)
             lane->in[i] = place(d->memory, &at, area_bytes(d->in, c->stage[0].in));
         lane->out[0] = place(d->memory, &at, area_bytes(d->out, last->out));
-        if (last->twin)
-            lane->out[1] = place(d->memory, &at, area_bytes(d->out, last->twin_out));
+        if (last->second)
+            lane->out[1] = place(d->memory, &at, area_bytes(d->out, *last->second));
         lane->state = place(d->memory, &at, d->state);
     }
     return at;
@@ -181,7 +179,7 @@ static int make_queues(struct lanes *d, struct vp_err *err)
         return -1;
     for (int l = 0; l < d->n; l++) {
         struct lane *lane = &d->lane[l];
-        if (d->state && !(lane->told = malloc((size_t)d->state)))
+        if (d->state && !(lane->on_host = malloc((size_t)d->state)))
             return vp_fail(err, VP_ERESOURCE, "not enough memory");
         if (k->event_create(d->device, true, &lane->uploaded, err) || k->event_create(d->device, false, &lane->started, err)
             || k->event_create(d->device, false, &lane->worked, err) || k->event_create(d->device, true, &lane->downloaded, err))
@@ -219,7 +217,7 @@ void vp_lanes_close(struct lanes *d)
     k->queue_destroy(d->down);
     for (int l = 0; l < d->n; l++) {
         struct lane *lane = &d->lane[l];
-        free(lane->told);
+        free(lane->on_host);
         free(lane->pointers);
         k->event_destroy(lane->uploaded);
         k->event_destroy(lane->started);

@@ -12,7 +12,7 @@ struct vp_plan_model {
     int64_t looks;              /* so far, at plans and at what a device needs */
     int64_t image[3], n;        /* guessed where unknown; planes of the stream */
     int64_t input[3], input_n;  /* the same of the input, but VP_UNKNOWN where unknown */
-    int64_t less;               /* planes that the image has less than the input */
+    const struct vp_op *mapped; /* the operation whose output has another size, or NULL */
     int64_t halo[3], step[3];
     bool whole[3];
     int64_t given[3];           /* sizes of parts where there is no choice, else 0 */
@@ -20,7 +20,6 @@ struct vp_plan_model {
     const struct vp_op *twice;  /* parts are boxes that this operation visits twice */
     bool boxed;                 /* that are given: those of its step */
     uint64_t entries;           /* the most bytes for what it finds that are in memory */
-    bool border;                /* of zeros: no bands */
     bool bands;                 /* there may be some, */
     bool flow;                  /* which follow each other */
     bool streams;               /* there may be some */

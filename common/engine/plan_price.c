@@ -41,8 +41,8 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     memcpy(m->image, p->image, sizeof m->image);
     const struct vp_op *last = &c->stage[c->n - 1];
     for (int a = 0; a < 3; a++)
-        m->input[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - last->before[a] - last->behind[a];
-    m->less = vp_max64(0, -last->before[2]) + vp_max64(0, -last->behind[2]);
+        m->input[a] = last->mapping ? last->input[a] : p->image[a];
+    m->mapped = last->mapping ? last : NULL;
     const bool endless = p->image[2] >= VP_UNKNOWN;
     if (endless)
         m->image[2] = GUESS_PLANES;
@@ -56,11 +56,11 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
-        m->carries = m->carries || op->carries;
+        m->carries = m->carries || vp_op_scans(op);
         for (int a = 0; a < 3; a++) {
             m->step[a] = whole ? m->image[a] : vp_max64(m->step[a], vp_max64(op->step[a], 1));
-            m->whole[a] = m->whole[a] || op->whole[a];
-            const int64_t reach = m->stage[s].reach[a] + op->halo[a];
+            m->whole[a] = m->whole[a] || op->halo[a] >= VP_UNKNOWN;
+            const int64_t reach = vp_min64(VP_UNKNOWN, m->stage[s].reach[a] + op->halo[a]);
             m->halo[a] = vp_max64(m->halo[a], reach);
             for (int i = 0; i < op->inputs; i++)
                 if (op->from[i] >= 0)
@@ -70,13 +70,13 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->in_size = vp_type_size(c->stage[0].in);
     for (int k = 0; k < c->stacks; k++)
         m->stacks += !p->single[k];
-    m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
-    m->border = last->border[0] || last->border[1] || last->border[2];
+    m->out_size = vp_type_size(last->out) + (last->second ? vp_type_size(*last->second) : 0);
     m->twice = whole ? NULL : can;
     m->boxed = m->twice && m->twice->step[0] > 0;
     m->entries = p->held ? UINT64_MAX : p->memory / 4;
-    const bool apart = !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
-    m->flow = p->flow && !p->lines && !m->twice && !m->carries && !m->border && (apart || alone);
+    const bool same = !m->mapped || (m->input[2] == p->image[2] && vp_op_extent(last, 2, 1) == 1);
+    const bool apart = same && !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
+    m->flow = p->flow && !p->lines && !m->twice && !m->carries && !(m->mapped && last->mapping->any_order) && (apart || alone);
     m->bands = (p->rows || m->flow) && !m->whole[1];
     for (int a = 0; a < 3; a++)
         m->given[a] = m->boxed ? m->twice->step[a] : m->device && m->whole[a] && a < 2 ? m->image[a] : p->chunk[a];
@@ -85,7 +85,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
         m->given[0] = vp_div_up(m->image[0], m->twice ? p->threads : 1);
     if (!m->device && !m->given[1])
         m->given[1] = m->image[1];
-    m->streams = (m->device || (c->n == 1 && last->keeps)) && !m->whole[2];
+    m->streams = (m->device || (c->n == 1 && last->carry)) && !m->whole[2];
     return 0;
 }
 
@@ -127,7 +127,7 @@ static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3]
 
 static int64_t with_halo(const struct vp_plan_model *m, int a, int64_t part)
 {
-    return m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
+    return m->mapped ? vp_op_extent(m->mapped, a, part) : m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
 }
 
 double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan)
@@ -148,10 +148,13 @@ int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan
         return plan->slab;
     const int64_t images = vp_div_up(plan->slab, m->image[2]);
     if (m->whole[2])
-        return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2] + m->less));
-    /* where one image follows another more planes of input than of output do */
-    const int64_t between = m->p->outer == 1 ? 0 : images * m->less;
-    return vp_min64(m->input_n, plan->slab + between + (plan->stream ? m->halo[2] + m->less : 2 * m->halo[2] + m->less));
+        return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2]));
+    if (m->mapped) { /* of one image, of two that follow each other, or of more */
+        const int64_t one = vp_op_extent(m->mapped, 2, plan->slab), half = (plan->slab + 1) / 2, all = m->image[2];
+        const int64_t two = 2 * vp_op_extent(m->mapped, 2, half) + m->input[2] - vp_op_extent(m->mapped, 2, all);
+        return vp_min64(m->input_n, m->p->outer == 1 ? one : images > 1 ? (images + 1) * m->input[2] : two);
+    }
+    return vp_min64(m->input_n, plan->slab + (plan->stream ? m->halo[2] : 2 * m->halo[2]));
 }
 
 static void add_bytes(uint64_t *sum, double a, double b, double c, double d)
@@ -167,7 +170,7 @@ static double found_bytes(const struct vp_plan_model *m, const struct vp_plan *p
     double boxes = (double)m->p->inner * (double)m->p->outer;
     for (int a = 0; a < 3; a++)
         boxes *= (double)vp_div_up(m->image[a], plan->part[a]);
-    return boxes * (double)m->twice->summary(m->twice, &box);
+    return boxes * (double)m->twice->two_pass->summary(m->twice, &box);
 }
 
 bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
@@ -186,12 +189,12 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
             return false;
     if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % plan->part[1]) || voxels > INT32_MAX))
         return false;
-    if (((plan->band % m->step[1] || m->border) && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
+    if ((plan->band % m->step[1] && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
         return false;
     if (plan->flow && (plan->slab > 1 || plan->stream))
         return false;
     plan->offset = m->carries && m->device && !plan->stream;
-    if (m->carries && !plan->stream && !(plan->offset && p->chain->stage[0].join && plan->slab == plan->part[2]
+    if (m->carries && !plan->stream && !(plan->offset && p->chain->stage[0].carry->combine && plan->slab == plan->part[2]
                                          && plan->slab == vp_min64(m->step[2], m->image[2])))
         return false;
     if (plan->window < vp_plan_window(m, plan))
@@ -218,7 +221,7 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
             plan->together = (int)vp_min64(p->threads, all);
         if (plan->stream) {
             const struct vp_box box = middle(m, plan->part);
-            const uint64_t one = plan->together > 1 ? 0 : vp_chain_keeps(p->chain, &box, p->threads);
+            const uint64_t one = plan->together > 1 ? 0 : vp_chain_state_bytes(p->chain, &box, p->threads);
             if (one == 0)
                 return false;
             add_bytes(&plan->kept, (double)one, (double)columns, 1, 1);
@@ -232,9 +235,8 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
     add_bytes(&plan->input, (double)plan->window, inner, input_nx * rows,
               (double)m->in_size * (double)(p->chain->stacks - kept));
     add_bytes(&plan->input, input_nx, rows, (double)m->in_size, (double)kept);
-    const int64_t *border = p->chain->stage[p->chain->n - 1].border;
     add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner,
-              (nx + (double)border[0]) * (double)(plan->band + border[1]), (double)m->out_size);
+              nx * (double)plan->band, (double)m->out_size);
     plan->host = plan->input + plan->output + plan->kept + plan->entries;
     return true;
 }

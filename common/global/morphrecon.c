@@ -305,6 +305,10 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
 
 static const char *const marker_names[] = {"a given marker", "a lower mask", "the mask less one", "its border", "a seed"};
 
+static const struct vp_two_pass images = {summary, summarize, vp_morphrecon_solve, finish, true},
+                                volumes = {summary, summarize, vp_morphrecon_solve, finish, false};
+static const struct vp_report report = {sizeof(struct vp_morphrecon_entry), tell};
+
 int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given, const int64_t image[3],
                      struct vp_err *err)
 {
@@ -320,9 +324,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
                                 : p->result == VP_RECON_DIFFERENCE ? difference
                                                                    : p->type,
                          .cost = p->connectivity > 8 ? 12 : 4, .params = p, .free = free, .scratch = scratch_of,
-                         .run = run, .summary = summary, .summarize = summarize, .solve = vp_morphrecon_solve,
-                         .finish = finish, .by_rows = p->connectivity == 4 || p->connectivity == 8,
-                         .tells = sizeof(struct vp_morphrecon_entry), .tell = tell};
+                         .run = run, .two_pass = p->connectivity == 4 || p->connectivity == 8 ? &images : &volumes, .report = &report};
     snprintf(op->text, sizeof op->text, "reconstruction by %s from %s, %d neighbours",
              p->erosion ? "erosion" : "dilation", marker_names[p->marker], p->connectivity);
     return 0;

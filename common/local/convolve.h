@@ -35,7 +35,7 @@ enum vp_crop { VP_CROP_SAME, VP_CROP_FULL, VP_CROP_VALID };
 /* op->params: all that a result depends on, for every device. One input, u8 u16 i16 f32, and on the CPU f64, for
  * which all is done in f64; the result is the same (rounded to nearest even, clamped) or f32. op->halo[a] is
  * vp_max64(centre, n - 1 - centre) at least (more, and op->step, are for the CPU's tiles: a device's kernel states
- * its own, vp_kernel.demand); op->whole[] is set where the edge is wrapped. */
+ * its own, vp_kernel.demand); it is VP_UNKNOWN where the edge is wrapped. */
 struct vp_convolve_params {
     int64_t n[3];              /* samples of a kernel along x, y, z; z is 1 for those of images */
     int64_t centre[3];         /* the one that lies on the voxel of the same number (VP_CROP_VALID: the last one) */
@@ -50,9 +50,11 @@ struct vp_convolve_params {
     const double *node[2];     /* where the nodes are, ascending: after = (p - node[c - 1]) / (node[c] - node[c - 1]) */
     enum vp_weights weights;
     enum vp_edge edge;
-    /* Samples are only at op->before[a] <= p < op->image[a] - op->behind[a]: that is the image that the rules for edges
-     * speak of. The first result is that of voxel first[a] of it. */
+    /* Voxels of the result before the input's first and after its last one; below 0: the input has so many more. In the
+     * result's coordinates samples are at pad_lo[a] <= p < op->image[a] - pad_hi[a]: that is the image of the rules for
+     * edges. The first result is that of voxel first[a] of it. */
     enum vp_crop crop;
+    int64_t pad_lo[3], pad_hi[3];
     int64_t first[3];
     /* VP_EDGE_RENORMALIZE, and VP_EDGE_ZERO unless the result is valid, else NULL: for each node n[2] + 1 by n[1] + 1 by
      * n[0] + 1 sums, of all its kernel's samples with lesser indices along each axis: S_inside of a node from eight of
@@ -62,6 +64,12 @@ struct vp_convolve_params {
     enum vp_type in, out;
     struct vp_convolve_cpu *cpu; /* the CPU's own: method, tiles, spectra */
 };
+
+/* True if the edge is wrapped along an axis, so that every result needs all of it. */
+static inline bool vp_convolve_wraps(const struct vp_convolve_params *p, int axis)
+{
+    return p->edge == VP_EDGE_WRAP && p->n[axis] > 1;
+}
 
 /* What to make of it. */
 struct vp_convolve_given {

@@ -371,7 +371,7 @@ static int NAME(run)(const struct vp_op *op, const struct vp_part *in, const str
     struct NAME(work) w;
 
     NAME(lay_out)(&w, p, mem, threads);
-    if (op->whole[2])
+    if (op->halo[2])
         return NAME(solve)(&w, in, out, out->box.lo[2], out->box.hi[2], err);
     for (int64_t z = out->box.lo[2]; z < out->box.hi[2]; z++)
         if (NAME(solve)(&w, in, out, z, z + 1, err))

@@ -334,7 +334,7 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
            + (uint64_t)threads * sit_down(&d, &l, p->channels_x, NULL);
 }
 
-static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int threads)
+static uint64_t state_bytes(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     const struct vp_passes *const p = op->params;
 
@@ -720,8 +720,8 @@ static void make_tile(const struct job *j, struct desk *d, int64_t i, int thread
 }
 
 /* The kept memory are the rings of planes; NULL: they are in the scratch. */
-static int go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                 void *kept, int threads, struct vp_err *err)
+static int advance(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   void *kept, int threads, struct vp_err *err)
 {
     struct job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = VP_ISA_FIND(vp_gauss, NULL), .kept = kept};
     struct desk d;
@@ -757,7 +757,7 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err)
 {
-    return go_on(op, in, out, scratch, NULL, threads, err);
+    return advance(op, in, out, scratch, NULL, threads, err);
 }
 
 /* ---- the operation ---- */
@@ -781,6 +781,8 @@ const char *vp_edge_name(enum vp_edge edge)
     return names[edge];
 }
 
+static const struct vp_carry carry = {.state_bytes = state_bytes, .advance = advance};
+
 void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more)
 {
     const struct vp_passes *const p = op->params;
@@ -791,8 +793,7 @@ void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma
     for (int a = 0; a < 3; a++) {
         const struct vp_taps *taps[4];
         op->image[a] = size[a];
-        op->halo[a] = p->radius[a];
-        op->whole[a] = p->edge == VP_EDGE_WRAP && p->radius[a];
+        op->halo[a] = p->edge == VP_EDGE_WRAP && p->radius[a] ? VP_UNKNOWN : p->radius[a];
         for (int t = taps_along(p, a, taps) - 1; t >= 0; t--)
             if (taps[t]->up)
                 op->holds += edge_taps(taps[t]) * sizeof *taps[t]->up;
@@ -804,8 +805,7 @@ void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma
     op->cost = 1.15 * p->channels_x + 0.036 * (steps + p->z.n * p->radius[2]);
     op->scratch = scratch;
     op->run = run;
-    op->keeps = keeps;
-    op->go_on = go_on;
+    op->carry = &carry;
     snprintf(op->text, sizeof op->text, "%s sigma %g %g %g, %d x %d x %d taps%s, %s, %s", op->kernel, sigma[0], sigma[1],
              sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1, more, vp_edge_name(p->edge),
              vp_isa_name());
