@@ -338,7 +338,7 @@ static int64_t group_rows(const vp_op *op, const convolve_cut &c)
 {
     enum { LEAST = 1024, TIMES = 16 };
     const int64_t rows = std::max<int64_t>(LEAST, TIMES * (params_of(op)->n[1] - 1));
-    return vp_convolve_wraps(params_of(op), 1) ? op->image[1] : std::max<int64_t>(1, rows / c.valid[1]) * c.valid[1];
+    return op->halo[1] >= VP_UNKNOWN ? op->image[1] : std::max<int64_t>(1, rows / c.valid[1]) * c.valid[1];
 }
 
 convolve_part first_group(const vp_op *op, const convolve_cut &c, const convolve_part &all)
@@ -361,7 +361,7 @@ bool next_group(const vp_op *op, const convolve_cut &c, const convolve_part &all
     p.tiles = (int)vp_div_up(hi, c.valid[1]) - p.tile0;
     p.group[0] = (int)(lo / rows * rows);
     p.group[1] = (int)std::min(p.group[0] + rows, op->image[1]);
-    if (!vp_convolve_wraps(params_of(op), 1)) {
+    if (op->halo[1] < VP_UNKNOWN) {
         p.in_lo[1] = (int)std::max<int64_t>(all.in_lo[1], lo - reach);
         p.in_n[1] = (int)(std::min(in_end, hi + reach) - p.in_lo[1]);
     }
@@ -422,7 +422,7 @@ convolve_room room_of_images(vp_pieces &all, int T, int slots, int64_t pairs, co
 void steps_of(const vp_op *op, const convolve_cut &c, int64_t step[3])
 {
     for (int a = 0; a < 3; a++)
-        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : a == 1 && !vp_convolve_wraps(params_of(op), 1) ? group_rows(op, c) : c.valid[a];
+        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : a == 1 && op->halo[1] < VP_UNKNOWN ? group_rows(op, c) : c.valid[a];
 }
 
 namespace
@@ -442,7 +442,7 @@ convolve_cut cut_of(const vp_op *op)
     convolve_cut c = {};
     for (int a = 0; a < (is_deep(op) ? 3 : 2); a++) {
         const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
-        c.length[a] = a == 2 && !vp_convolve_wraps(p, 2) ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
+        c.length[a] = a == 2 && op->halo[2] < VP_UNKNOWN ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
         if (!c.length[a])
             return {};
         c.valid[a] = c.length[a]->T - taps + 1;

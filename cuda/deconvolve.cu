@@ -331,7 +331,7 @@ struct both {
 
     explicit both(const vp_op *op) : forward(deconvolve_params(op)->forward), adjoint(deconvolve_params(op)->adjoint)
     {
-        forward.whole[2] = adjoint.whole[2] = true;
+        forward.halo[2] = adjoint.halo[2] = VP_UNKNOWN;
     }
 };
 

@@ -199,39 +199,12 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return vp_has_types(TYPES & 1u << t, op, why, size);
 }
 
-/* Images of one row and many planes are flat, too: then z is what y is elsewhere. */
-bool lies(const struct vp_op *op)
-{
-    const int c = params(op)->connectivity;
-    return op->image[1] == 1 && op->image[2] > 1 && (c == 4 || c == 8);
-}
-
-void lay_down(int64_t v[3])
-{
-    std::swap(v[1], v[2]);
-}
-
-void lay_down(struct vp_box *b)
-{
-    lay_down(b->lo);
-    lay_down(b->hi);
-}
-
-void lay_down(vp_area *a)
-{
-    lay_down(&a->box);
-    std::swap(a->pitch, a->plane);
-}
-
 uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
 {
-    int64_t n[3] = {out[0], out[1], out[2]};
-    if (lies(op))
-        lay_down(n);
     return by_kind(params(op), [&](auto s, auto conn) -> uint64_t {
         typedef key<decltype(s)> U;
         recon_buffers<U> b;
-        return lay_out<U, conn.value>(recon_shape_of<U, tile_of<U, conn.value>::FLAT>(n), NULL, &b);
+        return lay_out<U, conn.value>(recon_shape_of<U, tile_of<U, conn.value>::FLAT>(out), NULL, &b);
     });
 }
 
@@ -261,14 +234,6 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         for (int a = 0; a < 3; a++) {
             j.image[a] = op->image[a];
             j.seed[a] = p->seed[a];
-        }
-        if (lies(op)) {
-            lay_down(j.image);
-            lay_down(j.seed);
-            lay_down(&j.box);
-            lay_down(&j.in[0]);
-            lay_down(&j.in[1]);
-            lay_down(&j.out);
         }
         shell.shell = vp_shell_of(&j.box, j.image);
         shell.s = j.s = recon_shape_of<U, tile_of<U, conn.value>::FLAT>(shell.shell.size);

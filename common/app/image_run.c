@@ -12,14 +12,14 @@
 
 /* ---- the result ---- */
 
-/* The type of its samples in the file: the last stage's, or i8 again where i16 stood in for it. */
+/* Returns the type of the samples in the file: the last stage's, or i8 again where i16 stood in for it. */
 static enum vp_type type_in_file(const struct vp_images *im, const struct vp_chain *chain)
 {
     const enum vp_type out = chain->stage[chain->n - 1].out;
     return im->all_i8 && im->type == VP_I16 && out == VP_I16 ? VP_I8 : out;
 }
 
-/* Where the first voxel is now. */
+/* Moves the origin to the first voxel of the result. */
 static int move_origin(struct vp_meta *meta, const int64_t corner[3])
 {
     double voxel[3], origin[3];
@@ -33,7 +33,7 @@ static int move_origin(struct vp_meta *meta, const int64_t corner[3])
     return vp_set_numbers(meta, "origin", 3, origin);
 }
 
-/* What the samples now are. */
+/* Sets the metadata of the samples. */
 static int describe(struct vp_meta *meta, const struct vp_result *result)
 {
     double scale[2];
@@ -97,7 +97,8 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
         rc = vp_open_output(run, &out, &writer[0], err) || pad(im, last->image[2], writer[0], err) ? -1 : 0;
         if (!rc && last->second) {
             out.type = *last->second;
-            rc = vp_open_result(run, im->second, &out, &writer[1], err) || pad(im, last->image[2], writer[1], err) ? -1 : 0;
+            rc = vp_open_result(run, im->second, &out, &writer[1], err);
+            rc = rc || pad(im, last->image[2], writer[1], err) ? -1 : 0;
         }
     }
     vp_stack_free(&out);
@@ -112,7 +113,7 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
 
 enum { TRIES = 8 };
 
-/* An output that waits for what the first visit finds. */
+/* An output that is opened after the first pass. */
 struct late {
     const struct vp_images *im;
     struct vp_run *run;
@@ -124,7 +125,7 @@ struct late {
 static int open_late(void *ctx, struct vp_execute *e, struct vp_err *err)
 {
     struct late *l = ctx;
-    if (l->writer[0]) /* it is the second try */
+    if (l->writer[0]) /* second try */
         return 0;
     if (l->im->solved(l->im->ctx, l->run, err) || open_result(l->im, l->run, l->chain, l->result, l->writer, err))
         return -1;
@@ -172,7 +173,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
                   struct vp_err *err)
 {
     const enum vp_type stored = type_in_file(im, chain);
-    /* while a device starts, memory for a file in memory gets ready; others get nothing before all is well */
+    /* open early, so that pages of a file in memory are allocated while the device starts; others after planning */
     const bool waits = im->solved, early = vp_output_any_order(run) && !run->common.plan && !waits;
     struct vp_image_job job;
     struct vp_writer *writer[2] = {NULL};
@@ -206,7 +207,7 @@ out:
             rc = -1;
         im->reader[k] = NULL;
     }
-    /* what a reader finds at the end of its input is known before any result has its name */
+    /* errors at the end of the input come before any result is renamed */
     if (vp_close(run, im->reader[0], NULL, rc != 0, err))
         rc = -1;
     im->reader[0] = NULL;

@@ -213,11 +213,11 @@ void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
 
 struct piece { size_t at, bytes; int last; }; /* alive up to stage `last` */
 
-/* Of a stage: its result; pointers to the planes of its inputs and, where the result is ours, of it; scratch. */
+/* Pieces of a stage: its result; pointers to the planes of its inputs and of its result; scratch. */
 enum { RESULT, VIEW, SCRATCH, PIECES };
 
 struct layout {
-    struct vp_part *result; /* of each stage, in a run; all lie in this block */
+    struct vp_part *result; /* result of each stage; all lie in this block */
     struct vp_box *made, given[VP_MAX_INPUTS];
     struct piece (*piece)[PIECES];
     size_t bytes;
@@ -293,7 +293,7 @@ uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int 
     return l.bytes;
 }
 
-/* The part of `from` that is `box`, with pointers in `plane`. */
+/* Returns the part of `from` that is `box`, with pointers in `plane`. */
 static struct vp_part view(const struct vp_part *from, const struct vp_box *box, size_t size, void **plane)
 {
     const int64_t x = box->lo[0] - from->box.lo[0], y = box->lo[1] - from->box.lo[1], z = box->lo[2] - from->box.lo[2];

@@ -26,7 +26,8 @@ int64_t vp_op_extent(const struct vp_op *op, int axis, int64_t n);
 /* Returns the voxels of its inputs along an axis (VP_UNKNOWN before the end of a pipe). */
 int64_t vp_op_input(const struct vp_op *op, int axis);
 
-/* Returns the number of boxes of `side` that `of` is cut into, the last of each axis cut off; and the i-th, x fastest. */
+/* Returns the number of boxes of `side` that `of` is cut into, the last of each axis cut off; and the i-th, x
+ * fastest. */
 int64_t vp_box_tiles(const struct vp_box *of, const int64_t side[3]);
 struct vp_box vp_box_tile(const struct vp_box *of, const int64_t side[3], int64_t i);
 

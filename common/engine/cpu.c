@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bench { /* what a thread has to work with */
+struct workspace { /* of a thread */
     void **pointers;
     void *scratch;
     size_t bytes;
 };
 
-/* The next part of a column of a stream. */
+/* Makes the next part of a column of a stream. */
 static int advance(struct vp_engine *r, const struct column *c, const struct vp_part *in, const struct vp_part *out,
                  void *scratch, int threads, struct vp_err *err)
 {
     void **const state = &vp_engine_carried(r, c)->value;
     const bool anew = r->scan && out->box.lo[2] == 0;
     const uint64_t bytes = *state && !anew ? 0 : vp_chain_state_bytes(r->e->chain, &out->box, threads);
-    if (!*state && !(*state = vp_alloc_raw(1, (size_t)bytes, "what is kept of a column", err)))
+    if (!*state && !(*state = vp_alloc_raw(1, (size_t)bytes, "the state of a column", err)))
         return -1;
     if (anew)
         memset(*state, 0, (size_t)bytes);
@@ -36,7 +36,7 @@ static int run_pass(struct vp_engine *r, const struct column *c, const struct vp
     const int64_t box = vp_engine_box(r, c, &out->box);
     const bool first = r->e->pass == VP_SUMMARY;
     uint64_t bytes = first ? op->two_pass->summary(op, &out->box) : vp_store_bytes(r->e->store, box);
-    void *entry = vp_alloc_raw(1, (size_t)bytes, "what is known of a box", err);
+    void *entry = vp_alloc_raw(1, (size_t)bytes, "the entry of a box", err);
     int rc = !entry || (!first && vp_store_get(r->e->store, box, entry, err))
              || vp_chain_pass(r->e->chain, r->e->pass, in, out, entry, scratch, threads, err) ? -1 : 0;
     if (!rc && first) {
@@ -47,8 +47,8 @@ static int run_pass(struct vp_engine *r, const struct column *c, const struct vp
     return rc;
 }
 
-/* All parts of a column; the chain's threads are `threads`. */
-static int run_column(struct vp_engine *r, struct column *c, struct bench *b, int threads, struct vp_err *err)
+/* Makes all parts of a column with `threads`. */
+static int run_column(struct vp_engine *r, struct column *c, struct workspace *b, int threads, struct vp_err *err)
 {
     struct vp_part in[VP_MAX_INPUTS], out[2];
     if (!b->pointers && !(b->pointers = vp_engine_pointers(r, err)))
@@ -72,7 +72,7 @@ static int run_column(struct vp_engine *r, struct column *c, struct bench *b, in
     return 0;
 }
 
-static int work_on_pages(struct vp_engine *r, struct slab *s, struct vp_err *err)
+static int work_on_pages(struct vp_engine *r, struct out_slab *s, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
     const int64_t n = s->g1 - s->g0;
@@ -86,7 +86,7 @@ static int work_on_pages(struct vp_engine *r, struct slab *s, struct vp_err *err
     return s->pages < 0 ? -1 : 0;
 }
 
-static int run_slab(struct vp_engine *r, struct slab *s, struct bench *bench, struct vp_err *err)
+static int run_slab(struct vp_engine *r, struct out_slab *s, struct workspace *work, struct vp_err *err)
 {
     const int together = r->plan->together;
     int rc = 0;
@@ -95,7 +95,7 @@ static int run_slab(struct vp_engine *r, struct slab *s, struct bench *bench, st
     if (together < 2) {
         for (int64_t i = 0; i < s->all && !rc; i++) {
             struct column c = vp_engine_column(r, s, i);
-            rc = run_column(r, &c, &bench[0], r->p->threads, err);
+            rc = run_column(r, &c, &work[0], r->p->threads, err);
         }
         return rc;
     }
@@ -106,7 +106,7 @@ static int run_slab(struct vp_engine *r, struct slab *s, struct bench *bench, st
         int before;
         #pragma omp atomic read
         before = rc;
-        if (before || !run_column(r, &c, &bench[omp_get_thread_num()], 1, &own))
+        if (before || !run_column(r, &c, &work[omp_get_thread_num()], 1, &own))
             continue;
         vp_err_keep(err, &own);
         #pragma omp atomic write
@@ -115,12 +115,12 @@ static int run_slab(struct vp_engine *r, struct slab *s, struct bench *bench, st
     return rc;
 }
 
-/* All threads of the CPU work on one slab after the other. */
+/* Makes one slab after the other with all threads. */
 int vp_engine_cpu(struct worker *w, struct vp_err *err)
 {
     struct vp_engine *r = w->r;
-    struct bench *bench = calloc((size_t)r->plan->together, sizeof *bench);
-    int rc = bench ? 0 : vp_fail(err, VP_ERESOURCE, "not enough memory");
+    struct workspace *work = calloc((size_t)r->plan->together, sizeof *work);
+    int rc = work ? 0 : vp_fail(err, VP_ERESOURCE, "not enough memory");
     struct column c;
 
     for (;;) {
@@ -132,7 +132,7 @@ int vp_engine_cpu(struct worker *w, struct vp_err *err)
         if (!go)
             break;
         const double t = vp_now();
-        rc = run_slab(r, c.slab, bench, err);
+        rc = run_slab(r, c.slab, work, err);
         w->work_s += vp_now() - t;
         w->parts += c.slab->all;
         if (rc)
@@ -142,10 +142,10 @@ int vp_engine_cpu(struct worker *w, struct vp_err *err)
         vp_engine_column_done(r, c.slab);
         pthread_mutex_unlock(&r->lock);
     }
-    for (int i = 0; bench && i < r->plan->together; i++) {
-        free(bench[i].pointers);
-        free(bench[i].scratch);
+    for (int i = 0; work && i < r->plan->together; i++) {
+        free(work[i].pointers);
+        free(work[i].scratch);
     }
-    free(bench);
+    free(work);
     return rc;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The executor. Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of
- * time g / nz; those of the input by its nz. Plane g of that lies in slot g % window; what the oldest unfinished
- * slab needs is the low end of what must stay. All waiting is on one condition, all state that threads share is
- * under one lock. */
+/* Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of time g / nz,
+ * of input and output each. Input plane g lies in slot g % window; the window starts at the lowest plane that the
+ * oldest unfinished slab needs. Threads wait on one condition; all state that they share is under one lock. */
 #include "engine/execute_internal.h"
 #include "base/err.h"
 #include "base/progress.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 
 enum {
-    /* A slab that is cut short does its halo again; a page does not. */
+    /* A slab that is cut short makes its halo again; a page does not. */
     PATIENCE_NS = 500 * 1000 * 1000,
     PATIENCE_OF_PAGES_NS = 10 * 1000 * 1000
 };
@@ -72,12 +71,12 @@ static int allocate(struct vp_engine *r, struct vp_err *err)
     }
     if (ok || !r->by_device)
         return ok ? 0 : -1;
-    release(r); /* not enough of that kind: the device copies from ordinary memory, only slower */
+    release(r); /* not enough pinned memory: the device copies from ordinary memory, more slowly */
     r->by_device = false;
     return allocate(r, err);
 }
 
-/* One worker for the CPU, or the plan's for devices. *full: a device had not the memory. */
+/* Opens one worker for the CPU, or the plan's for devices. *full: a device had less memory than planned. */
 static int open_workers(struct vp_engine *r, bool *full, struct vp_err *err)
 {
     const struct vp_plan *plan = r->plan;
@@ -99,8 +98,8 @@ static int open_workers(struct vp_engine *r, bool *full, struct vp_err *err)
     return 0;
 }
 
-/* A thread has ended: if it failed, so has the run, for the first reason of all threads. The others wake the reader,
- * which may wait for a pipe that has nothing to say. */
+/* Ends a thread: the first error of all threads is that of the run, and stops the others. The reader, which may wait
+ * for a pipe, is woken. */
 static int ended(struct vp_engine *r, bool reader, int rc, const struct vp_err *err)
 {
     pthread_mutex_lock(&r->lock);
@@ -127,7 +126,8 @@ static int writer_main(void *ctx, struct vp_err *err)
 static int worker_main(void *ctx, struct vp_err *err)
 {
     struct worker *w = ctx;
-    return ended(w->r, false, !w->r->plan->device ? vp_engine_cpu(w, err) : w->device ? vp_engine_device(w, err) : 0, err);
+    const int rc = !w->r->plan->device ? vp_engine_cpu(w, err) : w->device ? vp_engine_device(w, err) : 0;
+    return ended(w->r, false, rc, err);
 }
 
 static int run_threads(struct vp_engine *r, struct vp_err *err)
@@ -145,20 +145,20 @@ static int run_threads(struct vp_engine *r, struct vp_err *err)
     for (int i = 1; i < r->plan->workers; i++)
         vp_thread_join(&r->worker[i].thread, &own);
     vp_thread_join(&r->writer, &own);
-    vp_thread_join(&r->reader, &own); /* last: all others may wake it */
+    vp_thread_join(&r->reader, &own); /* last: the others may wake it */
     return r->stop ? -1 : 0;
 }
 
-struct rows vp_engine_rows(const struct vp_engine *r, int64_t band)
+struct band_rows vp_engine_rows(const struct vp_engine *r, int64_t band)
 {
     const int64_t y0 = band * r->plan->band, y1 = vp_min64(y0 + r->plan->band, r->ny);
     const struct vp_box in = vp_engine_region(r, &(struct vp_box){{0, y0, 0}, {r->nx, y1, 1}});
-    return (struct rows){y0, y1, in.lo[1], in.hi[1]};
+    return (struct band_rows){y0, y1, in.lo[1], in.hi[1]};
 }
 
 static int run_band(struct vp_engine *r, int64_t band, struct vp_err *err)
 {
-    const struct rows rows = r->rows = vp_engine_rows(r, band);
+    const struct band_rows rows = r->rows = vp_engine_rows(r, band);
     r->page_in = (size_t)(r->input_n[0] * (rows.yb - rows.ya)) * r->in_size;
     for (int i = 0; i < r->outputs; i++)
         r->page_out[i] = (size_t)(r->nx * (rows.y1 - rows.y0)) * r->out_size[i];
@@ -247,13 +247,13 @@ static void describe(struct vp_engine *r)
     }
     for (int k = 0; k < r->stacks; k++)
         r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
-    /* all threads reading, all writing, and all working on a chain would wait for each other at every barrier */
+    /* with all threads reading, writing and working at once, each would wait for the others at every barrier */
     const int busy = e->pages ? 1 : r->plan->device ? 2 : 4;
     r->io_threads = (p->threads + busy - 1) / busy;
     for (int a = 0; a < 3; a++)
         r->input_n[a] = c->n && c->stage[0].mapping ? c->stage[0].input[a] : p->image[a];
     const bool endless = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
-    const int64_t slices = endless ? 0 : p->outer * (r->flow ? p->inner * r->plan->bands : 1); /* of each z */
+    const int64_t slices = endless ? 0 : p->outer * (r->flow ? p->inner * r->plan->bands : 1); /* planes of each z */
     r->total = endless ? VP_UNKNOWN : r->nz * slices;
     r->input_total = endless ? VP_UNKNOWN : r->input_n[2] * slices;
 }
@@ -319,7 +319,8 @@ int64_t vp_engine_box(const struct vp_engine *r, const struct column *c, const s
     const int64_t *part = r->plan->part;
     int64_t n[3];
     const int64_t image = boxes_of(r->p, r->plan, n);
-    return (c->time * r->inner + c->channel) * image
+    const int64_t number = r->flow ? c->slab->g0 / r->plan->bands : c->time * r->inner + c->channel;
+    return number * image
            + (box->lo[2] / part[2] * n[1] + box->lo[1] / part[1]) * n[0] + box->lo[0] / part[0];
 }
 
@@ -339,7 +340,8 @@ int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err)
         rc = vp_reader_seek(e->reader[k], 0, err);
     const double t = vp_now();
     if (!rc)
-        rc = op->two_pass->solve(op, e->store, e->plan->part, memory > held ? memory - held : 1, e->problem->threads, err);
+        rc = op->two_pass->solve(op, e->store, e->plan->part, memory > held ? memory - held : 1, e->problem->threads,
+                                 err);
     if (!rc) {
         vp_stats_time(e->stats, "solve", vp_now() - t);
         vp_stats_count(e->stats, "visits", 2);

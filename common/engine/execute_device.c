@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The worker of a device: parts of columns into its lanes, and smaller ones where its memory runs short. The order
- * inside the queue of uploads is all the order that planes need which one part leaves for the next: they are copied
- * there, from a buffer that the same queue filled. */
+/* The worker of a device: puts parts of columns into its lanes, and smaller ones where its memory runs short. Planes
+ * that two parts share are copied in the queue of uploads, from a buffer that the same queue filled, so they need no
+ * event. */
 #include "base/err.h"
 #include "base/size.h"
 #include "engine/execute_internal.h"
@@ -31,7 +31,7 @@ static bool fits(const struct vp_box *box, const int64_t most[3])
 
 /* ---- copies ---- */
 
-/* n[0] bytes of each of n[1] rows of n[2] planes between the device and the host. */
+/* Copies n[0] bytes of each of n[1] rows of n[2] planes between the device and the host. */
 static int copy(struct worker *w, struct vp_queue *q, enum vp_way way, const struct vp_pitched *there,
                 const struct vp_pitched *here, const int64_t n[3], struct vp_err *err)
 {
@@ -39,7 +39,7 @@ static int copy(struct worker *w, struct vp_queue *q, enum vp_way way, const str
     return w->device->backend->copy(q, way == VP_UP ? there : here, way == VP_UP ? here : there, n, way, err);
 }
 
-/* Planes from z on of a part: in as few copies as the host's plane pointers allow. */
+/* Copies the planes of a part from z on, in as few copies as the host's plane pointers allow. */
 static int copy_planes(struct worker *w, struct vp_queue *q, enum vp_way way, void *data, const struct vp_part *h,
                        int64_t z, enum vp_type t, struct vp_err *err)
 {
@@ -68,7 +68,7 @@ static int copy_state(struct worker *w, const struct lane *lane, struct vp_queue
     return copy(w, q, way, &there, &here, (const int64_t[3]){n, 1, 1}, err);
 }
 
-/* The last `n` planes of the part before become the first of this one. */
+/* Copies the last `n` planes of the part before to the first of this one. */
 static int carry_planes(struct worker *w, void *to, const void *from, const struct vp_box *before,
                         const struct vp_box *box, int64_t n, enum vp_type t, struct vp_err *err)
 {
@@ -92,7 +92,8 @@ static bool same_column(const struct column *a, const struct column *b)
 }
 
 /* Returns the planes of input box `in` of a lane's part that the part before left on the device, which had `was`. */
-static int64_t carried(const struct worker *w, const struct lane *lane, const struct vp_box *was, const struct vp_box *in)
+static int64_t carried(const struct worker *w, const struct lane *lane, const struct vp_box *was,
+                       const struct vp_box *in)
 {
     const struct vp_engine *r = w->r;
     const struct column *b = &w->before, *c = &lane->column;
@@ -138,7 +139,7 @@ static int run_stages(const struct worker *w, const struct lane *lane, enum vp_p
         const bool last = s == c->n - 1;
         const struct vp_box *box = &d->made[s];
         if (vp_box_size(box, 0) <= 0 || vp_box_size(box, 1) <= 0 || vp_box_size(box, 2) <= 0)
-            continue; /* nobody reads it */
+            continue; /* no stage reads it */
         assert(fits(box, d->stage[s].made));
         struct vp_area to[2] = {vp_lanes_area(last ? lane->out[0] : d->stage[s].result, box, op->out)};
         if (op->second)
@@ -153,7 +154,7 @@ static int run_stages(const struct worker *w, const struct lane *lane, enum vp_p
     return 0;
 }
 
-/* Queue a lane's part: its upload, all stages, and the way of the result, or of the state, to the host. VP_APPLY: the
+/* Queues a lane's part: its upload, all stages, and the download of the result or of the state. VP_APPLY: the
  * result is on the device, and the prefix before it in lane->on_host. */
 static int queue_part(struct worker *w, struct lane *lane, enum vp_pass pass, const struct vp_part *in,
                       struct vp_err *err)
@@ -166,8 +167,8 @@ static int queue_part(struct worker *w, struct lane *lane, enum vp_pass pass, co
         return -1;
     if (pass != VP_APPLY && (upload(w, lane, in, err) || k->queue_wait(d->work, lane->uploaded, err)))
         return -1;
-    if (k->event_record(d->work, lane->started, err) || run_stages(w, lane, pass, err) || k->event_record(d->work, lane->worked, err)
-        || k->queue_wait(d->down, lane->worked, err))
+    if (k->event_record(d->work, lane->started, err) || run_stages(w, lane, pass, err)
+        || k->event_record(d->work, lane->worked, err) || k->queue_wait(d->down, lane->worked, err))
         return -1;
     for (int i = 0; i < w->r->outputs && !state; i++)
         if (copy_planes(w, d->down, VP_DOWN, lane->out[i], &lane->made[i], 0, i ? *op->second : op->out, err))
@@ -186,7 +187,7 @@ static int wait_lane(struct worker *w, struct lane *lane, struct vp_err *err)
     return 0;
 }
 
-/* Submit the next part of a column: its lane is free. */
+/* Submits the next part of a column; its lane is free. */
 static int submit(struct worker *w, struct column *c, struct vp_err *err)
 {
     struct vp_engine *r = w->r;
@@ -217,8 +218,8 @@ static int submit(struct worker *w, struct column *c, struct vp_err *err)
     return 0;
 }
 
-/* What is carried into a segment, when it is known, plus its total is what is carried out of it. Segments are taken in
- * order, so those before it are with workers that wait for nothing but segments before theirs. */
+/* Waits for the prefix of a segment, adds the segment's aggregate to it for the next one, and queues VP_APPLY. Segments
+ * are taken in order, so workers wait only for segments before their own. */
 static int apply(struct worker *w, struct lane *lane, struct vp_err *err)
 {
     struct vp_engine *r = w->r;
@@ -251,7 +252,7 @@ static int apply(struct worker *w, struct lane *lane, struct vp_err *err)
     return 0;
 }
 
-/* The oldest part under way, to its end. */
+/* Completes the oldest part in flight. */
 static int finish(struct worker *w, struct vp_err *err)
 {
     struct vp_engine *r = w->r;
@@ -295,19 +296,19 @@ int vp_engine_open_device(struct worker *w, struct vp_err *err)
     return w->device ? 0 : -1;
 }
 
-/* Whether the input of a column is in the window, and stays there until the column is done: what a stream has carried
- * along on the device does not, even if it is still there because another device is behind. */
+/* True if the input of a column is in the window until the column is done. Planes that a stream has carried along on
+ * the device are not, even if they are still there because another device is late. */
 static bool is_here(const struct vp_engine *r, const struct column *c)
 {
     if (r->flow)
         return true;
-    if (r->scan && r->plan->stream && c->z > 0) /* the device had what was carried */
+    if (r->scan && r->plan->stream && c->z > 0) /* the value was on the device */
         return false;
     const struct vp_box out = {{0, 0, c->z}, {r->nx, r->ny, c->z + 1}};
     return vp_engine_input_start(r, c->time) + vp_engine_region(r, &out).lo[2] >= vp_engine_kept(r, c->slab->g0);
 }
 
-/* It cannot go on with less. */
+/* Fails: there is no smaller part. */
 static int not_enough(const struct worker *w, const struct vp_err *why, struct vp_err *err)
 {
     const struct vp_engine *r = w->r;
@@ -319,9 +320,8 @@ static int not_enough(const struct worker *w, const struct vp_err *why, struct v
     return vp_hint(err, "close what else uses the device, or use --device cpu");
 }
 
-/* The device has no memory left for what it does (others use it, too): open it anew for smaller parts, and begin again
- * with the oldest column under way (`now` could not be submitted, or is NULL). Nothing of these slabs has been written
- * yet. -1 with the first error if that cannot be. */
+/* Opens a device that ran short of memory again for smaller parts, and queues its columns in flight to be done again
+ * (`now` could not be submitted, or is NULL). Nothing of these slabs has been written yet. -1 with the first error. */
 static int make_smaller(struct worker *w, const struct column *now, struct vp_err *err)
 {
     struct vp_engine *r = w->r;
@@ -362,7 +362,7 @@ static int make_smaller(struct worker *w, const struct column *now, struct vp_er
 
 /* ---- all of it ---- */
 
-/* The next column: one that is to be done again, or a new one. */
+/* Gets the next column: one to be done again, or a new one. */
 static bool get_column(struct worker *w, bool block, struct column *c)
 {
     if (w->n_again) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operation requires and offers: the planner reads its sizes, the engine calls its functions on the CPU, and on
- * a device its kernel, found by name (device/kernel.h). An output voxel is a function of the input voxels in its region,
- * or of those and a value carried along z, or of those and the result of a first pass over all boxes.
+/* Requirements and functions of an operation: the planner reads its sizes, the engine calls its functions on the CPU,
+ * and on a device its kernel, found by name (device/kernel.h). An output voxel is a function of the input voxels in its
+ * region, or of those and a value carried along z, or of those and the result of a first pass over all boxes.
  *
- * The bits of an output voxel depend on the image and the parameters, never on the boxes, the number of threads or the
- * place of a box in memory. So sums are taken in an order that is fixed relative to the voxel (or to the image), and what
- * happens at an edge depends on the image's edge, not on the box's. */
+ * The bits of an output voxel depend on the image and the parameters, never on the boxes, the number of threads or
+ * the place of a box in memory. So sums are taken in an order that is fixed relative to the voxel (or to the image),
+ * and what happens at an edge depends on the image's edge, not on the box's. */
 #ifndef VP_OP_H
 #define VP_OP_H
 
@@ -74,11 +74,11 @@ struct vp_carry {
     void (*combine)(const struct vp_op *op, void *before, const void *aggregate, uint64_t bytes);
 };
 
-/* Two passes: summarize() of every box, one solve() over all entries, and finish() of every box instead of run(). With a
- * step (for all axes) the boxes are those of the step, so that sums over boxes have one order; without, the bits must
- * not depend on the boxes, which are the plan's parts. Boxes are counted x fastest, then y, z, channels, times. The
- * stage is the chain's last, and the image's size is known. With run() an image that fits in memory is one box and needs
- * one pass. */
+/* Two passes: summarize() of every box, one solve() over all entries, and finish() of every box instead of run().
+ * With a step (for all axes) the boxes are those of the step, so that sums over boxes have one order; without, the
+ * bits must not depend on the boxes, which are the plan's parts. Boxes are counted x fastest, then y, z, channels,
+ * times. The stage is the chain's last, and the image's size is known. With run() an image that fits in memory is
+ * one box and needs one pass. */
 struct vp_two_pass {
     /* Returns the most bytes of an entry; an entry begins with its size, a uint64_t. */
     uint64_t (*summary)(const struct vp_op *op, const struct vp_box *box);
@@ -89,9 +89,6 @@ struct vp_two_pass {
                  struct vp_err *err);
     int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
                   void *scratch, int threads, struct vp_err *err);
-    /* An image of one plane may come as one row of many planes (image[]: its width, 1, its height), so that pages of any
-     * height are streamed (vp_problem.lines). */
-    bool by_rows;
 };
 
 /* Counts of a part beside its voxels, such as samples that were clamped, of an operation with one pass: a device leaves
@@ -105,22 +102,22 @@ struct vp_report {
 struct vp_op {
     const char *kernel;        /* name of its kernel on devices: "gauss" */
     char text[160];            /* for --plan: "gauss sigma 3 3 1, 25 x 25 x 9 taps, renormalised, avx512" */
-    /* Voxels of the output (one channel at one time). image[2] is VP_UNKNOWN until the end of a pipe; the engine sets it
-     * before any box within the halo of the end is run. So run() reads it at each call, and tables along z are made by
-     * distance from the edge, not for every z. */
+    /* Voxels of the output (one channel at one time). image[2] is VP_UNKNOWN until the end of a pipe; the engine
+     * sets it before any box within the halo of the end is run. So run() reads it at each call, and tables along z
+     * are made by distance from the edge, not for every z. */
     int64_t image[3];
     int64_t input[3];          /* voxels of the input, likewise; only with a mapping: otherwise those of the output */
     int inputs;
-    int from[VP_MAX_INPUTS];   /* source of each input: s >= 0 is the result of stage s of the chain, ~k is stack k of the
+    int from[VP_MAX_INPUTS];   /* source of each input: s >= 0 is the result of stage s of the chain, ~k stack k of the
                                   program's inputs. All of type `in` */
     enum vp_type in, out;
     const enum vp_type *second; /* type of a second output of the same box, or NULL. run() and its like get two parts,
                                   out[0] and out[1], a device two areas. The chain has no other stage */
-    int64_t halo[3];           /* largest distance of input voxels from their output voxel; VP_UNKNOWN: the whole axis */
+    int64_t halo[3];           /* largest distance of an input voxel from its output voxel; VP_UNKNOWN: the whole axis */
     int64_t step[3];           /* boxes of output begin at multiples of it (0, 1: anywhere); they end there or at the
                                   image's end */
     double cost;               /* nanoseconds of one core for an output voxel, roughly: for plans, not for results */
-    uint64_t holds;            /* bytes of host memory of its parameters, with what run() adds to them: tables, spectra */
+    uint64_t holds;            /* host bytes of its parameters, with tables and spectra that run() adds to them */
     void *params;              /* its own struct, declared in its header, read by its kernel too */
     void (*free)(void *params); /* may be NULL */
 

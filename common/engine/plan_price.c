@@ -75,8 +75,10 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->boxed = m->twice && m->twice->step[0] > 0;
     m->entries = p->held ? UINT64_MAX : p->memory / 4;
     const bool same = !m->mapped || (m->input[2] == p->image[2] && vp_op_extent(last, 2, 1) == 1);
-    const bool apart = same && !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
-    m->flow = p->flow && !p->lines && !m->twice && !m->carries && !(m->mapped && last->mapping->any_order) && (apart || alone);
+    const bool apart = same && !m->halo[2] && !m->whole[2] && m->step[2] == 1,
+               alone = p->image[2] == 1 && m->input[2] == 1;
+    m->flow = p->flow && !p->lines && !m->carries && !(m->mapped && last->mapping->any_order)
+              && (alone || (apart && !m->twice));
     m->bands = (p->rows || m->flow) && !m->whole[1];
     for (int a = 0; a < 3; a++)
         m->given[a] = m->boxed ? m->twice->step[a] : m->device && m->whole[a] && a < 2 ? m->image[a] : p->chunk[a];
@@ -127,7 +129,8 @@ static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3]
 
 static int64_t with_halo(const struct vp_plan_model *m, int a, int64_t part)
 {
-    return m->mapped ? vp_op_extent(m->mapped, a, part) : m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
+    return m->mapped ? vp_op_extent(m->mapped, a, part)
+           : m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
 }
 
 double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan)
@@ -149,7 +152,7 @@ int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan
     const int64_t images = vp_div_up(plan->slab, m->image[2]);
     if (m->whole[2])
         return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2]));
-    if (m->mapped) { /* of one image, of two that follow each other, or of more */
+    if (m->mapped) { /* a slab within one image, across two, or across more */
         const int64_t one = vp_op_extent(m->mapped, 2, plan->slab), half = (plan->slab + 1) / 2, all = m->image[2];
         const int64_t two = 2 * vp_op_extent(m->mapped, 2, half) + m->input[2] - vp_op_extent(m->mapped, 2, all);
         return vp_min64(m->input_n, m->p->outer == 1 ? one : images > 1 ? (images + 1) * m->input[2] : two);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The slabs of the engine: what is made next, who makes which part of it, and the thread that writes them. */
+/* The slabs of the engine: the scheduling of columns and parts, and the thread that writes. */
 #include "engine/execute_internal.h"
 
 #include "base/progress.h"
@@ -9,19 +9,19 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- what is made next ---- */
+/* ---- scheduling ---- */
 
 static bool all_made(const struct vp_engine *r)
 {
     return r->settled && r->next == r->total;
 }
 
-/* Make the next slab if its input and a buffer are there. `patient`: only a full one, as long as more input may come.
+/* Opens the next slab if its input and a buffer are there. `patient`: only a full one, as long as more input may come.
  * Under the lock. */
 static bool make_slab(struct vp_engine *r, bool patient)
 {
     if (r->end && !r->settled) {
-        if (r->written < r->made) /* nobody who works or writes may see the length change */
+        if (r->written < r->made) /* no worker and no writer may see the length change */
             return false;
         r->input_total = r->have;
         if (r->nz >= VP_UNKNOWN) {
@@ -49,10 +49,10 @@ static bool make_slab(struct vp_engine *r, bool patient)
     }
     if (g1 <= r->next)
         return false;
-    struct slab *s = &r->slab[r->made % r->plan->slabs];
-    const struct rows rows = r->flow ? vp_engine_rows(r, r->next % r->plan->bands) : r->rows;
+    struct out_slab *s = &r->slab[r->made % r->plan->slabs];
+    const struct band_rows rows = r->flow ? vp_engine_rows(r, r->next % r->plan->bands) : r->rows;
     const int64_t times = r->flow ? 1 : vp_engine_time(r, g1 - 1) - vp_engine_time(r, r->next) + 1;
-    *s = (struct slab){.g0 = r->next, .g1 = g1, .rows = rows, .out = {s->out[0], s->out[1]},
+    *s = (struct out_slab){.g0 = r->next, .g1 = g1, .rows = rows, .out = {s->out[0], s->out[1]},
                        .all = times * r->inner * r->across * vp_div_up(rows.y1 - rows.y0, r->plan->part[1])};
     r->next = g1;
     r->made++;
@@ -60,7 +60,7 @@ static bool make_slab(struct vp_engine *r, bool patient)
     return true;
 }
 
-struct column vp_engine_column(const struct vp_engine *r, struct slab *s, int64_t i)
+struct column vp_engine_column(const struct vp_engine *r, struct out_slab *s, int64_t i)
 {
     const int64_t n = r->across * r->along;
     struct column c = {.slab = s, .ix = i % r->across, .iy = i / r->across % r->along, .channel = i / n % r->inner,
@@ -76,14 +76,14 @@ struct column vp_engine_column(const struct vp_engine *r, struct slab *s, int64_
     return c;
 }
 
-/* The next column for a worker. Under the lock. */
+/* Gets the next column for a worker. Under the lock. */
 static bool take_column(struct vp_engine *r, struct worker *w, bool patient, struct column *c)
 {
     if (!r->plan->stream || r->goes_on) {
         for (int64_t i = r->done; i <= r->made; i++) {
             if (i == r->made && !make_slab(r, patient))
                 return false;
-            struct slab *s = &r->slab[i % r->plan->slabs];
+            struct out_slab *s = &r->slab[i % r->plan->slabs];
             if (s->taken < s->all) {
                 *c = vp_engine_column(r, s, s->taken++);
                 return true;
@@ -94,7 +94,7 @@ static bool take_column(struct vp_engine *r, struct worker *w, bool patient, str
     const int64_t columns = r->inner * r->across * r->along;
     if (w->index >= columns || (w->slab == r->made && !make_slab(r, patient))) /* the last band may have fewer */
         return false;
-    struct slab *s = &r->slab[w->slab % r->plan->slabs];
+    struct out_slab *s = &r->slab[w->slab % r->plan->slabs];
     *c = vp_engine_column(r, s, w->segment * columns + w->index);
     s->taken++;
     if (++w->segment * columns >= s->all) {
@@ -104,12 +104,12 @@ static bool take_column(struct vp_engine *r, struct worker *w, bool patient, str
     return true;
 }
 
-void vp_engine_column_done(struct vp_engine *r, struct slab *s)
+void vp_engine_column_done(struct vp_engine *r, struct out_slab *s)
 {
     if (++s->done < s->all)
         return;
     while (r->done < r->made) {
-        const struct slab *oldest = &r->slab[r->done % r->plan->slabs];
+        const struct out_slab *oldest = &r->slab[r->done % r->plan->slabs];
         if (oldest->done < oldest->all)
             break;
         r->done++;
@@ -139,11 +139,11 @@ bool vp_engine_await(struct vp_engine *r, struct worker *w, bool block, struct c
     return false;
 }
 
-void vp_engine_next_part(const struct vp_engine *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
-                      void **pointers)
+void vp_engine_next_part(const struct vp_engine *r, struct column *c, int64_t depth, struct vp_part *in,
+                         struct vp_part *out, void **pointers)
 {
     const struct vp_plan *plan = r->plan;
-    const struct rows *rows = &c->slab->rows;
+    const struct band_rows *rows = &c->slab->rows;
     struct vp_box o;
     o.lo[0] = c->ix * plan->part[0];
     o.hi[0] = vp_min64(o.lo[0] + plan->part[0], r->nx);
@@ -188,25 +188,24 @@ void **vp_engine_pointers(const struct vp_engine *r, struct vp_err *err)
 
 /* ---- writing ---- */
 
-void *vp_engine_pages_in(const struct vp_engine *r, const struct slab *s)
+void *vp_engine_pages_in(const struct vp_engine *r, const struct out_slab *s)
 {
     return r->from_nothing ? NULL : r->input[0] + (size_t)(s->g0 % r->plan->window) * r->slot;
 }
 
-void *vp_engine_pages_out(const struct vp_engine *r, const struct slab *s)
+void *vp_engine_pages_out(const struct vp_engine *r, const struct out_slab *s)
 {
     return r->e->pages->in_place ? vp_engine_pages_in(r, s) : s->out[0];
 }
 
-/* Where a result goes: planes of it, n pages of so many samples (flow: a band of one), the first being `page` of all
- * that come. */
+/* Destination of an output: a writer, or a function that gets the pages one by one (flow: the bands of a page). */
 struct sink {
     struct vp_writer *writer;
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     enum vp_type type;
 };
 
-static int put_pages(struct vp_engine *r, const struct sink *to, const struct rows *of, int64_t page, int64_t n,
+static int put_pages(struct vp_engine *r, const struct sink *to, const struct band_rows *of, int64_t page, int64_t n,
                      const char *samples, struct vp_err *err)
 {
     const int64_t rows = of->y1 - of->y0, size = r->nx * rows;
@@ -216,21 +215,22 @@ static int put_pages(struct vp_engine *r, const struct sink *to, const struct ro
             rc = to->page(r->e->ctx, page + i, samples + (size_t)(i * size) * vp_type_size(to->type), size, err);
         return rc;
     }
-    if (r->p->lines || r->flow)
-        return vp_writer_lines(to->writer, r->flow ? rows : n, samples, r->io_threads, err);
-    if (r->plan->bands == 1)
+    if (r->plan->bands > 1 && !r->flow)
+        return vp_writer_bands(to->writer, page, n, of->y0, of->y1, samples, r->io_threads, err);
+    if (r->e->pages && !r->flow)
         return vp_writer_pages(to->writer, n, samples, r->io_threads, err);
-    return vp_writer_bands(to->writer, page, n, of->y0, of->y1, samples, r->io_threads, err);
+    return vp_writer_lines(to->writer, n * rows, samples, r->io_threads, err);
 }
 
 /* Writes one output of a slab. */
-static int write_result(struct vp_engine *r, const struct slab *s, int which, const struct sink *to, struct vp_err *err)
+static int write_result(struct vp_engine *r, const struct out_slab *s, int which, const struct sink *to,
+                        struct vp_err *err)
 {
     const int64_t page = r->flow ? s->g0 / r->plan->bands : s->g0 * r->inner;
     return put_pages(r, to, &s->rows, page, (s->g1 - s->g0) * r->inner, s->out[which], err);
 }
 
-static int write_slab(struct vp_engine *r, const struct slab *s, struct vp_err *err)
+static int write_slab(struct vp_engine *r, const struct out_slab *s, struct vp_err *err)
 {
     struct vp_execute *e = r->e;
     if (e->pass == VP_SUMMARY || (e->pages && !e->writer))
@@ -243,7 +243,8 @@ static int write_slab(struct vp_engine *r, const struct slab *s, struct vp_err *
         vp_convert(s->out[0], e->stored_out, s->out[0], last->out, (s->g1 - s->g0) * r->inner * samples, 1, 0);
     if (write_result(r, s, 0, &(struct sink){e->writer, e->page, e->stored_out}, err))
         return -1;
-    return last->second ? write_result(r, s, 1, &(struct sink){e->second_writer, e->second_page, *last->second}, err) : 0;
+    return !last->second ? 0
+           : write_result(r, s, 1, &(struct sink){e->second_writer, e->second_page, *last->second}, err);
 }
 
 int vp_engine_write(void *ctx, struct vp_err *err)
@@ -257,7 +258,7 @@ int vp_engine_write(void *ctx, struct vp_err *err)
         pthread_mutex_unlock(&r->lock);
         if (!go)
             return 0;
-        const struct slab *s = &r->slab[i % r->plan->slabs];
+        const struct out_slab *s = &r->slab[i % r->plan->slabs];
         const double t = vp_now();
         if (write_slab(r, s, err))
             return -1;

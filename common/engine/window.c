@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The window of the engine: which planes of the input must be there, and the thread that reads them. */
+/* The window of the engine: the input planes that slabs need, and the thread that reads them. */
 #include "engine/execute_internal.h"
 
 #include "engine/pages.h"
@@ -35,7 +35,7 @@ int64_t vp_engine_kept(const struct vp_engine *r, int64_t g)
     return vp_engine_input_start(r, t) + planes_of(r, z).lo[2];
 }
 
-/* The lowest plane that must stay. Under the lock. */
+/* Returns the lowest plane that must stay in the window. Under the lock. */
 static int64_t low_plane(const struct vp_engine *r)
 {
     if (r->e->pages && r->e->pages->in_place && r->e->writer) /* the window is the output, too */
@@ -45,7 +45,7 @@ static int64_t low_plane(const struct vp_engine *r)
 
 /* ---- reading ---- */
 
-/* Stored samples lie at the end of the room of `n` held ones: spread them. */
+/* Converts n stored samples, which lie at the end of the room of n held ones, in place. */
 static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n)
 {
     enum { BLOCK = 4096 };
@@ -59,7 +59,7 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
-/* The next n rows of stack k. Returns how many came. */
+/* Reads the next n rows of stack k. Returns the number of rows that came, or -1. */
 static int64_t read_rows(struct vp_engine *r, int k, int64_t n, char *to, struct vp_err *err)
 {
     struct vp_reader *reader = r->e->reader[k];
@@ -67,11 +67,11 @@ static int64_t read_rows(struct vp_engine *r, int k, int64_t n, char *to, struct
     const size_t shift = (size_t)(n * r->input_n[0]) * (r->in_size - vp_type_size(stored));
     const int64_t got = vp_reader_lines(reader, n, 0, 0, to + shift, r->io_threads, err);
     if (got > 0 && stored != r->e->held)
-        spread(to, r->e->held, stored, n * r->input_n[0]); /* fewer than n: nobody looks at the rest */
+        spread(to, r->e->held, stored, n * r->input_n[0]); /* fewer than n: the rest is not used */
     return got;
 }
 
-/* n rows of stack k, the first being plane g. Returns how many came. */
+/* Reads n rows of stack k, the first being plane g. Returns the number of rows that came, or -1. */
 static int64_t read_lines(struct vp_engine *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     int64_t done = 0;
@@ -87,19 +87,19 @@ static int64_t read_lines(struct vp_engine *r, int k, int64_t g, int64_t n, stru
     return done;
 }
 
-/* n bands of pages of stack k, the first being plane g: what the band before has of a page's rows is copied. Returns
- * how many came. */
+/* Reads n bands of stack k, the first being plane g; rows that the band before has are copied, rows that no band needs
+ * are skipped. Returns the number of bands that came, or -1. */
 static int64_t read_bands(struct vp_engine *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     const struct vp_pages *p = r->e->pages;
     const int64_t bands = r->plan->bands;
     const size_t row = (size_t)r->input_n[0] * r->in_size;
     for (int64_t i = g; i < g + n; i++) {
-        const struct rows now = vp_engine_rows(r, i % bands);
+        const struct band_rows now = vp_engine_rows(r, i % bands);
         char *to = r->input[k] + (size_t)(i % r->plan->window) * r->slot;
         int64_t had = 0, skip;
         if (i % bands > 0) {
-            const struct rows before = vp_engine_rows(r, i % bands - 1);
+            const struct band_rows before = vp_engine_rows(r, i % bands - 1);
             const char *from = r->input[k] + (size_t)((i - 1) % r->plan->window) * r->slot;
             had = before.yb - now.ya;
             if (had > 0)
@@ -126,7 +126,7 @@ static int64_t read_bands(struct vp_engine *r, int k, int64_t g, int64_t n, stru
     return n;
 }
 
-/* n planes of stack k, the first being plane g. Returns how many came. */
+/* Reads n planes of stack k, the first being plane g. Returns the number of planes that came, or -1. */
 static int64_t read_planes(struct vp_engine *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
@@ -165,13 +165,13 @@ static int64_t read_planes(struct vp_engine *r, int k, int64_t g, int64_t n, str
     return got < 0 ? -1 : got / inner;
 }
 
-/* So many planes of input as pages. */
+/* Returns the pages of input planes. */
 static int64_t pages_of(const struct vp_engine *r, int64_t planes)
 {
     return r->flow ? planes / r->plan->bands : planes * r->inner;
 }
 
-/* All planes are there. A pipe that did not say how many it has must end here as well. */
+/* Checks that a pipe of unknown length ends after the last plane. */
 static int check_ends(struct vp_engine *r, struct vp_err *err)
 {
     const char *known = "its sizes"; /* in its metadata */
@@ -214,7 +214,8 @@ int vp_engine_read(void *ctx, struct vp_err *err)
         while (!r->stop && r->have < r->input_total && (room = low_plane(r) + r->plan->window - r->have) <= 0)
             pthread_cond_wait(&r->moved, &r->lock);
         const bool go = !r->stop && r->have < r->input_total;
-        const int64_t g = r->have, n = go ? vp_min64(vp_min64(vp_min64(room, r->plan->window), batch), r->input_total - g) : 0;
+        const int64_t g = r->have, most = vp_min64(vp_min64(room, r->plan->window), batch);
+        const int64_t n = go ? vp_min64(most, r->input_total - g) : 0;
         pthread_mutex_unlock(&r->lock);
         if (!go)
             break;

@@ -58,8 +58,7 @@ struct keys {
     const struct vp_op *op;
     const struct vp_morphrecon_params *p;
     struct rows rows;
-    bool flat;                /* see vp_morphrecon_flat() */
-    struct vp_box box;        /* as the reconstruction sees it, and what follows */
+    struct vp_box box;
     int64_t image[3], n[3];
     size_t size;              /* bytes of a key */
     int64_t stride, plane;
@@ -72,14 +71,11 @@ struct keys {
 static void measure(struct keys *k, const struct vp_op *op, const struct vp_box *box)
 {
     const struct vp_morphrecon_params *p = op->params;
-    *k = (struct keys){.op = op, .p = p, .rows = rows_of[p->type], .flat = vp_morphrecon_flat(op),
+    *k = (struct keys){.op = op, .p = p, .rows = rows_of[p->type], .box = *box,
                        .size = (size_t)vp_key_size(p->key)};
     for (int a = 0; a < 3; a++) {
-        const int of = k->flat && a ? 3 - a : a;
-        k->image[a] = op->image[of];
-        k->box.lo[a] = box->lo[of];
-        k->box.hi[a] = box->hi[of];
-        k->n[a] = vp_box_size(box, of);
+        k->image[a] = op->image[a];
+        k->n[a] = vp_box_size(box, a);
     }
     k->stride = (int64_t)(vp_round64((size_t)(k->n[0] + 1) * k->size) / k->size);
     k->plane = k->stride * (k->n[1] + 1);
@@ -95,12 +91,12 @@ static size_t area_bytes(const struct keys *k, size_t size)
 /* Whether the keys can lie where samples do: of the result, of the mask. */
 static bool in_result(const struct keys *k)
 {
-    return !k->flat && vp_type_size(k->op->out) == k->size;
+    return vp_type_size(k->op->out) == k->size;
 }
 
 static bool in_mask(const struct keys *k)
 {
-    return !k->flat && (k->p->type == VP_U8 || k->p->type == VP_U16) && !k->p->erosion;
+    return (k->p->type == VP_U8 || k->p->type == VP_U16) && !k->p->erosion;
 }
 
 /* Beside the keys: reconstruction, and after it the forest. */
@@ -131,8 +127,7 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
 /* Row (y, z) of the box, of a part. */
 static void *row_of(const struct keys *k, const struct vp_part *p, enum vp_type type, int64_t y, int64_t z)
 {
-    const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z};
-    return vp_part_at(p, vp_type_size(type), at[0], at[k->flat ? 2 : 1], at[k->flat ? 1 : 2]);
+    return vp_part_at(p, vp_type_size(type), k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z);
 }
 
 static void *key_at(const struct keys *k, void *const *planes, int64_t y, int64_t z)
@@ -305,8 +300,7 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
 
 static const char *const marker_names[] = {"a given marker", "a lower mask", "the mask less one", "its border", "a seed"};
 
-static const struct vp_two_pass images = {summary, summarize, vp_morphrecon_solve, finish, true},
-                                volumes = {summary, summarize, vp_morphrecon_solve, finish, false};
+static const struct vp_two_pass two_pass = {summary, summarize, vp_morphrecon_solve, finish};
 static const struct vp_report report = {sizeof(struct vp_morphrecon_entry), tell};
 
 int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given, const int64_t image[3],
@@ -324,7 +318,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
                                 : p->result == VP_RECON_DIFFERENCE ? difference
                                                                    : p->type,
                          .cost = p->connectivity > 8 ? 12 : 4, .params = p, .free = free, .scratch = scratch_of,
-                         .run = run, .two_pass = p->connectivity == 4 || p->connectivity == 8 ? &images : &volumes, .report = &report};
+                         .run = run, .two_pass = &two_pass, .report = &report};
     snprintf(op->text, sizeof op->text, "reconstruction by %s from %s, %d neighbours",
              p->erosion ? "erosion" : "dilation", marker_names[p->marker], p->connectivity);
     return 0;

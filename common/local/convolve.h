@@ -56,9 +56,9 @@ struct vp_convolve_params {
     enum vp_crop crop;
     int64_t pad_lo[3], pad_hi[3];
     int64_t first[3];
-    /* VP_EDGE_RENORMALIZE, and VP_EDGE_ZERO unless the result is valid, else NULL: for each node n[2] + 1 by n[1] + 1 by
-     * n[0] + 1 sums, of all its kernel's samples with lesser indices along each axis: S_inside of a node from eight of
-     * them. */
+    /* VP_EDGE_RENORMALIZE, and VP_EDGE_ZERO unless the result is valid, else NULL: for each node n[2] + 1 by n[1] +
+     * 1 by n[0] + 1 sums, of all its kernel's samples with lesser indices along each axis: S_inside of a node from
+     * eight of them. */
     const double *sums;
     const double *total;       /* sum of each kernel; 1 where it was divided by that, for all digits */
     enum vp_type in, out;

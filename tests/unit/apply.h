@@ -18,7 +18,7 @@ static inline int vp_chain_apply(const struct vp_chain *c, const void *const *in
     const size_t most = (size_t)vp_max64(vp_box_size(&given, 2), vp_box_size(&made, 2));
     void **const planes = vp_alloc_raw((size_t)c->stacks + 1, most * sizeof *planes, "pointers to planes", err);
     void *const scratch = vp_alloc_raw(1, vp_chain_bytes(c, &made, threads), "buffers between operations", err);
-    void *const kept = vp_alloc(1, vp_op_scans(last) ? vp_chain_state_bytes(c, &made, threads) : 0, "what is carried on", err);
+    void *const kept = vp_alloc(1, vp_op_scans(last) ? vp_chain_state_bytes(c, &made, threads) : 0, "a state", err);
     struct vp_part part[VP_MAX_INPUTS + 1];
     int rc = -1;
 

@@ -111,14 +111,16 @@ static int64_t random_part(int64_t n, int64_t step)
 static int64_t least_window(const struct vp_chain *c, const struct vp_plan *plan, const int64_t n[3], int64_t outer)
 {
     struct vp_box all = {{0, 0, 0}, {n[0], n[1], n[2]}};
-    const int64_t input = c->stage[0].mapping ? c->stage[0].input[2] : n[2], deep = input < VP_UNKNOWN ? input : vp_chain_region(c, &all).hi[2];
+    const int64_t input = c->stage[0].mapping ? c->stage[0].input[2] : n[2],
+                  deep = input < VP_UNKNOWN ? input : vp_chain_region(c, &all).hi[2];
     int64_t least = 1;
     for (int64_t g = 0; g < n[2] * outer; g++) {
         const int64_t last = vp_min64(g + plan->slab, n[2] * outer) - 1;
         const struct vp_box first = {{0, 0, g % n[2]}, {n[0], n[1], g % n[2] + 1}},
                             end = {{0, 0, last % n[2]}, {n[0], n[1], last % n[2] + 1}},
                             before = {{0, 0, g % n[2] - 1}, {n[0], n[1], g % n[2]}};
-        const int64_t lo = plan->stream && g % n[2] ? vp_chain_region(c, &before).hi[2] : vp_chain_region(c, &first).lo[2];
+        const int64_t lo = plan->stream && g % n[2] ? vp_chain_region(c, &before).hi[2]
+                                                    : vp_chain_region(c, &first).lo[2];
         const int64_t hi = last / n[2] * deep + vp_min64(deep, vp_chain_region(c, &end).hi[2]);
         least = vp_max64(least, hi - g / n[2] * deep - vp_min64(deep, lo));
     }
@@ -165,9 +167,10 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
             plan->slab = plan->stream ? dice(1, (planes + step - 1) / step) * step : plan->part[2];
             plan->slab = plan->slab < planes ? plan->slab : planes;
         }
-    const int64_t input = end->mapping ? end->mapping->region(end, &(struct vp_box){{0, 0, 0}, {n[0], n[1], n[2]}}).hi[2] : n[2];
-    const bool alone = n[2] == 1 && input == 1 && !(end->mapping && end->mapping->any_order);
-    if (p->flow && plan->bands > 1 && (alone || (!halo[2] && (!end->mapping || (input == n[2] && vp_op_extent(end, 2, 1) == 1 && !end->mapping->any_order)))) && !vp_chain_twice(c)) {
+    const int64_t input = vp_op_region(end, &(struct vp_box){{0, 0, 0}, {n[0], n[1], n[2]}}).hi[2];
+    const bool in_order = !end->mapping || !end->mapping->any_order, alone = n[2] == 1 && input == 1,
+               apart = !halo[2] && (!end->mapping || (input == n[2] && vp_op_extent(end, 2, 1) == 1));
+    if (p->flow && plan->bands > 1 && in_order && (alone || (apart && !vp_chain_twice(c)))) {
         plan->slab = plan->part[2] = 1;
         plan->stream = false;
         plan->window = dice(1, 5);
