@@ -160,34 +160,20 @@ int64_t vp_chain_extent(const struct vp_chain *c, int axis, int64_t n)
     return extent_of(c, c->n - 1, axis, n);
 }
 
-/* Returns the planes that stage s has of its first input, and makes of it, for n planes of the stacks. */
-static int64_t planes_in(const struct vp_chain *c, int s, int64_t n);
-
-static int64_t planes_out(const struct vp_chain *c, int s, int64_t n)
-{
-    const struct vp_op *op = &c->stage[s];
-    const int64_t in = planes_in(c, s, n);
-    return op->mapping ? op->mapping->length(op, 2, in) : in;
-}
-
-static int64_t planes_in(const struct vp_chain *c, int s, int64_t n)
-{
-    const int from = c->stage[s].from[0];
-    return from < 0 ? n : planes_out(c, from, n);
-}
-
 int64_t vp_chain_planes(const struct vp_chain *c, int64_t n)
 {
-    return planes_out(c, c->n - 1, n);
+    const struct vp_op *last = &c->stage[c->n - 1];
+    return last->mapping ? last->mapping->length(last, 2, n) : n;
 }
 
 int64_t vp_chain_end(struct vp_chain *c, int64_t n)
 {
+    const int64_t planes = n > 0 ? vp_chain_planes(c, n) : 0;
     for (int s = 0; s < c->n; s++) {
-        c->stage[s].input[2] = planes_in(c, s, n);
-        c->stage[s].image[2] = planes_out(c, s, n);
+        c->stage[s].input[2] = n;
+        c->stage[s].image[2] = planes;
     }
-    return c->stage[c->n - 1].image[2];
+    return planes;
 }
 
 void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])

@@ -151,6 +151,8 @@ static int run_threads(struct vp_engine *r, struct vp_err *err)
 
 struct band_rows vp_engine_rows(const struct vp_engine *r, int64_t band)
 {
+    if (r->plan->bands == 1) /* pages are read whole */
+        return (struct band_rows){0, r->ny, 0, r->input_n[1]};
     const int64_t y0 = band * r->plan->band, y1 = vp_min64(y0 + r->plan->band, r->ny);
     const struct vp_box in = vp_engine_region(r, &(struct vp_box){{0, y0, 0}, {r->nx, y1, 1}});
     return (struct band_rows){y0, y1, in.lo[1], in.hi[1]};

@@ -26,7 +26,7 @@ static bool make_slab(struct vp_engine *r, bool patient)
         r->input_total = r->have;
         if (r->nz >= VP_UNKNOWN) {
             r->input_n[2] = r->have;
-            r->nz = r->e->chain ? vp_max64(0, vp_chain_end(r->e->chain, r->have)) : r->have;
+            r->nz = r->e->chain ? vp_chain_end(r->e->chain, r->have) : r->have;
         }
         r->total = r->flow ? r->have : r->nz > 0 ? r->have / r->input_n[2] * r->nz : 0;
         r->settled = true;
