@@ -132,8 +132,8 @@ convolve_axis axis_of(const vp_op *op, int axis, int valid)
     const vp_convolve_params *const p = params_of(op);
     convolve_axis a = {};
     a.size = clamped(op->image[axis]);
-    a.first = (int)op->before[axis];
-    a.count = clamped(op->image[axis] - op->before[axis] - op->behind[axis]);
+    a.first = (int)p->pad_lo[axis];
+    a.count = clamped(op->image[axis] - p->pad_lo[axis] - p->pad_hi[axis]);
     a.rule = p->edge == VP_EDGE_RENORMALIZE ? VP_EDGE_ZERO : p->edge;
     a.taps = (int)p->n[axis];
     a.centre = (int)p->centre[axis];
@@ -239,7 +239,7 @@ static int64_t reach_of(const vp_op *op, int axis)
     const bool grid = p->nodes[0] > 1 || p->nodes[1] > 1;
     const bool seen_again = grid || p->edge == VP_EDGE_NEAREST || p->edge == VP_EDGE_MIRROR;
     return std::max(p->centre[axis], p->n[axis] - 1 - p->centre[axis])
-           + (seen_again ? 2 * std::max(op->before[axis], op->behind[axis]) : 0);
+           + (seen_again ? 2 * std::max(p->pad_lo[axis], p->pad_hi[axis]) : 0);
 }
 
 /* Returns the rows of a group of outputs with common offsets: large, since rows in reach of two groups are transformed
@@ -248,7 +248,7 @@ static int64_t group_rows(const vp_op *op, const convolve_tiling &c)
 {
     enum { LEAST = 1024, TIMES = 16 };
     const int64_t rows = std::max<int64_t>(LEAST, TIMES * (params_of(op)->n[1] - 1));
-    return op->whole[1] ? op->image[1] : std::max<int64_t>(1, rows / c.valid[1]) * c.valid[1];
+    return op->halo[1] >= VP_UNKNOWN ? op->image[1] : std::max<int64_t>(1, rows / c.valid[1]) * c.valid[1];
 }
 
 convolve_part first_group(const vp_op *op, const convolve_tiling &c, const convolve_part &all)
@@ -272,7 +272,7 @@ bool next_group(const vp_op *op, const convolve_tiling &c, const convolve_part &
     p.tiles = (int)vp_div_up(hi, c.valid[1]) - p.tile0;
     p.group[0] = (int)(lo / rows * rows);
     p.group[1] = (int)std::min(p.group[0] + rows, op->image[1]);
-    if (!op->whole[1]) {
+    if (op->halo[1] < VP_UNKNOWN) {
         p.in_lo[1] = (int)std::max<int64_t>(all.in_lo[1], lo - reach);
         p.in_n[1] = (int)(std::min(in_end, hi + reach) - p.in_lo[1]);
     }
@@ -336,7 +336,9 @@ convolve_workspace workspace_of_images(vp_arena &all, int T, int slots, int64_t 
 void steps_of(const vp_op *op, const convolve_tiling &c, int64_t step[3])
 {
     for (int a = 0; a < 3; a++)
-        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : a == 1 && !op->whole[1] ? group_rows(op, c) : c.valid[a];
+        step[a] = !c.length[a] ? 1
+                  : a == 0     ? 2 * c.valid[a]
+                               : a == 1 && op->halo[1] < VP_UNKNOWN ? group_rows(op, c) : c.valid[a];
 }
 
 namespace
@@ -403,10 +405,20 @@ void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
     for (int a = 0; a < 3; a++)
         halo[a] = reach_of(op, a);
     method_of(op).demand(op, step, halo);
+    for (int a = 0; a < 3; a++)
+        if (vp_convolve_wraps(params_of(op), a))
+            halo[a] = VP_UNKNOWN;
 }
 
-int launch(const vp_op *op, const vp_work *work, vp_err *err)
+int launch(const vp_op *op, const vp_work *given, vp_err *err)
 {
+    vp_area in = *given->in; /* in the coordinates of the result */
+    vp_work moved = *given, *const work = &moved;
+    for (int a = 0; a < 3; a++) {
+        in.box.lo[a] += params_of(op)->pad_lo[a];
+        in.box.hi[a] += params_of(op)->pad_lo[a];
+    }
+    moved.in = &in;
     nonfinite_args b = {*work->in, *work->out, {}, (int *)work->scratch};
     const cudaStream_t stream = work->queue->stream;
     if (vp_gpu_check(err, cudaMemsetAsync(work->scratch, 0, sizeof *b.nonfinite, stream), "cannot clear CUDA memory")

@@ -128,7 +128,7 @@ convolve_tiling tiling_of(const vp_op *op)
     convolve_tiling c = {};
     for (int a = 0; a < (is_volume(op) ? 3 : 2); a++) {
         const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
-        c.length[a] = a == 2 && !op->whole[2] ? choose_z(c.length[1], taps) : choose(op->image[a], taps, a == 0);
+        c.length[a] = a == 2 && op->halo[2] < VP_UNKNOWN ? choose_z(c.length[1], taps) : choose(op->image[a], taps, a == 0);
         if (!c.length[a])
             return {};
         c.valid[a] = c.length[a]->T - taps + 1;

@@ -340,7 +340,7 @@ struct operator_pair {
     explicit operator_pair(const vp_op *op)
         : forward(deconvolve_params(op)->forward), adjoint(deconvolve_params(op)->adjoint)
     {
-        forward.whole[2] = adjoint.whole[2] = true;
+        forward.halo[2] = adjoint.halo[2] = VP_UNKNOWN;
     }
 };
 
@@ -585,7 +585,7 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
     deconvolution d(op, work, err);
     if (d.begin_all())
         return -1;
-    if (op->whole[2])
+    if (op->halo[2])
         return d.solve(out.lo[2]);
     for (int64_t z = out.lo[2]; z < out.hi[2]; z++)
         if (d.solve(z))

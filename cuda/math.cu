@@ -236,7 +236,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
 
 uint64_t state(const struct vp_op *op, const int64_t[3])
 {
-    return op->tells;
+    return op->report ? op->report->bytes : 0;
 }
 
 uint64_t table(const struct vp_op *)
@@ -298,7 +298,7 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     int threads = THREADS;
     while (threads > THREADS / 4 && shared_bytes(places, threads) > (size_t)96 << 10)
         threads /= 2;
-    if (vp_gpu_check(err, cudaMemsetAsync(args->state, 0, op->tells, args->queue->stream),
+    if (vp_gpu_check(err, cudaMemsetAsync(args->state, 0, op->report->bytes, args->queue->stream),
                      "cannot start an expression on the CUDA device"))
         return -1;
     const int64_t turns =

@@ -128,7 +128,7 @@ int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
 /* ---- the passes over a box ---- */
 
 template <class S, int CONN>
-int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit visit, const struct vp_queue *q,
+int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_pass pass, const struct vp_queue *q,
          struct vp_err *err)
 {
     typedef key<S> U;
@@ -142,15 +142,15 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
         || vp_start(err, q->stream, load_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
         return -1;
-    if (visit == VP_FINISH
+    if (pass == VP_FINISH
         && vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_RAISE>, rim, threads, 0, shell, faces))
         return -1;
     if (fill<U, CONN>(b, j.s, q, err))
         return -1;
-    if (visit != VP_SUMMARY) {
+    if (pass != VP_SUMMARY) {
         if (vp_start(err, q->stream, store_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
             return -1;
-        return visit == VP_MAKE && shell.entry
+        return pass == VP_MAKE && shell.entry
                    ? vp_start(err, q->stream, header_kernel<U>, dim3(1), dim3(1), 0, shell, false)
                    : 0;
     }
@@ -200,39 +200,12 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return vp_has_types(TYPES & 1u << t, op, why, size);
 }
 
-/* True for images of one row and many planes, which are flat, too: y and z are exchanged for them. */
-bool is_one_row(const struct vp_op *op)
-{
-    const int c = params(op)->connectivity;
-    return op->image[1] == 1 && op->image[2] > 1 && (c == 4 || c == 8);
-}
-
-void swap_yz(int64_t v[3])
-{
-    std::swap(v[1], v[2]);
-}
-
-void swap_yz(struct vp_box *b)
-{
-    swap_yz(b->lo);
-    swap_yz(b->hi);
-}
-
-void swap_yz(vp_area *a)
-{
-    swap_yz(&a->box);
-    std::swap(a->pitch, a->plane);
-}
-
 uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
 {
-    int64_t n[3] = {out[0], out[1], out[2]};
-    if (is_one_row(op))
-        swap_yz(n);
     return by_kind(params(op), [&](auto s, auto conn) -> uint64_t {
         typedef key<decltype(s)> U;
         recon_buffers<U> b;
-        return lay_out<U, conn.value>(recon_shape_of<U, tile_of<U, conn.value>::FLAT>(n), NULL, &b);
+        return lay_out<U, conn.value>(recon_shape_of<U, tile_of<U, conn.value>::FLAT>(out), NULL, &b);
     });
 }
 
@@ -263,14 +236,6 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
             j.image[a] = op->image[a];
             j.seed[a] = p->seed[a];
         }
-        if (is_one_row(op)) {
-            swap_yz(j.image);
-            swap_yz(j.seed);
-            swap_yz(&j.box);
-            swap_yz(&j.in[0]);
-            swap_yz(&j.in[1]);
-            swap_yz(&j.out);
-        }
         shell.shell = vp_shell_of(&j.box, j.image);
         shell.s = j.s = recon_shape_of<U, tile_of<U, conn.value>::FLAT>(shell.shell.size);
         shell.key = p->key;
@@ -284,7 +249,7 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         j.floor = (U)p->floor;
         j.lowest = (U)vp_key_lowest(p->key);
         j.b = shell.b;
-        return make<S, conn.value>(j, shell, work->visit, work->queue, err);
+        return make<S, conn.value>(j, shell, work->pass, work->queue, err);
     });
 }
 

@@ -55,7 +55,7 @@ uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
 uint64_t state(const struct vp_op *op, const int64_t out[3])
 {
     const struct vp_box box = {{0, 0, 0}, {out[0], out[1], out[2]}};
-    return op->keeps(op, &box, 1);
+    return op->carry->state_bytes(op, &box, 1);
 }
 
 /* Parts of integers may begin anywhere; larger ones than the CPU's suit several devices. */
@@ -71,7 +71,7 @@ void demand(const struct vp_op *op, int64_t step[3], int64_t[3])
 
 int floats(const struct vp_op *op, const struct vp_work *work, int which, const table_part &j, struct vp_err *err)
 {
-    if (work->visit == VP_APPLY)
+    if (work->pass == VP_APPLY)
         return add_carry<double>(j, work, err);
     if (marches(op))
         return march(j, which, work, err);
@@ -85,7 +85,7 @@ int floats(const struct vp_op *op, const struct vp_work *work, int which, const 
 
 int integers(const struct vp_op *op, const struct vp_work *work, int which, const table_part &j, struct vp_err *err)
 {
-    if (work->visit == VP_APPLY)
+    if (work->pass == VP_APPLY)
         return params(op)->sum[which] == VP_SAT_U32 ? add_carry<uint32_t>(j, work, err)
                                                     : add_carry<uint64_t>(j, work, err);
     if (j.volume)

@@ -248,7 +248,7 @@ template <class A> __global__ void __launch_bounds__(256) add_carry_kernel(const
 static inline table_part part_of(const struct vp_op *op, const struct vp_work *work, int which, char *state)
 {
     const struct vp_sat *const p = vp_params<vp_sat>(op);
-    const vp_area &out = work->out[which], &in = work->visit == VP_APPLY ? out : *work->in;
+    const vp_area &out = work->out[which], &in = work->pass == VP_APPLY ? out : *work->in;
     const int64_t deep = vp_box_size(&out.box, 2);
     table_part j;
     j.volume = p->volume;
@@ -261,7 +261,7 @@ static inline table_part part_of(const struct vp_op *op, const struct vp_work *w
     j.out_row = p->volume ? out.pitch : out.plane;
     j.in_plane = in.plane;
     j.out_plane = out.plane;
-    j.no_carry = work->visit == VP_LOCAL || out.box.lo[2] == 0;
+    j.no_carry = work->pass == VP_LOCAL || out.box.lo[2] == 0;
     j.carry = state;
     j.carry_pitch = p->width;
     return j;

@@ -156,8 +156,8 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     cudaStream_t stream = args->queue->stream;
 
     const bool grouped = in_groups(args->in[0], box, sizeof(S)) &&
-                         (args->visit == VP_SUMMARY || in_groups(*args->out, box, 1));
-    if (args->visit == VP_SUMMARY) {
+                         (args->pass == VP_SUMMARY || in_groups(*args->out, box, 1));
+    if (args->pass == VP_SUMMARY) {
         const int64_t groups = vp_div_up(vp_box_size(&box, 0), GROUP) * vp_box_size(&box, 1) * vp_box_size(&box, 2);
         const bool first = !box.lo[0] && !box.lo[1] && !box.lo[2];
         const unsigned blocks = (unsigned)vp_min64(vp_div_up(groups, THREADS), BLOCKS);
@@ -169,7 +169,7 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     }
     const dim3 threads = vp_threads(box, 32), grid = vp_grid(box, threads.x * GROUP, threads.y, 1);
     return vp_start(err, stream, mask_kernel<S>, grid, threads, 0, args->in[0], *args->out, *p,
-                    (const vp_threshold_entry *)(args->visit == VP_FINISH ? e : nullptr), grouped);
+                    (const vp_threshold_entry *)(args->pass == VP_FINISH ? e : nullptr), grouped);
 }
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)

@@ -108,7 +108,7 @@ volume() {
     done
 }
 
-@test "a page larger than memory comes by rows, also into a pipe" {
+@test "a page larger than memory comes in bands, also into a pipe" {
     perl -e 'srand 4; for $y (0 .. 899) { for $x (0 .. 699) {
         print pack("C", 100 + 80 * sin($x / 40) * cos($y / 30 + $x / 90) + rand 20) } }' > page.raw
     img-cat --raw-in 700x900:u8 page.raw -o page.tif
@@ -116,7 +116,7 @@ volume() {
         read -ra words <<<"$option"
         img-morphrecon "${words[@]}" page.tif -o want.tif
         ok img-morphrecon "${words[@]}" -m 1M page.tif -o got.tif --plan
-        [[ "$output" == *"visits:"*"two:"*" rows of output each"* ]]
+        [[ "$output" == *"passes:"*"two:"*"bands:"*" rows a page"* ]]
         ok img-morphrecon "${words[@]}" -m 1M page.tif -o got.tif
         ok img-cmp got.tif want.tif
         img-morphrecon "${words[@]}" -m 1M page.tif > got.tif
@@ -197,9 +197,9 @@ volume() {
 @test "--plan: one visit or two, and where a pipe goes" {
     volume
     ok img-morphrecon --hmax 3 --plan volume.tif
-    [[ "$output" == *"visits:"*"one: every image is one chunk"* && "$output" != *spool* ]]
+    [[ "$output" == *"passes:"*"one: every image is one chunk"* && "$output" != *spool* ]]
     ok img-morphrecon --hmax 3 --plan --chunk 20 volume.tif
-    [[ "$output" == *"visits:"*"two: "* && "$output" == *"read 2.000 times"* ]]
+    [[ "$output" == *"passes:"*"two: "* && "$output" == *"read 2.000 times"* ]]
     run bash -c 'img-cat volume.tif | img-morphrecon --hmax 3 --plan'
     [[ "$output" == *"spool:"*"copied to memory"* ]]
     run bash -c 'img-cat volume.tif | img-morphrecon --hmax 3 --plan -m 64K'

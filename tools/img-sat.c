@@ -81,7 +81,9 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
                             "--3d: %s: its pages are not slices", vp_reader_name(im->reader[0]));
     if (!p->volume && !p->boxes)
         vp_images_lines(im);
-    im->twin = p->squares;
+    im->second = p->squares;
+    if (p->exclusive)
+        memcpy(im->pad, (const int64_t[]){1, 1, p->volume}, sizeof im->pad);
     return 0;
 }
 

@@ -38,4 +38,10 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
 void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct vp_image_job *j,
                     enum vp_type stored_out);
 
+/* Voxels that the output has more than the input along an axis of pages and planes; below 0: less. */
+static inline int64_t vp_images_grown(const struct vp_images *im, const struct vp_op *op, int axis)
+{
+    return im->pad[axis] + (op->mapping ? op->image[axis] - op->input[axis] : 0);
+}
+
 #endif

@@ -11,7 +11,7 @@
 
 enum { STEP = 64 << 20 };
 
-/* Distributes `all` bytes over the problem's limits. */
+/* Sets the memory of the problem to the rest of `all` bytes. */
 static void set_memory(struct vp_problem *p, uint64_t all)
 {
     p->memory = all > p->beside ? all - p->beside : 0;
@@ -25,31 +25,31 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     *p = (struct vp_problem){.chain = chain, .lines = im->lines, .inner = im->inner,
                              .outer = im->outer, .threads = (int)run->common.threads,
                              .stored_out = vp_type_size(result)};
-    for (int a = 0; a < 3; a++)
-        p->image[a] = im->size[a] >= VP_UNKNOWN ? VP_UNKNOWN : im->size[a] + last->before[a] + last->behind[a];
-    p->stored_out += last->twin ? vp_type_size(last->twin_out) : 0;
-    /* buffers of readers and writer; the page read ahead from a pipe is released before another is held back */
+    memcpy(p->image, last->image, sizeof p->image);
+    p->stored_out += last->second ? vp_type_size(*last->second) : 0;
+    /* bytes held by readers and writers; the page that was peeked from a pipe is free before one is held back */
     const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
     const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
-    const struct vp_stack out = {first->nx + vp_op_grows(last, 0), first->ny + vp_op_grows(last, im->lines ? 2 : 1),
+    const struct vp_stack out = {first->nx + vp_images_grown(im, last, 0), first->ny + vp_images_grown(im, last, 1),
                                  unknown ? -1 : 1, result, {0, NULL, NULL}};
-    const struct vp_stack twin = {out.nx, out.ny, out.pages, last->twin_out, {0, NULL, NULL}};
-    const int results = writes + (writes && last->twin);
+    const struct vp_stack second = {out.nx, out.ny, out.pages, last->second ? *last->second : result, {0, NULL, NULL}};
+    const int results = writes + (writes && last->second);
     uint64_t least = 0;
     for (int i = 0; i < results; i++) {
-        const struct vp_stack *s = i ? &twin : &out;
-        /* rows are collected into pages for compression or if pages are held back */
+        const struct vp_stack *s = i ? &second : &out;
+        /* rows are collected to pages that are compressed or held back */
         const uint64_t page = im->lines && (unknown || run->common.compress) ? vp_page_bytes(s) : 0;
         least += vp_output_holds(run, s, 0) + page;
         p->beside += vp_output_holds(run, s, run->common.memory) + page;
     }
     *spare = p->beside - least;
     p->beside = p->beside > im->held ? p->beside : im->held;
-    p->flow = !unknown && !(writes && run->common.compress);
+    const bool padded = im->pad[0] || im->pad[1] || im->pad[2];
+    p->flow = !unknown && !padded && !(writes && run->common.compress);
     for (int k = 0; k < im->n; k++) {
         const uint64_t pages = vp_reader_holds(im->reader[k], true), rows = vp_reader_holds(im->reader[k], false);
         p->beside += im->lines || (p->flow && rows > pages) ? rows : pages;
-        /* a page that is used with all others is read again for each */
+        /* a broadcast page is read again for each page */
         p->flow = p->flow && (!im->single[k] || vp_reader_seekable(im->reader[k]));
     }
     for (int s = 0; s < chain->n; s++)
@@ -57,7 +57,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     set_memory(p, run->common.memory);
     p->once = !im->seekable;
     p->held = vp_scratch_in_memory();
-    p->rows = vp_output_any_order(run) && writes && !unknown && !im->lines;
+    p->rows = vp_output_any_order(run) && writes && !unknown && !padded && !im->lines;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
         if (im->single[k])
@@ -71,14 +71,14 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
         p->chunk[1] = p->chunk[2] = p->chunk[0];
 }
 
-/* Returns the voxels of all images; a large number if a pipe has unknown length. */
+/* Returns the voxels of all images; many if the length of a pipe is unknown. */
 static double voxels_of(const struct vp_images *im, const struct vp_problem *p)
 {
     return (double)im->size[0] * (double)im->size[1] * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
            * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
 }
 
-/* Estimates the effort, for `auto`. */
+/* Returns the effort by which `auto` chooses. */
 static struct vp_effort effort_of(const struct vp_images *im, const struct vp_problem *p)
 {
     const struct vp_rates *rates = p->rates ? p->rates : &vp_rates;
@@ -91,7 +91,7 @@ static struct vp_effort effort_of(const struct vp_images *im, const struct vp_pr
                               .all = rates->devices_all};
 }
 
-/* Finds the devices of --device that can run the chain. */
+/* Finds the devices that --device names, if they can run the chain. */
 static int find_devices(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
 {
     struct vp_problem *p = &j->problem;
@@ -134,7 +134,7 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
         if (i == 0)
             snprintf(j->name, sizeof j->name, "%s", info.name);
         j->device[p->devices] = devices[i];
-        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* devices of one kind get equal plans */
+        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* equal devices get equal plans */
     }
     if (!rc)
         p->backend = backend;
@@ -153,7 +153,7 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
     struct vp_problem *p = &j->problem;
     int rc;
     while ((rc = vp_plan_make(&j->plan, p, err))) {
-        if (err->code == VP_ERESOURCE && j->spare) { /* not worth failing */
+        if (err->code == VP_ERESOURCE && j->spare) { /* the spare holds back pages only */
             const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)p->beside);
             p->beside -= spare;
             set_memory(p, run->common.memory);
@@ -182,43 +182,11 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
 }
 
-/* Plans pages that are too large for one CPU pass by rows. 0 if that is possible, and cheaper than an existing plan. */
-static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, bool planned,
-                        struct vp_err *err)
-{
-    struct vp_op *const first = j->chain->stage;
-    const struct vp_op *op = vp_chain_twice(j->chain), stage = *first;
-    const struct vp_image_job before = *j;
-    struct vp_problem *p = &j->problem;
-    struct vp_err why = VP_ERR_INIT;
-    bool single = false;
-    for (int k = 0; k < im->n; k++)
-        single = single || im->single[k];
-    if (!op || !op->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || p->backend || single || p->once
-        || (planned && !j->plan.twice))
-        return -1;
-    p->image[0] = first->image[0] = im->size[0];
-    p->image[1] = first->image[1] = 1;
-    p->image[2] = first->image[2] = im->size[1];
-    if (p->chunk[0]) {
-        p->chunk[2] = p->chunk[1];
-        p->chunk[1] = 1;
-    }
-    p->lines = true;
-    if (!vp_images_plan_again(im, run, j, &why) && (!planned || j->plan.seconds < before.plan.seconds)) {
-        *err = (struct vp_err)VP_ERR_INIT;
-        return 0;
-    }
-    *j = before;
-    *first = stage;
-    return -1;
-}
-
 int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_chain *chain, enum vp_type stored,
                    bool writes, struct vp_image_job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
-        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN)
+        if ((chain->stage[s].halo[2] >= VP_UNKNOWN || chain->stage[s].two_pass) && im->size[2] >= VP_UNKNOWN)
             return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
                                 "%s: the number of pages of a pipe is unknown until its end, but %s needs all of them",
                                 vp_reader_name(im->reader[0]), chain->stage[s].kernel);
@@ -231,6 +199,5 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
         return -1;
     if (j->problem.backend)
         vp_lanes_demand(j->problem.backend, chain);
-    const int rc = vp_images_plan_again(im, run, j, err);
-    return writes && !plan_by_rows(im, run, j, !rc, err) ? 0 : rc;
+    return vp_images_plan_again(im, run, j, err);
 }

@@ -12,14 +12,14 @@
 
 /* ---- the result ---- */
 
-/* Returns the sample type in the file: that of the last stage, or i8 if i16 replaced it. */
+/* Returns the type of the samples in the file: the last stage's, or i8 again where i16 stood in for it. */
 static enum vp_type type_in_file(const struct vp_images *im, const struct vp_chain *chain)
 {
     const enum vp_type out = chain->stage[chain->n - 1].out;
     return im->all_i8 && im->type == VP_I16 && out == VP_I16 ? VP_I8 : out;
 }
 
-/* Moves the origin to the result's first voxel. */
+/* Moves the origin to the first voxel of the result. */
 static int move_origin(struct vp_meta *meta, const int64_t corner[3])
 {
     double voxel[3], origin[3];
@@ -33,7 +33,7 @@ static int move_origin(struct vp_meta *meta, const int64_t corner[3])
     return vp_set_numbers(meta, "origin", 3, origin);
 }
 
-/* Sets the metadata of the result's samples. */
+/* Sets the metadata of the samples. */
 static int describe(struct vp_meta *meta, const struct vp_result *result)
 {
     double scale[2];
@@ -56,8 +56,7 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
 /* Changes the sizes if the result is larger or smaller than the input. */
 static int resize(const struct vp_images *im, struct vp_stack *out, const struct vp_op *op)
 {
-    const int64_t more[3] = {vp_op_grows(op, 0), vp_op_grows(op, im->lines ? 2 : 1),
-                             im->lines ? 0 : vp_op_grows(op, 2)};
+    const int64_t more[3] = {vp_images_grown(im, op, 0), vp_images_grown(im, op, 1), vp_images_grown(im, op, 2)};
     struct vp_axes axes;
     out->nx += more[0];
     out->ny += more[1];
@@ -71,7 +70,15 @@ static int resize(const struct vp_images *im, struct vp_stack *out, const struct
     return vp_axes_set(&out->meta, &axes);
 }
 
-/* Sets metadata and length and opens the output. With a twin writer[1] is that of the second result. */
+static int pad(const struct vp_images *im, int64_t nz, struct vp_writer *w, struct vp_err *err)
+{
+    const int64_t planes = im->pad[2] * im->inner;
+    return !im->pad[0] && !im->pad[1] && !planes ? 0
+           : vp_writer_pad(w, &(struct vp_padding){im->pad[0], im->pad[1], planes,
+                                                   nz < VP_UNKNOWN ? nz * im->inner + planes : 0}, err);
+}
+
+/* Opens the output, with its metadata and length; the second output, if there is one, is writer[1]. */
 static int open_result(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain,
                      const struct vp_result *result, struct vp_writer *writer[2], struct vp_err *err)
 {
@@ -86,15 +93,18 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
     } else {
         out.type = type_in_file(im, chain);
         if (im->outer < VP_UNKNOWN && im->nz < VP_UNKNOWN)
-            out.pages = im->lines ? im->outer : im->inner * (im->nz + vp_op_grows(last, 2)) * im->outer;
-        rc = vp_open_output(run, &out, &writer[0], err);
-        out.type = last->twin_out;
-        rc = rc || (last->twin && vp_open_result(run, im->twin, &out, &writer[1], err)) ? -1 : 0;
+            out.pages = im->lines ? im->outer : im->inner * (im->nz + vp_images_grown(im, last, 2)) * im->outer;
+        rc = vp_open_output(run, &out, &writer[0], err) || pad(im, last->image[2], writer[0], err) ? -1 : 0;
+        if (!rc && last->second) {
+            out.type = *last->second;
+            rc = vp_open_result(run, im->second, &out, &writer[1], err);
+            rc = rc || pad(im, last->image[2], writer[1], err) ? -1 : 0;
+        }
     }
     vp_stack_free(&out);
-    if (rc) {
-        vp_writer_abort(writer[0]);
-        writer[0] = NULL;
+    for (int i = 0; rc && i < 2; i++) {
+        vp_writer_abort(writer[i]);
+        writer[i] = NULL;
     }
     return rc;
 }
@@ -103,7 +113,7 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
 
 enum { TRIES = 8 };
 
-/* An output that is opened after the solve. */
+/* An output that is opened after the first pass. */
 struct late {
     const struct vp_images *im;
     struct vp_run *run;
@@ -115,12 +125,12 @@ struct late {
 static int open_late(void *ctx, struct vp_execute *e, struct vp_err *err)
 {
     struct late *l = ctx;
-    if (l->writer[0]) /* set on a retry */
+    if (l->writer[0]) /* second try */
         return 0;
     if (l->im->solved(l->im->ctx, l->run, err) || open_result(l->im, l->run, l->chain, l->result, l->writer, err))
         return -1;
     e->writer = l->writer[0];
-    e->twin_writer = l->writer[1];
+    e->second_writer = l->writer[1];
     return 0;
 }
 
@@ -163,8 +173,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
                   struct vp_err *err)
 {
     const enum vp_type stored = type_in_file(im, chain);
-    /* Open early so that pages of a file in memory are allocated while the device starts; other outputs are opened only
-     * after planning succeeded. */
+    /* open early, so that pages of a file in memory are allocated while the device starts; others after planning */
     const bool waits = im->solved, early = vp_output_any_order(run) && !run->common.plan && !waits;
     struct vp_image_job job;
     struct vp_writer *writer[2] = {NULL};
@@ -187,7 +196,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
         if (vp_images_plan_again(im, run, &job, err))
             goto out;
     }
-    struct vp_execute e = {.writer = writer[0], .twin_writer = writer[1], .stored_out = stored,
+    struct vp_execute e = {.writer = writer[0], .second_writer = writer[1], .stored_out = stored,
                            .solved = waits ? open_late : NULL, .ctx = &output};
     rc = execute(im, run, chain, &job, &e, err);
 out:
@@ -198,7 +207,7 @@ out:
             rc = -1;
         im->reader[k] = NULL;
     }
-    /* errors at the end of an input are reported before any result has its final name */
+    /* errors at the end of the input come before any result is renamed */
     if (vp_close(run, im->reader[0], NULL, rc != 0, err))
         rc = -1;
     im->reader[0] = NULL;

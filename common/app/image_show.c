@@ -69,6 +69,8 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     int64_t halo[3];
 
     vp_chain_halo(p->chain, halo);
+    for (int k = 0; k < 3; k++)
+        halo[k] = vp_min64(halo[k], p->image[k]);
     const char *plane = p->lines ? "row" : plan->flow ? "band" : "page";
     const int64_t pages = plan->flow ? 1 : im->inner; /* per plane of the stream */
     if (p->lines)
@@ -76,11 +78,11 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                        vp_type_name(im->type), vp_type_name(stored_out));
     else
         vp_report_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
-                       count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
-    if (vp_op_grows(last, 0) || vp_op_grows(last, y) || vp_op_grows(last, z))
-        vp_report_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + last->border[0]),
-                       (long long)(p->image[y] + last->border[y]),
-                       count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + last->border[2]));
+                count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
+    if (vp_images_grown(im, last, 0) || vp_images_grown(im, last, 1) || vp_images_grown(im, last, 2))
+        vp_report_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + im->pad[0]),
+                (long long)(p->image[y] + im->pad[1]),
+                count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + im->pad[2]));
     if (im->inner > 1 || im->outer != 1)
         vp_report_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, im->inner),
                        count(b, sizeof b, im->outer));
@@ -96,12 +98,11 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                 vp_bytes_text((uint64_t)(input * (double)p->stored_in)).text, plan->read,
                 vp_bytes_text((uint64_t)(voxels * (double)p->stored_out)).text);
     if (plan->twice)
-        vp_report_plan(run, "visits",
-                       "two: every chunk is summarized, the summaries are solved as a whole (at most %s of them in "
-                       "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
-                       p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
+        vp_report_plan(run, "passes", "two: every chunk is summarized, the summaries are solved as a whole (at most %s of them in "
+                "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
+                p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
     else if (vp_chain_twice(p->chain))
-        vp_report_plan(run, "visits", "one: every image is one chunk");
+        vp_report_plan(run, "passes", "one: every image is one chunk");
     if (plan->bands > 1)
         vp_report_plan(run, "bands", "%lld of %lld rows%s, one after the other", (long long)plan->bands,
                        (long long)plan->band, plan->flow ? " a page" : "");

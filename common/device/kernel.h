@@ -34,7 +34,7 @@ struct vp_area {
 };
 
 /* The pass in which a part is processed. Most operations use only the first. */
-enum vp_visit {
+enum vp_pass {
     /* Computes the result; continues from `state` and updates it for the next part. At z = 0 it starts from nothing,
      * whatever `state` holds. */
     VP_MAKE,
@@ -49,12 +49,12 @@ enum vp_visit {
 
 /* One part of an operation's work. */
 struct vp_work {
-    enum vp_visit visit;
+    enum vp_pass pass;
     void *state;               /* state() bytes */
     /* op->inputs areas of type op->in. Each covers at least out->box grown by the halo and clipped to the available
      * data; their boxes (and pitches) may differ. */
     const struct vp_area *in;
-    /* Every voxel of out->box must be written and nothing else; two areas if the operation has a twin. */
+    /* Every voxel of out->box must be written and nothing else; two areas if the operation has a second output. */
     const struct vp_area *out;
     const void *table;         /* filled by fill(), on the device */
     void *scratch;             /* scratch() bytes, uninitialized */
@@ -75,7 +75,7 @@ struct vp_kernel {
     /* Queues the work and returns at once. Reads op->image[] at each call. Areas are never empty. -1 if it could not be
      * started. */
     int (*launch)(const struct vp_op *op, const struct vp_work *work, struct vp_err *err);
-    /* Returns the bytes carried from part to part (those of keeps()), or the largest size of an entry (that of
+    /* Returns the bytes carried from part to part (struct vp_carry), or the largest size of an entry (that of
      * summary()), for parts of at most out[] voxels. NULL: none. */
     uint64_t (*state)(const struct vp_op *op, const int64_t out[3]);
     /* Replaces the operation's step and halo, passed in, if the kernel's tiles differ from those of the CPU. Only in

@@ -49,7 +49,7 @@ void vp_chain_free(struct vp_chain *c)
 struct vp_op *vp_chain_twice(const struct vp_chain *c)
 {
     struct vp_op *last = c->n ? &c->stage[c->n - 1] : NULL;
-    return last && last->summarize ? last : NULL;
+    return last && last->two_pass ? last : NULL;
 }
 
 static bool is_empty(const struct vp_box *b)
@@ -69,28 +69,28 @@ static void join(struct vp_box *b, const struct vp_box *with)
     }
 }
 
-struct vp_box vp_op_support(const struct vp_op *op, const struct vp_box *out)
+int64_t vp_op_input(const struct vp_op *op, int axis)
+{
+    return op->mapping ? op->input[axis] : op->image[axis];
+}
+
+int64_t vp_op_extent(const struct vp_op *op, int axis, int64_t n)
+{
+    return op->mapping ? op->mapping->extent(op, axis, n) : vp_min64(op->image[axis], n + 2 * op->halo[axis]);
+}
+
+struct vp_box vp_op_region(const struct vp_op *op, const struct vp_box *out)
 {
     struct vp_box in = *out;
     if (is_empty(out))
         return in;
+    if (op->mapping)
+        return op->mapping->region(op, out);
     for (int a = 0; a < 3; a++) {
-        const int64_t end = op->image[a] >= VP_UNKNOWN ? op->image[a] : op->image[a] - op->behind[a];
-        in.lo[a] = op->whole[a] ? op->before[a] : vp_max64(op->before[a], out->lo[a] - op->halo[a]);
-        in.hi[a] = op->whole[a] ? end : vp_min64(end, out->hi[a] + op->halo[a]);
+        in.lo[a] = vp_max64(0, out->lo[a] - op->halo[a]);
+        in.hi[a] = vp_min64(op->image[a], out->hi[a] + op->halo[a]);
     }
     return in;
-}
-
-int64_t vp_op_input(const struct vp_op *op, int axis)
-{
-    const int64_t n = op->image[axis];
-    return n >= VP_UNKNOWN ? n : n - op->before[axis] - op->behind[axis];
-}
-
-int64_t vp_op_grows(const struct vp_op *op, int axis)
-{
-    return op->before[axis] + op->behind[axis] + op->border[axis];
 }
 
 int64_t vp_box_tiles(const struct vp_box *of, const int64_t side[3])
@@ -120,23 +120,72 @@ void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct v
     made[c->n - 1] = *out;
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
-        const struct vp_box in = vp_op_support(op, &made[s]);
+        const struct vp_box in = vp_op_region(op, &made[s]);
         if (!is_empty(&made[s]))
             for (int i = 0; i < op->inputs; i++)
                 join(op->from[i] < 0 ? &given[~op->from[i]] : &made[op->from[i]], &in);
     }
 }
 
+static void add_region(const struct vp_chain *c, int s, const struct vp_box *out, struct vp_box *sum)
+{
+    const struct vp_op *op = &c->stage[s];
+    const struct vp_box in = vp_op_region(op, out);
+    for (int i = 0; i < op->inputs; i++)
+        if (op->from[i] < 0)
+            join(sum, &in);
+        else
+            add_region(c, op->from[i], &in, sum);
+}
+
+struct vp_box vp_chain_region(const struct vp_chain *c, const struct vp_box *out)
+{
+    struct vp_box in = {{0}, {0}};
+    add_region(c, c->n - 1, out, &in);
+    return in;
+}
+
+static int64_t extent_of(const struct vp_chain *c, int s, int axis, int64_t n)
+{
+    const struct vp_op *op = &c->stage[s];
+    const int64_t in = vp_op_extent(op, axis, n);
+    int64_t most = 0;
+    for (int i = 0; i < op->inputs; i++)
+        most = vp_max64(most, op->from[i] < 0 ? in : extent_of(c, op->from[i], axis, in));
+    return most;
+}
+
+int64_t vp_chain_extent(const struct vp_chain *c, int axis, int64_t n)
+{
+    return extent_of(c, c->n - 1, axis, n);
+}
+
+int64_t vp_chain_planes(const struct vp_chain *c, int64_t n)
+{
+    const struct vp_op *last = &c->stage[c->n - 1];
+    return last->mapping ? last->mapping->length(last, 2, n) : n;
+}
+
+int64_t vp_chain_end(struct vp_chain *c, int64_t n)
+{
+    const int64_t planes = n > 0 ? vp_chain_planes(c, n) : 0;
+    for (int s = 0; s < c->n; s++) {
+        c->stage[s].input[2] = n;
+        c->stage[s].image[2] = planes;
+    }
+    return planes;
+}
+
 void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
 {
-    /* far[s]: from the result of stage s to the output, the longest way. Without memory all of them, one after the
+    /* far[s]: from the result of stage s to the output, the longest path. Without memory all of them, one after the
      * other, are enough in any case */
     int64_t (*far)[3] = calloc((size_t)c->n + 1, sizeof *far);
     memset(halo, 0, 3 * sizeof *halo);
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
         for (int a = 0; a < 3; a++) {
-            const int64_t reach = (far ? far[s][a] : halo[a]) + op->halo[a];
+            const int64_t reach = vp_min64(VP_UNKNOWN, (far ? far[s][a] : halo[a]) + op->halo[a]);
             halo[a] = vp_max64(halo[a], reach);
             for (int i = 0; i < op->inputs && far; i++)
                 if (op->from[i] >= 0)
@@ -150,11 +199,11 @@ void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
 
 struct piece { size_t at, bytes; int last; }; /* alive up to stage `last` */
 
-/* Of a stage: its result; pointers to the planes of its inputs and, where the result is ours, of it; scratch. */
+/* Pieces of a stage: its result; pointers to the planes of its inputs and of its result; scratch. */
 enum { RESULT, VIEW, SCRATCH, PIECES };
 
 struct layout {
-    struct vp_part *result; /* of each stage, in a run; all lie in this block */
+    struct vp_part *result; /* result of each stage; all lie in this block */
     struct vp_box *made, given[VP_MAX_INPUTS];
     struct piece (*piece)[PIECES];
     size_t bytes;
@@ -205,7 +254,7 @@ static int lay_out(struct layout *l, const struct vp_chain *c, const struct vp_b
     vp_chain_boxes(c, out, l->made, l->given);
     for (int s = 0; s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
-        const struct vp_box *box = &l->made[s], in = vp_op_support(op, box);
+        const struct vp_box *box = &l->made[s], in = vp_op_region(op, box);
         const bool ours = s < c->n - 1 && !is_empty(box);
         int last = s;
         for (int next = s + 1; next < c->n; next++)
@@ -230,7 +279,7 @@ uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int 
     return l.bytes;
 }
 
-/* The part of `from` that is `box`, with pointers in `plane`. */
+/* Returns the part of `from` that is `box`, with pointers in `plane`. */
 static struct vp_part view(const struct vp_part *from, const struct vp_box *box, size_t size, void **plane)
 {
     const int64_t x = box->lo[0] - from->box.lo[0], y = box->lo[1] - from->box.lo[1], z = box->lo[2] - from->box.lo[2];
@@ -241,8 +290,8 @@ static struct vp_part view(const struct vp_part *from, const struct vp_box *box,
     return (struct vp_part){*box, from->stride, plane};
 }
 
-int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct vp_part *in, const struct vp_part *out,
-                   void *entry, void *scratch, int threads, struct vp_err *err)
+int vp_chain_pass(const struct vp_chain *c, enum vp_pass pass, const struct vp_part *in, const struct vp_part *out,
+                  void *entry, void *scratch, int threads, struct vp_err *err)
 {
     struct layout l;
     int rc = 0;
@@ -250,7 +299,7 @@ int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct v
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int s = 0; !rc && s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
-        const struct vp_box *box = &l.made[s], need = vp_op_support(op, box);
+        const struct vp_box *box = &l.made[s], need = vp_op_region(op, box);
         if (is_empty(box))
             continue;
         void **plane = (void **)((char *)scratch + l.piece[s][VIEW].at);
@@ -268,12 +317,12 @@ int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct v
                            + (size_t)(z * vp_box_size(box, 1) * stride) * vp_type_size(op->out);
         }
         void *const own = (char *)scratch + l.piece[s][SCRATCH].at;
-        if (s < c->n - 1 || visit == VP_MAKE)
+        if (s < c->n - 1 || pass == VP_MAKE)
             rc = op->run(op, args, &l.result[s], own, threads, err);
-        else if (visit == VP_SUMMARY)
-            rc = op->summarize(op, args, box, entry, own, threads, err);
+        else if (pass == VP_SUMMARY)
+            rc = op->two_pass->summarize(op, args, box, entry, own, threads, err);
         else
-            rc = op->finish(op, args, &l.result[s], entry, own, threads, err);
+            rc = op->two_pass->finish(op, args, &l.result[s], entry, own, threads, err);
     }
     free(l.result);
     return rc;
@@ -282,23 +331,23 @@ int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct v
 int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  int threads, struct vp_err *err)
 {
-    return vp_chain_visit(c, VP_MAKE, in, out, NULL, scratch, threads, err);
+    return vp_chain_pass(c, VP_MAKE, in, out, NULL, scratch, threads, err);
 }
 
-uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int threads)
+uint64_t vp_chain_state_bytes(const struct vp_chain *c, const struct vp_box *out, int threads)
 {
     const struct vp_op *op = &c->stage[0];
 
-    return c->n == 1 && op->keeps ? op->keeps(op, out, threads) : 0;
+    return c->n == 1 && op->carry ? op->carry->state_bytes(op, out, threads) : 0;
 }
 
-int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                   void *kept, int threads, struct vp_err *err)
+int vp_chain_advance(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                     void *state, int threads, struct vp_err *err)
 {
     const struct vp_op *op = &c->stage[0];
     struct vp_part args[VP_MAX_INPUTS];
 
     for (int i = 0; i < op->inputs; i++)
         args[i] = in[~op->from[i]];
-    return op->go_on(op, args, out, scratch, kept, threads, err);
+    return op->carry->advance(op, args, out, scratch, state, threads, err);
 }

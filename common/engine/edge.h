@@ -12,7 +12,7 @@ enum vp_edge {
     VP_EDGE_NEAREST,     /* a a a | a b c */
     VP_EDGE_MIRROR,      /* c b a | a b c */
     VP_EDGE_ZERO,
-    VP_EDGE_WRAP         /* a b c | a b c: needs `whole` */
+    VP_EDGE_WRAP         /* a b c | a b c: the halo is VP_UNKNOWN */
 };
 #define VP_EDGE_CHOICES "renormalize|nearest|mirror|zero|wrap"
 

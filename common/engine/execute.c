@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The executor. Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of
- * time g / nz; those of the input by its nz. Plane g of that lies in slot g % window; what the oldest unfinished
- * slab needs is the low end of what must stay. All waiting is on one condition, all state that threads share is
- * under one lock. */
+/* Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of time g / nz,
+ * of input and output each. Input plane g lies in slot g % window; the window starts at the lowest plane that the
+ * oldest unfinished slab needs. Threads wait on one condition; all state that they share is under one lock. */
 #include "engine/execute_internal.h"
 #include "base/err.h"
 #include "base/progress.h"
@@ -16,12 +15,12 @@
 #include <string.h>
 
 enum {
-    /* A slab that is cut short does its halo again; a page does not. */
+    /* A slab that is cut short makes its halo again; a page does not. */
     PATIENCE_NS = 500 * 1000 * 1000,
     PATIENCE_OF_PAGES_NS = 10 * 1000 * 1000
 };
 
-static void *host_alloc(struct run *r, size_t n, size_t bytes, const char *what, struct vp_err *err)
+static void *host_alloc(struct vp_engine *r, size_t n, size_t bytes, const char *what, struct vp_err *err)
 {
     size_t all;
     if (!r->by_device)
@@ -29,7 +28,7 @@ static void *host_alloc(struct run *r, size_t n, size_t bytes, const char *what,
     return vp_mul_size(&all, n, bytes) ? r->p->backend->host_alloc(all) : NULL;
 }
 
-static void release(struct run *r)
+static void release(struct vp_engine *r)
 {
     void (*const give_back)(void *) = r->by_device ? r->p->backend->host_free : free;
     for (int k = 0; k < r->stacks; k++) {
@@ -45,13 +44,14 @@ static void release(struct run *r)
     }
 }
 
-static int allocate(struct run *r, struct vp_err *err)
+static int allocate(struct vp_engine *r, struct vp_err *err)
 {
     const struct vp_plan *plan = r->plan;
     const struct vp_pages *p = r->e->pages;
-    const int64_t ny = r->input_n[1], rows = plan->bands > 1 ? vp_min64(ny, plan->band + 2 * r->halo[1]) : ny;
+    const int64_t ny = r->input_n[1];
+    const int64_t rows = plan->bands == 1 ? ny : r->e->chain ? vp_chain_extent(r->e->chain, 1, plan->band) : plan->band;
     const size_t page = p ? r->e->page_in : (size_t)(r->input_n[0] * rows) * r->in_size;
-    const size_t samples = (size_t)((r->nx + r->border[0]) * (plan->band + r->border[1]) * r->inner);
+    const size_t samples = (size_t)(r->nx * plan->band * r->inner);
     const int outs = p && (!p->writer || p->in_place) ? 0 : plan->slabs * r->outputs;
     bool ok = true;
 
@@ -68,18 +68,16 @@ static int allocate(struct run *r, struct vp_err *err)
         *slab = host_alloc(r, (size_t)plan->slab, p ? r->e->page_out : samples * r->out_size[which],
                            p ? "output pages" : "slabs of output", err);
         ok = *slab;
-        if (ok)
-            vp_run_clear_border(r, *slab, r->out_size[which], plan->slab * r->inner);
     }
     if (ok || !r->by_device)
         return ok ? 0 : -1;
-    release(r); /* not enough of that kind: the device copies from ordinary memory, only slower */
+    release(r); /* not enough pinned memory: the device copies from ordinary memory, more slowly */
     r->by_device = false;
     return allocate(r, err);
 }
 
-/* One worker for the CPU, or the plan's for devices. *full: a device had not the memory. */
-static int open_workers(struct run *r, bool *full, struct vp_err *err)
+/* Opens one worker for the CPU, or the plan's for devices. *full: a device had less memory than planned. */
+static int open_workers(struct vp_engine *r, bool *full, struct vp_err *err)
 {
     const struct vp_plan *plan = r->plan;
     for (int i = 0; i < plan->workers; i++) {
@@ -91,7 +89,7 @@ static int open_workers(struct run *r, bool *full, struct vp_err *err)
         w->number = r->e->device[i % r->p->devices];
         w->depth = plan->depth[i % r->p->devices];
         w->lanes = plan->lanes;
-        if (w->depth && vp_run_open_device(w, err)) {
+        if (w->depth && vp_engine_open_device(w, err)) {
             if (full && err->code == VP_ERESOURCE)
                 *full = true;
             return -1;
@@ -100,9 +98,9 @@ static int open_workers(struct run *r, bool *full, struct vp_err *err)
     return 0;
 }
 
-/* A thread has ended: if it failed, so has the run, for the first reason of all threads. The others wake the reader,
- * which may wait for a pipe that has nothing to say. */
-static int ended(struct run *r, bool reader, int rc, const struct vp_err *err)
+/* Ends a thread: the first error of all threads is that of the run, and stops the others. The reader, which may wait
+ * for a pipe, is woken. */
+static int ended(struct vp_engine *r, bool reader, int rc, const struct vp_err *err)
 {
     pthread_mutex_lock(&r->lock);
     if (rc)
@@ -117,21 +115,22 @@ static int ended(struct run *r, bool reader, int rc, const struct vp_err *err)
 
 static int reader_main(void *ctx, struct vp_err *err)
 {
-    return ended(ctx, true, vp_run_read(ctx, err), err);
+    return ended(ctx, true, vp_engine_read(ctx, err), err);
 }
 
 static int writer_main(void *ctx, struct vp_err *err)
 {
-    return ended(ctx, false, vp_run_write(ctx, err), err);
+    return ended(ctx, false, vp_engine_write(ctx, err), err);
 }
 
 static int worker_main(void *ctx, struct vp_err *err)
 {
     struct worker *w = ctx;
-    return ended(w->r, false, !w->r->plan->device ? vp_run_cpu(w, err) : w->device ? vp_run_device(w, err) : 0, err);
+    const int rc = !w->r->plan->device ? vp_engine_cpu(w, err) : w->device ? vp_engine_device(w, err) : 0;
+    return ended(w->r, false, rc, err);
 }
 
-static int run_threads(struct run *r, struct vp_err *err)
+static int run_threads(struct vp_engine *r, struct vp_err *err)
 {
     struct vp_err own = VP_ERR_INIT;
     r->err = err;
@@ -146,26 +145,25 @@ static int run_threads(struct run *r, struct vp_err *err)
     for (int i = 1; i < r->plan->workers; i++)
         vp_thread_join(&r->worker[i].thread, &own);
     vp_thread_join(&r->writer, &own);
-    vp_thread_join(&r->reader, &own); /* last: all others may wake it */
+    vp_thread_join(&r->reader, &own); /* last: the others may wake it */
     return r->stop ? -1 : 0;
 }
 
-struct rows vp_run_rows(const struct run *r, int64_t band)
+struct band_rows vp_engine_rows(const struct vp_engine *r, int64_t band)
 {
-    const int64_t first = r->before[1], end = first + r->input_n[1];
-    struct rows rows = {.y0 = band * r->plan->band};
-    rows.y1 = vp_min64(rows.y0 + r->plan->band, r->ny);
-    rows.ya = r->whole[1] ? first : vp_max64(first, rows.y0 - r->halo[1]);
-    rows.yb = r->whole[1] ? end : vp_min64(end, rows.y1 + r->halo[1]);
-    return rows;
+    if (r->plan->bands == 1) /* pages are read whole */
+        return (struct band_rows){0, r->ny, 0, r->input_n[1]};
+    const int64_t y0 = band * r->plan->band, y1 = vp_min64(y0 + r->plan->band, r->ny);
+    const struct vp_box in = vp_engine_region(r, &(struct vp_box){{0, y0, 0}, {r->nx, y1, 1}});
+    return (struct band_rows){y0, y1, in.lo[1], in.hi[1]};
 }
 
-static int run_band(struct run *r, int64_t band, struct vp_err *err)
+static int run_band(struct vp_engine *r, int64_t band, struct vp_err *err)
 {
-    const struct rows rows = r->rows = vp_run_rows(r, band);
+    const struct band_rows rows = r->rows = vp_engine_rows(r, band);
     r->page_in = (size_t)(r->input_n[0] * (rows.yb - rows.ya)) * r->in_size;
     for (int i = 0; i < r->outputs; i++)
-        r->page_out[i] = (size_t)((r->nx + r->border[0]) * (rows.y1 - rows.y0 + r->border[1])) * r->out_size[i];
+        r->page_out[i] = (size_t)(r->nx * (rows.y1 - rows.y0)) * r->out_size[i];
     r->across = vp_div_up(r->nx, r->plan->part[0]);
     r->along = vp_div_up(rows.y1 - rows.y0, r->plan->part[1]);
     r->have = r->from_nothing ? r->input_total : 0;
@@ -175,17 +173,17 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
-    if ((r->goes_on || r->plan->offset) && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
+    if ((r->goes_on || r->plan->offset) && !(r->carried = calloc((size_t)columns, sizeof *r->carried)))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     const int rc = run_threads(r, err);
-    for (int64_t i = 0; r->kept && i < columns; i++)
-        free(r->kept[i].value);
-    free(r->kept);
-    r->kept = NULL;
+    for (int64_t i = 0; r->carried && i < columns; i++)
+        free(r->carried[i].value);
+    free(r->carried);
+    r->carried = NULL;
     return rc;
 }
 
-static void tell(struct run *r, double elapsed)
+static void add_stats(struct vp_engine *r, double elapsed)
 {
     struct vp_stats *stats = r->e->stats;
     double work = 0;
@@ -209,9 +207,9 @@ static void tell(struct run *r, double elapsed)
     if (r->e->pages)
         return;
     vp_stats_count(stats, "parts", (uint64_t)parts);
-    if (r->e->visit == VP_SUMMARY)
+    if (r->e->pass == VP_SUMMARY)
         return;
-    if (r->e->visit == VP_FINISH)
+    if (r->e->pass == VP_FINISH)
         elapsed = vp_now() - r->e->began;
     const double pages = (double)r->total * (double)r->inner / (double)(r->flow ? r->plan->bands : 1);
     const double voxels = pages * (double)r->nx * (double)r->ny;
@@ -223,7 +221,7 @@ static void tell(struct run *r, double elapsed)
     }
 }
 
-static void describe(struct run *r)
+static void describe(struct vp_engine *r)
 {
     static const struct vp_op nothing;
     const struct vp_execute *e = r->e;
@@ -240,30 +238,24 @@ static void describe(struct run *r)
     r->goes_on = r->plan->stream && !r->plan->device;
     r->patience = e->pages ? PATIENCE_OF_PAGES_NS : PATIENCE_NS;
     r->stacks = e->pages ? !r->from_nothing : c->stacks;
-    r->outputs = last->twin ? 2 : 1;
-    r->border = last->border;
-    r->before = last->before;
-    r->behind = last->behind;
+    r->outputs = last->second ? 2 : 1;
     r->in_size = vp_type_size(e->held);
     r->out_size[0] = vp_type_size(last->out);
-    r->out_size[1] = last->twin ? vp_type_size(last->twin_out) : 0;
-    vp_chain_halo(c, r->halo);
+    r->out_size[1] = last->second ? vp_type_size(*last->second) : 0;
     r->step = vp_chain_twice(c) ? r->plan->part[2] : 1;
     for (int s = 0; s < c->n; s++) {
         r->step = vp_max64(r->step, c->stage[s].step[2]);
-        r->carries = c->stage[s].carries ? &c->stage[s] : r->carries;
-        for (int a = 0; a < 3; a++)
-            r->whole[a] = r->whole[a] || c->stage[s].whole[a];
+        r->scan = vp_op_scans(&c->stage[s]) ? &c->stage[s] : r->scan;
     }
     for (int k = 0; k < r->stacks; k++)
         r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
-    /* all threads reading, all writing, and all working on a chain would wait for each other at every barrier */
+    /* with all threads reading, writing and working at once, each would wait for the others at every barrier */
     const int busy = e->pages ? 1 : r->plan->device ? 2 : 4;
     r->io_threads = (p->threads + busy - 1) / busy;
     for (int a = 0; a < 3; a++)
-        r->input_n[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - r->before[a] - r->behind[a];
+        r->input_n[a] = c->n && c->stage[0].mapping ? c->stage[0].input[a] : p->image[a];
     const bool endless = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
-    const int64_t slices = endless ? 0 : p->outer * (r->flow ? p->inner * r->plan->bands : 1); /* of each z */
+    const int64_t slices = endless ? 0 : p->outer * (r->flow ? p->inner * r->plan->bands : 1); /* planes of each z */
     r->total = endless ? VP_UNKNOWN : r->nz * slices;
     r->input_total = endless ? VP_UNKNOWN : r->input_n[2] * slices;
 }
@@ -271,7 +263,7 @@ static void describe(struct run *r)
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
 {
     const struct vp_problem *p = e->problem;
-    struct run *r = calloc(1, sizeof *r);
+    struct vp_engine *r = calloc(1, sizeof *r);
     pthread_condattr_t attr;
     int rc = -1;
 
@@ -303,7 +295,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
         for (int64_t b = 0; b < streams && !rc; b++)
             rc = run_band(r, b, err);
         if (!rc)
-            tell(r, vp_now() - t);
+            add_stats(r, vp_now() - t);
     }
     for (int i = 0; i < VP_MAX_WORKERS; i++)
         vp_lanes_close(r->worker[i].device);
@@ -315,7 +307,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     return rc;
 }
 
-/* ---- two visits ---- */
+/* ---- two passes ---- */
 
 static int64_t boxes_of(const struct vp_problem *p, const struct vp_plan *plan, int64_t n[3])
 {
@@ -324,12 +316,13 @@ static int64_t boxes_of(const struct vp_problem *p, const struct vp_plan *plan, 
     return n[0] * n[1] * n[2];
 }
 
-int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box)
+int64_t vp_engine_box(const struct vp_engine *r, const struct column *c, const struct vp_box *box)
 {
     const int64_t *part = r->plan->part;
     int64_t n[3];
     const int64_t image = boxes_of(r->p, r->plan, n);
-    return (c->time * r->inner + c->channel) * image
+    const int64_t number = r->flow ? c->slab->g0 / r->plan->bands : c->time * r->inner + c->channel;
+    return number * image
            + (box->lo[2] / part[2] * n[1] + box->lo[1] / part[1]) * n[0] + box->lo[0] / part[0];
 }
 
@@ -341,25 +334,26 @@ int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err)
     const uint64_t memory = e->problem->memory, held = e->plan->entries;
     int rc = vp_store_open(&e->store, boxes, held > 0 ? held : 1, err);
     if (!rc) {
-        e->visit = VP_SUMMARY;
+        e->pass = VP_SUMMARY;
         e->began = vp_now();
         rc = vp_execute(e, full, err);
     }
     for (int k = 0; k < e->chain->stacks && !rc; k++)
         rc = vp_reader_seek(e->reader[k], 0, err);
     const double t = vp_now();
-    if (!rc && op->solve)
-        rc = op->solve(op, e->store, e->plan->part, memory > held ? memory - held : 1, e->problem->threads, err);
+    if (!rc)
+        rc = op->two_pass->solve(op, e->store, e->plan->part, memory > held ? memory - held : 1, e->problem->threads,
+                                 err);
     if (!rc) {
         vp_stats_time(e->stats, "solve", vp_now() - t);
         vp_stats_count(e->stats, "visits", 2);
         vp_stats_count(e->stats, "boxes", (uint64_t)boxes);
         vp_stats_count(e->stats, "bytes_spilled", vp_store_spilled(e->store));
-        e->visit = VP_FINISH;
+        e->pass = VP_FINISH;
         rc = (e->solved && e->solved(e->ctx, e, err)) || vp_execute(e, full, err) ? -1 : 0;
     }
     vp_store_close(e->store);
     e->store = NULL;
-    e->visit = VP_MAKE;
+    e->pass = VP_MAKE;
     return rc;
 }

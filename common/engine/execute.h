@@ -1,4 +1,4 @@
-/* The executor: runs a plan (plan.h). A reader thread fills the window, workers fill the parts of slabs, a writer
+/* The engine: runs a plan (plan.h). A reader thread fills the window, workers fill the parts of slabs, a writer
  * thread passes slabs on in page order, all at the same time. */
 #ifndef VP_EXECUTE_H
 #define VP_EXECUTE_H
@@ -16,35 +16,35 @@ struct vp_execute {
     const struct vp_plan *plan;
     struct vp_chain *chain;                  /* image[2] of the stages is set when the end of a pipe has come */
     struct vp_reader *reader[VP_MAX_INPUTS]; /* at their first page; none: pages are made */
-    enum vp_type held;                       /* of samples in the window; stored ones are converted to it */
+    enum vp_type held;                       /* type of samples in the window; stored ones are converted to it */
     struct vp_writer *writer;                /* or NULL: `page` gets them */
-    enum vp_type stored_out;                 /* of the output; of the last stage, or converted from it */
-    /* ... and its rows in several calls, where the plan has bands that follow each other */
+    enum vp_type stored_out;                 /* type of the output: the last stage's, or converted from it */
+    /* Gets the pages in order, in several calls where the plan has bands in order. 0 or -1 */
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     void *ctx;
-    /* Of the second result, where there is one: as the two above. */
-    struct vp_writer *twin_writer;
-    int (*twin_page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
-    int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
+    /* The same for the second output, where there is one. */
+    struct vp_writer *second_writer;
+    int (*second_page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
+    int device[VP_MAX_DEVICES];              /* numbers of the plan's devices */
     struct vp_stats *stats;                  /* may be NULL */
     struct vp_progress *progress;            /* may be NULL */
-    /* The visit of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
-    enum vp_visit visit;
+    /* The pass of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
+    enum vp_pass pass;
     struct vp_store *store;
     /* Called between them, with `ctx`; may open the writer. NULL: nothing to do. -1: it failed. */
     int (*solved)(void *ctx, struct vp_execute *e, struct vp_err *err);
     /* Pages through a function (pages.h), in the stored type, instead of a chain: */
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */
-    double began;                            /* the first of two visits */
-    int smaller;                             /* out: one more for each time that a device ran short of memory */
+    double began;                            /* start of the first of two passes, in seconds */
+    int smaller;                             /* out: number of times that a device ran short of memory */
 };
 
-/* 0 or -1. *full (may be NULL) is set if a device had not the memory that was planned, before anything was read: plan
- * with less and run again. */
+/* Runs the plan. 0 or -1. *full (may be NULL) is set if a device had less memory than planned, before anything was
+ * read: plan with less and run again. */
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
 
-/* Both visits: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
+/* Runs both passes: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
  * memory that the plan has for them go to a file. */
 int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err);
 

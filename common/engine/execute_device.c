@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The worker of a device: parts of columns into its lanes, and smaller ones where its memory runs short. The order
- * inside the queue of uploads is all the order that planes need which one part leaves for the next: they are copied
- * there, from a buffer that the same queue filled. */
+/* The worker of a device: puts parts of columns into its lanes, and smaller ones where its memory runs short. Planes
+ * that two parts share are copied in the queue of uploads, from a buffer that the same queue filled, so they need no
+ * event. */
 #include "base/err.h"
 #include "base/size.h"
 #include "engine/execute_internal.h"
@@ -31,7 +31,7 @@ static bool fits(const struct vp_box *box, const int64_t most[3])
 
 /* ---- copies ---- */
 
-/* n[0] bytes of each of n[1] rows of n[2] planes between the device and the host. */
+/* Copies n[0] bytes of each of n[1] rows of n[2] planes between the device and the host. */
 static int copy(struct worker *w, struct vp_queue *q, enum vp_way way, const struct vp_pitched *there,
                 const struct vp_pitched *here, const int64_t n[3], struct vp_err *err)
 {
@@ -39,7 +39,7 @@ static int copy(struct worker *w, struct vp_queue *q, enum vp_way way, const str
     return w->device->backend->copy(q, way == VP_UP ? there : here, way == VP_UP ? here : there, n, way, err);
 }
 
-/* Planes from z on of a part: in as few copies as the host's plane pointers allow. */
+/* Copies the planes of a part from z on, in as few copies as the host's plane pointers allow. */
 static int copy_planes(struct worker *w, struct vp_queue *q, enum vp_way way, void *data, const struct vp_part *h,
                        int64_t z, enum vp_type t, struct vp_err *err)
 {
@@ -64,11 +64,11 @@ static int copy_state(struct worker *w, const struct lane *lane, struct vp_queue
                       struct vp_err *err)
 {
     const int64_t n = (int64_t)lane->bytes;
-    const struct vp_pitched there = {lane->state, n, n}, here = {lane->told, n, n};
+    const struct vp_pitched there = {lane->state, n, n}, here = {lane->on_host, n, n};
     return copy(w, q, way, &there, &here, (const int64_t[3]){n, 1, 1}, err);
 }
 
-/* The last `n` planes of the part before become the first of this one. */
+/* Copies the last `n` planes of the part before to the first of this one. */
 static int carry_planes(struct worker *w, void *to, const void *from, const struct vp_box *before,
                         const struct vp_box *box, int64_t n, enum vp_type t, struct vp_err *err)
 {
@@ -91,16 +91,15 @@ static bool same_column(const struct column *a, const struct column *b)
     return a->time == b->time && a->channel == b->channel && a->ix == b->ix && a->iy == b->iy;
 }
 
-/* Planes of the input of a lane's part that the part before left on the device. */
-static int64_t carried(const struct worker *w, const struct lane *lane, const struct vp_box *in)
+/* Returns the planes of input box `in` of a lane's part that the part before left on the device, which had `was`. */
+static int64_t carried(const struct worker *w, const struct lane *lane, const struct vp_box *was,
+                       const struct vp_box *in)
 {
-    const struct run *r = w->r;
+    const struct vp_engine *r = w->r;
     const struct column *b = &w->before, *c = &lane->column;
-    if (r->e->visit != VP_MAKE || r->plan->offset || !b->slab || !same_column(b, c) || b->z != c->z)
+    if (r->e->pass != VP_MAKE || r->plan->offset || !b->slab || !same_column(b, c) || b->z != c->z)
         return 0;
-    const int64_t last = r->before[2] + r->input_n[2];
-    const int64_t end = r->whole[2] ? last : vp_min64(last, c->z + r->halo[2]);
-    return vp_max64(0, end - in->lo[2]);
+    return vp_max64(0, was->hi[2] - in->lo[2]);
 }
 
 static int upload(struct worker *w, struct lane *lane, const struct vp_part *in, struct vp_err *err)
@@ -109,7 +108,7 @@ static int upload(struct worker *w, struct lane *lane, const struct vp_part *in,
     const struct lane *before = lane_of(w, w->submitted + w->lanes - 1);
     const struct vp_box was = before->box;
     const enum vp_type t = d->chain->stage[0].in;
-    const int64_t carry = carried(w, lane, &in->box);
+    const int64_t carry = carried(w, lane, &was, &in->box);
     /* the kernels that read these buffers last, and those that read what is carried within one buffer */
     int rc = d->backend->queue_wait(d->up, lane->worked, err);
     assert(fits(&in->box, d->in) && (!carry || in->box.lo[2] + carry == was.hi[2]));
@@ -122,7 +121,7 @@ static int upload(struct worker *w, struct lane *lane, const struct vp_part *in,
 
 /* ---- work ---- */
 
-static int run_stages(const struct worker *w, const struct lane *lane, enum vp_visit visit, struct vp_err *err)
+static int run_stages(const struct worker *w, const struct lane *lane, enum vp_pass pass, struct vp_err *err)
 {
     const struct lanes *d = w->device;
     const struct vp_chain *c = d->chain;
@@ -140,13 +139,13 @@ static int run_stages(const struct worker *w, const struct lane *lane, enum vp_v
         const bool last = s == c->n - 1;
         const struct vp_box *box = &d->made[s];
         if (vp_box_size(box, 0) <= 0 || vp_box_size(box, 1) <= 0 || vp_box_size(box, 2) <= 0)
-            continue; /* nobody reads it */
+            continue; /* no stage reads it */
         assert(fits(box, d->stage[s].made));
         struct vp_area to[2] = {vp_lanes_area(last ? lane->out[0] : d->stage[s].result, box, op->out)};
-        if (op->twin)
-            to[1] = vp_lanes_area(lane->out[1], box, op->twin_out);
-        void *const state = visit == VP_MAKE && !op->tells ? d->lane[0].state : lane->state;
-        const struct vp_work work = {.visit = last ? visit : VP_MAKE, .state = state,
+        if (op->second)
+            to[1] = vp_lanes_area(lane->out[1], box, *op->second);
+        void *const state = pass == VP_MAKE && !op->report ? d->lane[0].state : lane->state;
+        const struct vp_work work = {.pass = last ? pass : VP_MAKE, .state = state,
                                      .in = in, .out = to, .table = d->stage[s].table, .scratch = d->scratch,
                                      .queue = d->work};
         if (d->stage[s].kernel->launch(op, &work, err))
@@ -155,26 +154,26 @@ static int run_stages(const struct worker *w, const struct lane *lane, enum vp_v
     return 0;
 }
 
-/* Queue a lane's part: its upload, all stages, and the way of the result, or of the state, to the host. VP_APPLY: what
- * was made of it is here, and what was before it is told. */
-static int queue_part(struct worker *w, struct lane *lane, enum vp_visit visit, const struct vp_part *in,
+/* Queues a lane's part: its upload, all stages, and the download of the result or of the state. VP_APPLY: the
+ * result is on the device, and the prefix before it in lane->on_host. */
+static int queue_part(struct worker *w, struct lane *lane, enum vp_pass pass, const struct vp_part *in,
                       struct vp_err *err)
 {
     const struct lanes *d = w->device;
     const struct vp_backend *k = d->backend;
     const struct vp_op *op = last_of(w);
-    const bool state = visit == VP_LOCAL || visit == VP_SUMMARY;
-    if ((visit == VP_APPLY || visit == VP_FINISH) && copy_state(w, lane, d->work, VP_UP, err))
+    const bool state = pass == VP_LOCAL || pass == VP_SUMMARY;
+    if ((pass == VP_APPLY || pass == VP_FINISH) && copy_state(w, lane, d->work, VP_UP, err))
         return -1;
-    if (visit != VP_APPLY && (upload(w, lane, in, err) || k->queue_wait(d->work, lane->uploaded, err)))
+    if (pass != VP_APPLY && (upload(w, lane, in, err) || k->queue_wait(d->work, lane->uploaded, err)))
         return -1;
-    if (k->event_record(d->work, lane->started, err) || run_stages(w, lane, visit, err) || k->event_record(d->work, lane->worked, err)
-        || k->queue_wait(d->down, lane->worked, err))
+    if (k->event_record(d->work, lane->started, err) || run_stages(w, lane, pass, err)
+        || k->event_record(d->work, lane->worked, err) || k->queue_wait(d->down, lane->worked, err))
         return -1;
     for (int i = 0; i < w->r->outputs && !state; i++)
-        if (copy_planes(w, d->down, VP_DOWN, lane->out[i], &lane->made[i], 0, i ? op->twin_out : op->out, err))
+        if (copy_planes(w, d->down, VP_DOWN, lane->out[i], &lane->made[i], 0, i ? *op->second : op->out, err))
             return -1;
-    if ((state || (visit == VP_MAKE && op->tells)) && copy_state(w, lane, d->down, VP_DOWN, err))
+    if ((state || (pass == VP_MAKE && op->report)) && copy_state(w, lane, d->down, VP_DOWN, err))
         return -1;
     return k->event_record(d->down, lane->downloaded, err);
 }
@@ -188,28 +187,28 @@ static int wait_lane(struct worker *w, struct lane *lane, struct vp_err *err)
     return 0;
 }
 
-/* Submit the next part of a column: its lane is free. */
+/* Submits the next part of a column; its lane is free. */
 static int submit(struct worker *w, struct column *c, struct vp_err *err)
 {
-    struct run *r = w->r;
+    struct vp_engine *r = w->r;
     struct lane *lane = lane_of(w, w->submitted);
     const struct vp_op *op = last_of(w);
-    const enum vp_visit visit = r->plan->offset ? VP_LOCAL : r->e->visit;
+    const enum vp_pass pass = r->plan->offset ? VP_LOCAL : r->e->pass;
     struct vp_part in[VP_MAX_INPUTS];
 
-    if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
+    if (!lane->pointers && !(lane->pointers = vp_engine_pointers(r, err)))
         return -1;
     lane->column = *c;
-    vp_run_next_part(r, c, w->depth, in, lane->made, lane->pointers);
+    vp_engine_next_part(r, c, w->depth, in, lane->made, lane->pointers);
     lane->ends = c->z == c->z1 ? c->slab : NULL;
     const struct vp_box *box = &lane->made[0].box;
     const int64_t size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
-    lane->number = r->e->visit == VP_MAKE ? 0 : vp_run_box(r, &lane->column, box);
-    lane->bytes = visit == VP_MAKE     ? op->tells
-                  : visit == VP_FINISH ? vp_store_bytes(r->e->store, lane->number)
+    lane->number = r->e->pass == VP_MAKE ? 0 : vp_engine_box(r, &lane->column, box);
+    lane->bytes = pass == VP_MAKE     ? (op->report ? op->report->bytes : 0)
+                  : pass == VP_FINISH ? vp_store_bytes(r->e->store, lane->number)
                                        : w->device->stage[w->device->chain->n - 1].kernel->state(op, size);
-    if ((visit == VP_FINISH && vp_store_get(r->e->store, lane->number, lane->told, err))
-        || queue_part(w, lane, visit, in, err)) {
+    if ((pass == VP_FINISH && vp_store_get(r->e->store, lane->number, lane->on_host, err))
+        || queue_part(w, lane, pass, in, err)) {
         *c = lane->column;
         return -1;
     }
@@ -219,15 +218,15 @@ static int submit(struct worker *w, struct column *c, struct vp_err *err)
     return 0;
 }
 
-/* What is carried into a segment, when it is known, plus its total is what is carried out of it. Segments are taken in
- * order, so those before it are with workers that wait for nothing but segments before theirs. */
+/* Waits for the prefix of a segment, adds the segment's aggregate to it for the next one, and queues VP_APPLY. Segments
+ * are taken in order, so workers wait only for segments before their own. */
 static int apply(struct worker *w, struct lane *lane, struct vp_err *err)
 {
-    struct run *r = w->r;
+    struct vp_engine *r = w->r;
     const struct vp_box *box = &lane->made[0].box;
-    const int64_t start = vp_run_start(r, lane->column.time);
+    const int64_t start = vp_engine_start(r, lane->column.time);
     const size_t n = (size_t)lane->bytes;
-    struct kept *carried = vp_run_own(r, &lane->column);
+    struct carried *carried = vp_engine_carried(r, &lane->column);
     int rc = 0;
     if (wait_lane(w, lane, err))
         return -1;
@@ -241,8 +240,8 @@ static int apply(struct worker *w, struct lane *lane, struct vp_err *err)
         if (box->lo[2] == 0)
             memset(now, 0, n);
         memcpy(before, now, n);
-        r->carries->join(r->carries, now, lane->told, n);
-        memcpy(lane->told, before, n);
+        r->scan->carry->combine(r->scan, now, lane->on_host, n);
+        memcpy(lane->on_host, before, n);
         carried->g = start + box->hi[2];
         pthread_cond_broadcast(&r->moved);
     }
@@ -253,25 +252,25 @@ static int apply(struct worker *w, struct lane *lane, struct vp_err *err)
     return 0;
 }
 
-/* The oldest part under way, to its end. */
+/* Completes the oldest part in flight. */
 static int finish(struct worker *w, struct vp_err *err)
 {
-    struct run *r = w->r;
+    struct vp_engine *r = w->r;
     struct lane *lane = lane_of(w, w->finished);
     const struct vp_op *op = last_of(w);
     uint64_t bytes;
     if (wait_lane(w, lane, err))
         return -1;
-    if (r->e->visit == VP_MAKE && !r->plan->offset && op->tells)
-        op->tell(op, lane->told);
-    if (r->e->visit == VP_SUMMARY) {
-        memcpy(&bytes, lane->told, sizeof bytes);
-        if (vp_store_put(r->e->store, lane->number, lane->told, bytes, err))
+    if (r->e->pass == VP_MAKE && !r->plan->offset && op->report)
+        op->report->add(op, lane->on_host);
+    if (r->e->pass == VP_SUMMARY) {
+        memcpy(&bytes, lane->on_host, sizeof bytes);
+        if (vp_store_put(r->e->store, lane->number, lane->on_host, bytes, err))
             return -1;
     }
     if (lane->ends) {
         pthread_mutex_lock(&r->lock);
-        vp_run_column_done(r, lane->ends);
+        vp_engine_column_done(r, lane->ends);
         pthread_mutex_unlock(&r->lock);
     }
     w->finished++;
@@ -282,15 +281,14 @@ static int finish(struct worker *w, struct vp_err *err)
 
 static void size_of_parts(const struct worker *w, int64_t in[3], int64_t out[3])
 {
-    const struct run *r = w->r;
+    const struct vp_engine *r = w->r;
     memcpy(in, r->plan->in, sizeof r->plan->in);
     memcpy(out, r->plan->part, sizeof r->plan->part);
     out[2] = w->depth;
-    if (!r->whole[2])
-        in[2] = vp_min64(in[2], w->depth + 2 * r->halo[2]);
+    in[2] = vp_min64(in[2], vp_chain_extent(r->e->chain, 2, w->depth));
 }
 
-int vp_run_open_device(struct worker *w, struct vp_err *err)
+int vp_engine_open_device(struct worker *w, struct vp_err *err)
 {
     int64_t in[3], out[3];
     size_of_parts(w, in, out);
@@ -298,22 +296,22 @@ int vp_run_open_device(struct worker *w, struct vp_err *err)
     return w->device ? 0 : -1;
 }
 
-/* Whether the input of a column is in the window, and stays there until the column is done: what a stream has carried
- * along on the device does not, even if it is still there because another device is behind. */
-static bool is_here(const struct run *r, const struct column *c)
+/* True if the input of a column is in the window until the column is done. Planes that a stream has carried along on
+ * the device are not, even if they are still there because another device is late. */
+static bool is_here(const struct vp_engine *r, const struct column *c)
 {
     if (r->flow)
         return true;
-    if (r->carries && r->plan->stream && c->z > 0) /* the device had what was carried */
+    if (r->scan && r->plan->stream && c->z > 0) /* the value was on the device */
         return false;
-    return vp_run_input_start(r, c->time) + (r->whole[2] ? 0 : vp_run_input_z(r, c->z - r->halo[2]))
-           >= vp_run_kept(r, c->slab->g0);
+    const struct vp_box out = {{0, 0, c->z}, {r->nx, r->ny, c->z + 1}};
+    return vp_engine_input_start(r, c->time) + vp_engine_region(r, &out).lo[2] >= vp_engine_kept(r, c->slab->g0);
 }
 
-/* It cannot go on with less. */
+/* Fails: there is no smaller part. */
 static int not_enough(const struct worker *w, const struct vp_err *why, struct vp_err *err)
 {
-    const struct run *r = w->r;
+    const struct vp_engine *r = w->r;
     int64_t in[3], out[3];
     size_of_parts(w, in, out);
     *err = (struct vp_err)VP_ERR_INIT;
@@ -322,12 +320,11 @@ static int not_enough(const struct worker *w, const struct vp_err *why, struct v
     return vp_hint(err, "close what else uses the device, or use --device cpu");
 }
 
-/* The device has no memory left for what it does (others use it, too): open it anew for smaller parts, and begin again
- * with the oldest column under way (`now` could not be submitted, or is NULL). Nothing of these slabs has been written
- * yet. -1 with the first error if that cannot be. */
+/* Opens a device that ran short of memory again for smaller parts, and queues its columns in flight to be done again
+ * (`now` could not be submitted, or is NULL). Nothing of these slabs has been written yet. -1 with the first error. */
 static int make_smaller(struct worker *w, const struct column *now, struct vp_err *err)
 {
-    struct run *r = w->r;
+    struct vp_engine *r = w->r;
     struct column all[VP_MAX_LANES + 1];
     const struct vp_err why = *err;
     int n = 0;
@@ -345,14 +342,14 @@ static int make_smaller(struct worker *w, const struct column *now, struct vp_er
     w->before.slab = NULL;
     w->submitted = w->finished = 0;
     do {
-        if (w->depth > r->step && !r->whole[2])
+        if (w->depth > r->step)
             w->depth = ((w->depth + 1) / 2 + r->step - 1) / r->step * r->step;
         else if (w->lanes > 1)
             w->lanes--;
         else
             return not_enough(w, &why, err);
         *err = (struct vp_err)VP_ERR_INIT;
-    } while (vp_run_open_device(w, err) && err->code == VP_ERESOURCE);
+    } while (vp_engine_open_device(w, err) && err->code == VP_ERESOURCE);
     if (!w->device)
         return -1;
     while (n > 0)
@@ -365,7 +362,7 @@ static int make_smaller(struct worker *w, const struct column *now, struct vp_er
 
 /* ---- all of it ---- */
 
-/* The next column: one that is to be done again, or a new one. */
+/* Gets the next column: one to be done again, or a new one. */
 static bool get_column(struct worker *w, bool block, struct column *c)
 {
     if (w->n_again) {
@@ -373,12 +370,12 @@ static bool get_column(struct worker *w, bool block, struct column *c)
         return true;
     }
     pthread_mutex_lock(&w->r->lock);
-    const bool go = vp_run_await(w->r, w, block, c);
+    const bool go = vp_engine_await(w->r, w, block, c);
     pthread_mutex_unlock(&w->r->lock);
     return go;
 }
 
-int vp_run_device(struct worker *w, struct vp_err *err)
+int vp_engine_device(struct worker *w, struct vp_err *err)
 {
     struct column c = {0};
     int rc = 0;
@@ -403,7 +400,7 @@ int vp_run_device(struct worker *w, struct vp_err *err)
         if (rc)
             break;
     }
-    for (; w->finished < w->submitted && w->device; w->finished++) /* what failed first is told */
+    for (; w->finished < w->submitted && w->device; w->finished++) /* the first failure is reported */
         wait_lane(w, lane_of(w, w->finished), NULL);
     w->before.slab = NULL;
     w->work_s += vp_now() - t;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the engine share: execute.c (all of it), window.c (reading), slabs.c (what is made next, writing),
- * cpu.c and execute_device.c (the work). */
+/* Shared by the files of the engine: execute.c (a run), window.c (reading), slabs.c (scheduling, writing), cpu.c and
+ * execute_device.c (the work). */
 #ifndef VP_EXECUTE_INTERNAL_H
 #define VP_EXECUTE_INTERNAL_H
 
@@ -11,47 +11,47 @@
 
 #include <pthread.h>
 
-/* Rows of a band: of output, and of the input that these need (of the image: from before[1] on). */
-struct rows { int64_t y0, y1, ya, yb; };
+/* Rows of a band: of output, and of the input that these need. */
+struct band_rows { int64_t y0, y1, ya, yb; };
 
-struct slab {
-    int64_t g0, g1;           /* planes of output */
-    struct rows rows;
+struct out_slab {
+    int64_t g0, g1;           /* output planes */
+    struct band_rows rows;
     int64_t taken, done, all; /* columns */
-    int64_t pages;            /* of output, where pages go through a function, which may make fewer */
-    char *out[2];             /* and the twin's */
+    int64_t pages;            /* output pages, where pages go through a function, which may make fewer */
+    char *out[2];             /* samples of each output */
 };
 
-/* A column of a slab: what one worker does in one go, as parts that follow each other along z. */
+/* A column of a slab: one worker makes it, as parts that follow each other along z. */
 struct column {
-    struct slab *slab;
+    struct out_slab *slab;
     int64_t time, channel, ix, iy;
-    int64_t z, z1;            /* of the image; z: where the next part starts */
+    int64_t z, z1;            /* planes of the image; the next part starts at z */
 };
 
-/* A part under way on a device, with buffers of its own there. */
+/* A part in flight on a device, with buffers of its own there. */
 struct lane {
     void *in[VP_MAX_INPUTS], *out[2];
-    void *state;              /* of the device: a total, then what was before; carried in turn in the first lane's */
-    void *told;               /* the same on the host, of so many bytes for the part that is made */
-    uint64_t bytes;
+    void *state;              /* on the device: an aggregate, then its prefix; in turn they are carried in lane 0 */
+    void *on_host;            /* its copy on the host: an aggregate, an entry or a report */
+    uint64_t bytes;           /* its bytes for the part that is made */
     struct vp_event *uploaded, *started, *worked, *downloaded;
-    struct column column;     /* from this part on */
-    struct slab *ends;        /* the part is the last one of a column of this slab; or NULL */
-    struct vp_box box;        /* what in[] hold */
+    struct column column;     /* the rest of it, from this part on */
+    struct out_slab *ends;        /* slab whose column ends with this part, or NULL */
+    struct vp_box box;        /* input box in in[] */
     struct vp_part made[2];
-    int64_t number;           /* of two visits: which box it is */
+    int64_t number;           /* number of the box, with two passes */
     void **pointers;
 };
 
-struct stage {
+struct device_stage {
     const struct vp_kernel *kernel;
     void *table;
-    void *result;             /* NULL for the last stage, whose result is the lane's output */
-    int64_t made[3];          /* the most voxels of its result */
+    void *result;             /* buffer; NULL for the last stage, whose result is the lane's output */
+    int64_t made[3];          /* largest size of its result, in voxels */
 };
 
-/* What a worker has on its device (lanes.c), for parts of at most in[] -> out[] voxels. */
+/* Buffers and queues of a worker on its device (lanes.c), for parts of at most in[] -> out[] voxels. */
 struct lanes {
     const struct vp_backend *backend;
     const struct vp_chain *chain;
@@ -59,148 +59,141 @@ struct lanes {
     int64_t in[3], out[3];
     void *memory, *scratch;
     uint64_t state;           /* bytes */
-    struct stage *stage;
-    struct vp_box *made;      /* of the part that is submitted: what each stage makes */
+    struct device_stage *stage;
+    struct vp_box *made;      /* box that each stage makes of the part that is submitted */
     struct lane lane[VP_MAX_LANES];
     struct vp_queue *up, *work, *down;
 };
 
-struct run;
+struct vp_engine;
 
-/* Of a column, from part to part or from segment to segment: what the operation keeps, or what all segments before
- * plane g of the stream have left. */
-struct kept { int64_t g; void *value; };
+/* State of a column that is carried between parts, or the aggregate of all segments before plane g of the stream. */
+struct carried { int64_t g; void *value; };
 
 struct worker {
-    struct run *r;
+    struct vp_engine *r;
     struct vp_thread thread;
     int index;
     struct lanes *device;     /* NULL: the CPU */
-    int number;               /* of its kind */
-    int64_t depth;            /* output planes of a part: the plan's, or fewer since the device's memory ran short */
+    int number;               /* of its device */
+    int64_t depth;            /* output planes of a part: the plan's, or fewer after the device ran short of memory */
     int lanes;
-    int64_t slab;             /* next one to look at, where every worker has a column of its own */
-    int64_t segment;          /* and which of its times */
-    struct column before;     /* of the part submitted last: its input planes are on the device */
-    struct column again[VP_MAX_LANES + 1]; /* to be done again, the last one first */
+    int64_t slab;             /* next slab, where every worker has a column of its own */
+    int64_t segment;          /* and the time within it */
+    struct column before;     /* column of the part submitted last, whose input planes are on the device */
+    struct column again[VP_MAX_LANES + 1]; /* columns to be done again, the last one first */
     int n_again;
     double work_s, device_s;
     uint64_t up, down;        /* bytes */
-    int64_t parts;            /* so far; and in lanes of the device as it is open now: */
+    int64_t parts;            /* parts so far; and since the device was opened: */
     int64_t submitted, applied, finished;
 };
 
-struct run {
+struct vp_engine {
     struct vp_execute *e;
     const struct vp_problem *p;
     const struct vp_plan *plan;
     int64_t nx, ny, inner;
-    int64_t nz, total;        /* of the output in planes; VP_UNKNOWN before the end of a pipe */
-    int64_t input_n[3], input_total; /* the same of the input, */
-    const int64_t *before, *behind;  /* and where it lies: op->before, op->behind */
-    int64_t halo[3];
-    int64_t step;             /* planes: parts begin at multiples of it */
-    const struct vp_op *carries; /* the operation that carries a value along z; or NULL */
-    bool whole[3];
+    int64_t nz, total;        /* planes of output of an image and of all; VP_UNKNOWN before the end of a pipe */
+    int64_t input_n[3], input_total; /* size of an input image, input planes of all */
+    int64_t step;             /* multiple of planes at which parts begin */
+    const struct vp_op *scan; /* the operation that carries a value along z, or NULL */
     int stacks;
-    int io_threads;           /* that read, and that write */
-    int outputs;              /* 2: the operation has a twin */
-    const int64_t *border;    /* of zeros before the output, per axis */
+    int io_threads;           /* threads that read, and that write */
+    int outputs;              /* outputs of the operation: 1 or 2 */
     size_t in_size, out_size[2]; /* bytes of a sample in memory */
-    bool flow;                /* a plane of the stream is a band of a page, of all channels and times one after another:
-                                 inner is 1 here, and `total` counts them */
-    struct rows rows;         /* of the band; flow: of its first one */
-    int64_t across, along;    /* parts of a row of the band, of its height */
+    bool flow;                /* planes of the stream are bands of pages, of all channels and times one after another:
+                                 inner is 1 here, and `total` counts bands */
+    struct band_rows rows;         /* rows of the band; flow: of a page's first band */
+    int64_t across, along;    /* parts across and down the band */
     char *input[VP_MAX_INPUTS];
-    size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory, the output's with its border */
+    size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory */
     size_t slot;              /* bytes of a plane of one stack */
-    struct slab *slab;        /* plan->slabs of them */
-    struct kept *kept;        /* of each column of the band: a stream on the CPU, or segments on devices */
-    bool goes_on;             /* such a stream */
-    bool from_nothing;        /* pages that are made: nothing is read */
-    bool by_device;          /* the window and the slabs are memory that the devices copy fast */
+    struct out_slab *slab;        /* ring of plan->slabs */
+    struct carried *carried;  /* state of each column of the band: a stream on the CPU, or segments on devices */
+    bool goes_on;             /* parts continue from the state of the part before: a stream on the CPU */
+    bool from_nothing;        /* nothing is read: pages are made */
+    bool by_device;          /* the window and the slabs are pinned memory of the devices */
     struct vp_thread reader, writer;
     struct worker worker[VP_MAX_WORKERS];
 
     pthread_mutex_t lock;
     pthread_cond_t moved;
     int64_t have;             /* planes of input read */
-    int64_t next;             /* plane of output at which the next slab starts */
-    int64_t made, done, written; /* slabs: made to be worked on, finished in a row, written */
+    int64_t next;             /* output plane at which the next slab starts */
+    int64_t made, done, written; /* slabs: opened for work, finished in order, written */
     bool end, stop, pipe;
     bool settled;             /* the length is known */
     struct vp_err *err;       /* the first of all threads */
     double read_s, write_s;
-    int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
+    int64_t patience;         /* timeout in nanoseconds of a slab that waits for more of a pipe */
 };
 
-/* Planes of output and planes of input are numbered through, each of their own. The time of a plane of output, where
- * the output of a time begins, and its input. */
-static inline int64_t vp_run_time(const struct run *r, int64_t g)
+/* Output planes and input planes are numbered through, each on their own. Returns the time of an output plane; and the
+ * first output plane and the first input plane of a time. */
+static inline int64_t vp_engine_time(const struct vp_engine *r, int64_t g)
 {
     return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
 }
-static inline int64_t vp_run_start(const struct run *r, int64_t time)
+static inline int64_t vp_engine_start(const struct vp_engine *r, int64_t time)
 {
     return r->nz >= VP_UNKNOWN ? 0 : time * r->nz;
 }
-static inline int64_t vp_run_input_start(const struct run *r, int64_t time)
+static inline int64_t vp_engine_input_start(const struct vp_engine *r, int64_t time)
 {
     return r->nz >= VP_UNKNOWN ? 0 : time * r->input_n[2];
 }
-/* Planes z of the image that are in the input, as planes of that: kept within it. */
-static inline int64_t vp_run_input_z(const struct run *r, int64_t z)
+/* Returns the input box that `out` needs; pages need themselves. */
+static inline struct vp_box vp_engine_region(const struct vp_engine *r, const struct vp_box *out)
 {
-    return vp_min64(r->input_n[2], vp_max64(0, z - r->before[2]));
+    return r->e->chain ? vp_chain_region(r->e->chain, out) : *out;
 }
-/* The first plane of input after those that output up to plane g1 needs. */
-int64_t vp_run_needed(const struct run *r, int64_t g1);
-/* The lowest plane of input that stays in the window while output from plane g on is to be made: what a stream has on
- * its devices, or its operation has kept of it, does not. */
-int64_t vp_run_kept(const struct run *r, int64_t g);
-/* Rows of a band. */
-struct rows vp_run_rows(const struct run *r, int64_t band);
-/* Column i of a slab. */
-struct column vp_run_column(const struct run *r, struct slab *s, int64_t i);
-/* Zeros where the border is, in so many pages of an output whose pages are not cut. */
-void vp_run_clear_border(const struct run *r, char *pages, size_t size, int64_t n);
-/* Where the pages of a slab are in the window (NULL if they are made) and in the output, one after the other. */
-void *vp_run_pages_in(const struct run *r, const struct slab *s);
-void *vp_run_pages_out(const struct run *r, const struct slab *s);
-/* The reader's and the writer's thread, to the end of the band; ctx is the run. */
-int vp_run_read(void *ctx, struct vp_err *err);
-int vp_run_write(void *ctx, struct vp_err *err);
-/* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
-bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c);
-/* Under the lock. */
-void vp_run_column_done(struct run *r, struct slab *s);
-/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. out[] are
- * two. */
-void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
-                      void **pointers);
-/* What is kept of a column. */
-static inline struct kept *vp_run_own(const struct run *r, const struct column *c)
+/* Returns the end of the input planes that the output before plane g1 needs. */
+int64_t vp_engine_needed(const struct vp_engine *r, int64_t g1);
+/* Returns the lowest input plane that the output from plane g on needs in the window: a stream has earlier planes on
+ * its devices or in its state. */
+int64_t vp_engine_kept(const struct vp_engine *r, int64_t g);
+/* Returns the rows of a band. */
+struct band_rows vp_engine_rows(const struct vp_engine *r, int64_t band);
+/* Returns column i of a slab. */
+struct column vp_engine_column(const struct vp_engine *r, struct out_slab *s, int64_t i);
+/* Returns the address of the pages of a slab in the window (NULL if they are made) and in the output. */
+void *vp_engine_pages_in(const struct vp_engine *r, const struct out_slab *s);
+void *vp_engine_pages_out(const struct vp_engine *r, const struct out_slab *s);
+/* Threads of the reader and of the writer, to the end of the band; ctx is the engine. 0 or -1. */
+int vp_engine_read(void *ctx, struct vp_err *err);
+int vp_engine_write(void *ctx, struct vp_err *err);
+/* Waits for the next column, if `block`. False: there is none. Under the lock. */
+bool vp_engine_await(struct vp_engine *r, struct worker *w, bool block, struct column *c);
+/* Counts a finished column. Under the lock. */
+void vp_engine_column_done(struct vp_engine *r, struct out_slab *s);
+/* Fills the boxes and planes of the next part of a column, `depth` planes at most, and moves c->z on. `pointers` is
+ * vp_engine_pointers'; out[] has a part for each output. */
+void vp_engine_next_part(const struct vp_engine *r, struct column *c, int64_t depth, struct vp_part *in,
+                         struct vp_part *out, void **pointers);
+/* Returns what is carried along a column. */
+static inline struct carried *vp_engine_carried(const struct vp_engine *r, const struct column *c)
 {
-    return &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
+    return &r->carried[(c->channel * r->along + c->iy) * r->across + c->ix];
 }
-/* Of the boxes that are visited twice, the number of that one. */
-int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box);
-/* Room for the pointers of one part: where an axis must be whole the input is. */
-void **vp_run_pointers(const struct run *r, struct vp_err *err);
+/* Returns the number of a box, with two passes. */
+int64_t vp_engine_box(const struct vp_engine *r, const struct column *c, const struct vp_box *box);
+/* Allocates the plane pointers of one part; NULL with an error. The caller frees them. */
+void **vp_engine_pointers(const struct vp_engine *r, struct vp_err *err);
 
-/* All slabs on the CPU, to the end of the band. */
-int vp_run_cpu(struct worker *w, struct vp_err *err);
+/* Makes all slabs on the CPU, to the end of the band. */
+int vp_engine_cpu(struct worker *w, struct vp_err *err);
 
-/* Of w->number, for parts of w->depth planes and w->lanes of them. */
-int vp_run_open_device(struct worker *w, struct vp_err *err);
-/* All columns that fall to this worker, to the end of the band. */
-int vp_run_device(struct worker *w, struct vp_err *err);
-/* Buffers and queues; VP_ERESOURCE where device memory falls short. NULL is closed in any case; what is queued is
- * waited for. */
-struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const struct vp_chain *chain, const int64_t in[3],
-                            const int64_t out[3], int n, struct vp_err *err);
+/* Opens device w->number for parts of w->depth planes in w->lanes lanes. */
+int vp_engine_open_device(struct worker *w, struct vp_err *err);
+/* Makes the columns of this worker, to the end of the band. */
+int vp_engine_device(struct worker *w, struct vp_err *err);
+/* Opens buffers and queues; NULL with an error, VP_ERESOURCE if device memory runs short. Closing waits for the queues;
+ * NULL is allowed. */
+struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const struct vp_chain *chain,
+                            const int64_t in[3], const int64_t out[3], int n, struct vp_err *err);
 void vp_lanes_close(struct lanes *d);
-/* Of the device's memory at `data`. */
+/* Returns the area of a box in device memory at `data`. */
 struct vp_area vp_lanes_area(void *data, const struct vp_box *box, enum vp_type t);
 
 #endif

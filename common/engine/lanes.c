@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker has on its device: a lane has buffers of its own for the inputs and the output of a part; what lies
- * between (results of the earlier stages, scratch) is there once, because the kernels of all lanes are in one queue.
- * Copies to the device are in a second queue, copies back in a third, so with two lanes an upload, kernels and a
- * download of different parts run at the same time (with three lanes none waits for another). */
+/* Buffers of a worker on its device. A lane has buffers for the inputs and outputs of a part; the results of earlier
+ * stages and the scratch are there once, because the kernels of all lanes are in one queue. Uploads are in a second
+ * queue, downloads in a third, so with two lanes an upload, kernels and a download of different parts overlap (with
+ * three lanes none waits for another). */
 #include "engine/execute_internal.h"
 
 #include "base/err.h"
@@ -60,8 +60,8 @@ static uint64_t area_bytes(const int64_t n[3], enum vp_type t)
     return round_up((uint64_t)pitch_of(n[0], t) * (uint64_t)n[1] * (uint64_t)n[2] * vp_type_size(t), VP_ALIGN);
 }
 
-/* The most that each stage makes for parts of out[] voxels: grown by the halos of those that read it. */
-static void most_made(const struct vp_chain *c, const int64_t out[3], struct stage *stage)
+/* Fills the most voxels that each stage makes for parts of out[]: the largest region of those that read it. */
+static void most_made(const struct vp_chain *c, const int64_t out[3], struct device_stage *stage)
 {
     for (int s = 0; s < c->n; s++)
         for (int a = 0; a < 3; a++)
@@ -70,10 +70,8 @@ static void most_made(const struct vp_chain *c, const int64_t out[3], struct sta
         const struct vp_op *op = &c->stage[s];
         for (int i = 0; i < op->inputs; i++)
             for (int a = 0; op->from[i] >= 0 && a < 3; a++) {
-                int64_t *m = &stage[op->from[i]].made[a], n = stage[s].made[a] + 2 * op->halo[a];
-                if (op->whole[a] || n > op->image[a])
-                    n = op->image[a];
-                *m = vp_max64(*m, n);
+                int64_t *most = &stage[op->from[i]].made[a];
+                *most = vp_max64(*most, vp_op_extent(op, a, stage[s].made[a]));
             }
     }
 }
@@ -84,7 +82,7 @@ static void *place(void *memory, size_t *at, uint64_t bytes)
     return bytes ? here : NULL;
 }
 
-/* Where everything lies in the one allocation, d->memory; without it the bytes are only counted. */
+/* Lays out the one allocation, d->memory; without it only counts the bytes. */
 static uint64_t lay_out(struct lanes *d)
 {
     const struct vp_chain *c = d->chain;
@@ -93,7 +91,7 @@ static uint64_t lay_out(struct lanes *d)
     size_t at = 0;
     for (int s = 0; s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
-        struct stage *stage = &d->stage[s];
+        struct device_stage *stage = &d->stage[s];
         const struct vp_kernel *k = stage->kernel;
         int64_t most[3] = {0};
         for (int axis = 0; axis < 3; axis++)
@@ -110,16 +108,16 @@ static uint64_t lay_out(struct lanes *d)
         for (int i = 0; i < c->stacks; i++)
             lane->in[i] = place(d->memory, &at, area_bytes(d->in, c->stage[0].in));
         lane->out[0] = place(d->memory, &at, area_bytes(d->out, last->out));
-        if (last->twin)
-            lane->out[1] = place(d->memory, &at, area_bytes(d->out, last->twin_out));
+        if (last->second)
+            lane->out[1] = place(d->memory, &at, area_bytes(d->out, *last->second));
         lane->state = place(d->memory, &at, d->state);
     }
     return at;
 }
 
-/* What can be said without a device: kernels, of which there are all (vp_lanes_have), and sizes. */
-static int describe(struct lanes *d, const struct vp_backend *backend, const struct vp_chain *chain, const int64_t in[3],
-                    const int64_t out[3], int lanes)
+/* Fills kernels, all of which exist (vp_lanes_have), and sizes. */
+static int describe(struct lanes *d, const struct vp_backend *backend, const struct vp_chain *chain,
+                    const int64_t in[3], const int64_t out[3], int lanes)
 {
     const size_t n = (size_t)chain->n;
     *d = (struct lanes){.backend = backend, .chain = chain, .n = lanes};
@@ -165,8 +163,9 @@ static int fill_tables(struct lanes *d, struct vp_err *err)
                                 to = {d->stage[s].table, (int64_t)bytes, (int64_t)bytes};
         const bool failed = d->backend->copy(d->work, &to, &from, (const int64_t[3]){(int64_t)bytes, 1, 1}, VP_UP, err)
                             || (k->make && k->make(op, d->stage[s].table, d->work, err));
-        /* the copy may be under way, whatever came of the rest */
-        const bool late = d->backend->event_record(d->work, d->lane[0].worked, err) || d->backend->event_synchronize(d->lane[0].worked, err);
+        /* the copy may be in flight even if the rest failed */
+        const bool late = d->backend->event_record(d->work, d->lane[0].worked, err)
+                          || d->backend->event_synchronize(d->lane[0].worked, err);
         free(host);
         if (failed || late)
             return -1;
@@ -177,21 +176,24 @@ static int fill_tables(struct lanes *d, struct vp_err *err)
 static int make_queues(struct lanes *d, struct vp_err *err)
 {
     const struct vp_backend *k = d->backend;
-    if (k->queue_create(d->device, &d->up, err) || k->queue_create(d->device, &d->work, err) || k->queue_create(d->device, &d->down, err))
+    if (k->queue_create(d->device, &d->up, err) || k->queue_create(d->device, &d->work, err)
+        || k->queue_create(d->device, &d->down, err))
         return -1;
     for (int l = 0; l < d->n; l++) {
         struct lane *lane = &d->lane[l];
-        if (d->state && !(lane->told = malloc((size_t)d->state)))
+        if (d->state && !(lane->on_host = malloc((size_t)d->state)))
             return vp_fail(err, VP_ERESOURCE, "out of memory");
-        if (k->event_create(d->device, true, &lane->uploaded, err) || k->event_create(d->device, false, &lane->started, err)
-            || k->event_create(d->device, false, &lane->worked, err) || k->event_create(d->device, true, &lane->downloaded, err))
+        if (k->event_create(d->device, true, &lane->uploaded, err)
+            || k->event_create(d->device, false, &lane->started, err)
+            || k->event_create(d->device, false, &lane->worked, err)
+            || k->event_create(d->device, true, &lane->downloaded, err))
             return -1;
     }
     return 0;
 }
 
-struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const struct vp_chain *chain, const int64_t in[3],
-                            const int64_t out[3], int n, struct vp_err *err)
+struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const struct vp_chain *chain,
+                            const int64_t in[3], const int64_t out[3], int n, struct vp_err *err)
 {
     struct lanes *d = malloc(sizeof *d);
     if (!d || describe(d, backend, chain, in, out, n)) {
@@ -219,7 +221,7 @@ void vp_lanes_close(struct lanes *d)
     k->queue_destroy(d->down);
     for (int l = 0; l < d->n; l++) {
         struct lane *lane = &d->lane[l];
-        free(lane->told);
+        free(lane->on_host);
         free(lane->pointers);
         k->event_destroy(lane->uploaded);
         k->event_destroy(lane->started);

@@ -37,7 +37,7 @@ bool vp_pages_by_rows(const struct vp_pages *p)
     return page > LARGE_PAGE || (p->memory && page > p->memory / 4);
 }
 
-/* Rows of the smallest portion of a page of so many bytes and rows. */
+/* Returns the rows of the smallest portion of a page of `page` bytes. */
 static int64_t least_rows(const struct vp_pages *p, size_t page)
 {
     const int64_t row = (int64_t)(page / (size_t)p->height / vp_type_size(vp_reader_stack(p->reader)->type));
@@ -85,7 +85,7 @@ int vp_pages_fit(const struct vp_pages *p, struct vp_err *err)
 int vp_pages_run(struct vp_pages *p, struct vp_err *err)
 {
     const size_t in = in_bytes(p), page = in ? in : p->out_bytes;
-    const int64_t all = p->reader ? vp_reader_stack(p->reader)->pages : 0; /* below 0: nobody knows */
+    const int64_t all = p->reader ? vp_reader_stack(p->reader)->pages : 0; /* below 0: unknown */
     const int64_t left = all > 0 ? vp_max64(all - vp_reader_position(p->reader), 0) : all;
     const int64_t total = p->count > 0 ? p->count : left;
     uint64_t fit = 0;
@@ -112,7 +112,7 @@ int vp_pages_run(struct vp_pages *p, struct vp_err *err)
     struct vp_execute e = {.problem = &problem, .plan = &plan, .pages = p, .reader = {p->reader}, .page_in = in,
                            .page_out = p->out_bytes, .writer = p->writer, .stats = p->stats, .progress = p->progress,
                            .held = p->reader ? vp_reader_stack(p->reader)->type : VP_U8};
-    if (rows) { /* `fit` is of the smallest portions: as many of them as make a batch */
+    if (rows) { /* `fit` counts the smallest portions; a band has enough of them for a batch */
         const size_t row = in / (size_t)p->height, least = row * (size_t)rows;
         const int64_t most = vp_max64(1, (int64_t)(fit / (uint64_t)flight));
         problem.image[1] = p->height;

@@ -11,7 +11,7 @@ struct vp_plan_model {
     bool device;
     int64_t image[3], n;        /* voxels of an image, planes of the stream; guesses where unknown */
     int64_t input[3], input_n;  /* the same of the input; VP_UNKNOWN where unknown */
-    int64_t less;               /* planes of an image's input beyond those of its output */
+    const struct vp_op *mapped; /* the operation whose output has another size, or NULL */
     int64_t halo[3], step[3];
     bool whole[3];              /* parts need the whole axis */
     int64_t given[3];           /* sizes of parts where there is no choice, else 0 */
@@ -19,14 +19,12 @@ struct vp_plan_model {
     const struct vp_op *twice;  /* the operation that visits every part twice, or NULL */
     bool boxed;                 /* its parts are boxes of its step */
     uint64_t entries;           /* memory for what its first visit finds, bytes at most */
-    bool border;                /* the result has a border of zeros: no bands */
     bool bands, flow, streams;  /* plans may have bands; bands that follow each other; a stream */
     int stacks;                 /* stacks that are not single */
     size_t in_size, out_size;   /* bytes of a voxel */
     double voxels;              /* voxels of the stream */
     double read, write;         /* seconds, every voxel once */
     struct vp_box *made;        /* workspace for vp_chain_boxes(), a box for each stage; malloc */
-    int64_t asked[3], need[3];  /* the last result of vp_plan_need() for each axis */
     int64_t worked[3];          /* the part of the last result of work_seconds() */
     double work;                /* that result */
 };

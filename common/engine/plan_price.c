@@ -26,9 +26,9 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int a = 0; a < 3; a++) {
         m->image[a] = p->image[a] >= VP_UNKNOWN ? GUESS_PLANES : p->image[a];
-        m->input[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - last->before[a] - last->behind[a];
+        m->input[a] = vp_op_input(last, a);
     }
-    m->less = vp_max64(0, -last->before[2]) + vp_max64(0, -last->behind[2]);
+    m->mapped = last->mapping ? last : NULL;
     m->n = m->image[2] * (p->outer < VP_UNKNOWN ? p->outer : vp_div_up(GUESS_PLANES, m->image[2]));
     m->input_n = endless || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : m->input[2] * p->outer;
     m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
@@ -36,23 +36,25 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->write = m->voxels * (double)p->stored_out * m->rates->write;
     vp_chain_halo(c, m->halo);
     for (const struct vp_op *op = c->stage; op <= last; op++) {
-        m->carries = m->carries || op->carries;
+        m->carries = m->carries || vp_op_scans(op);
         for (int a = 0; a < 3; a++) {
             m->step[a] = images ? m->image[a] : vp_max64(m->step[a], vp_max64(op->step[a], 1));
-            m->whole[a] = m->whole[a] || op->whole[a];
+            m->whole[a] = m->whole[a] || op->halo[a] >= VP_UNKNOWN;
         }
     }
     m->in_size = vp_type_size(c->stage[0].in);
-    m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
+    m->out_size = vp_type_size(last->out) + (last->second ? vp_type_size(*last->second) : 0);
     for (int k = 0; k < c->stacks; k++)
         m->stacks += !p->single[k];
-    m->border = last->border[0] || last->border[1] || last->border[2];
     m->boxed = m->twice && m->twice->step[0] > 0;
     m->entries = p->held ? UINT64_MAX : p->memory / 4;
-    const bool apart = !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
-    m->flow = p->flow && !p->lines && !m->twice && !m->carries && !m->border && (apart || alone);
+    const bool same = !m->mapped || (m->input[2] == p->image[2] && vp_op_extent(last, 2, 1) == 1);
+    const bool apart = same && !m->halo[2] && !m->whole[2] && m->step[2] == 1,
+               alone = p->image[2] == 1 && m->input[2] == 1;
+    m->flow = p->flow && !p->lines && !m->carries && !(m->mapped && last->mapping->any_order)
+              && (alone || (apart && !m->twice));
     m->bands = (p->rows || m->flow) && !m->whole[1];
-    m->streams = (m->device || (c->n == 1 && last->keeps)) && !m->whole[2];
+    m->streams = (m->device || (c->n == 1 && last->carry)) && !m->whole[2];
     for (int a = 0; a < 3; a++) {
         m->given[a] = m->boxed ? m->twice->step[a] : m->device && m->whole[a] && a < 2 ? m->image[a] : p->chunk[a];
         /* the passes of a box are serial in places: a box for each thread */
@@ -78,18 +80,7 @@ static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3]
 
 int64_t vp_plan_need(struct vp_plan_model *m, int axis, int64_t size)
 {
-    if (m->asked[axis] != size) {
-        int64_t part[3] = {1, 1, 1};
-        struct vp_box given[VP_MAX_INPUTS];
-        part[axis] = size;
-        const struct vp_box box = middle(m, part);
-        vp_chain_boxes(m->p->chain, &box, m->made, given);
-        m->asked[axis] = size;
-        m->need[axis] = 0;
-        for (int k = 0; k < m->p->chain->stacks; k++)
-            m->need[axis] = vp_max64(m->need[axis], vp_box_size(&given[k], axis));
-    }
-    return m->need[axis];
+    return vp_chain_extent(m->p->chain, axis, vp_min64(size, m->p->image[axis]));
 }
 
 /* Returns the sum of the lengths of all parts of an axis, each grown from `part` to `grown` and clipped, over n. */
@@ -128,7 +119,7 @@ static double work_seconds(struct vp_plan_model *m, const struct vp_plan *plan, 
     double sum = 0;
     vp_chain_boxes(c, &box, m->made, given);
     for (int s = 0; s < c->n; s++) { /* half of an operation that goes axis by axis is done on its input's box */
-        const struct vp_box in = vp_op_support(&c->stage[s], &m->made[s]);
+        const struct vp_box in = vp_op_region(&c->stage[s], &m->made[s]);
         double out_share = 1, in_share = 1;
         for (int a = 0; a < 3; a++) {
             out_share *= repeated(m->image[a], part[a], vp_box_size(&m->made[s], a));
@@ -162,10 +153,13 @@ int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan
         return plan->slab;
     const int64_t images = vp_div_up(plan->slab, m->image[2]);
     if (m->whole[2])
-        return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2] + m->less));
-    /* an image that follows another has m->less more planes of input than of output */
-    const int64_t between = m->p->outer == 1 ? 0 : images * m->less;
-    return vp_min64(m->input_n, plan->slab + between + m->less + (plan->stream ? 1 : 2) * m->halo[2]);
+        return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2]));
+    if (m->mapped) { /* a slab within one image, across two, or across more */
+        const int64_t one = vp_op_extent(m->mapped, 2, plan->slab), half = (plan->slab + 1) / 2, all = m->image[2];
+        const int64_t two = 2 * vp_op_extent(m->mapped, 2, half) + m->input[2] - vp_op_extent(m->mapped, 2, all);
+        return vp_min64(m->input_n, m->p->outer == 1 ? one : images > 1 ? (images + 1) * m->input[2] : two);
+    }
+    return vp_min64(m->input_n, plan->slab + (plan->stream ? 1 : 2) * m->halo[2]);
 }
 
 /* ---- bytes ---- */
@@ -182,7 +176,7 @@ static double found_bytes(const struct vp_plan_model *m, const struct vp_plan *p
     double boxes = (double)m->p->inner * (double)m->p->outer;
     for (int a = 0; a < 3; a++)
         boxes *= (double)vp_div_up(m->image[a], plan->part[a]);
-    return boxes * (double)m->twice->summary(m->twice, &box);
+    return boxes * (double)m->twice->two_pass->summary(m->twice, &box);
 }
 
 /* True if the operation and the executor can work on parts of these sizes. */
@@ -195,10 +189,10 @@ static bool is_possible(const struct vp_plan_model *m, const struct vp_plan *pla
     if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % part[1])
                      || (double)part[0] * (double)part[1] * (double)part[2] > INT32_MAX))
         return false;
-    if ((plan->bands > 1 && (plan->band % m->step[1] || m->border))
+    if ((plan->bands > 1 && plan->band % m->step[1])
         || (plan->slab % m->step[2] && plan->slab < m->image[2]) || (plan->flow && (plan->slab > 1 || plan->stream)))
         return false;
-    if (m->carries && !plan->stream && !(m->device && m->p->chain->stage[0].join && plan->slab == part[2]
+    if (m->carries && !plan->stream && !(m->device && m->p->chain->stage[0].carry->combine && plan->slab == part[2]
                                          && plan->slab == vp_min64(m->step[2], m->image[2])))
         return false;
     return plan->window >= vp_plan_window(m, plan);
@@ -207,7 +201,6 @@ static bool is_possible(const struct vp_plan_model *m, const struct vp_plan *pla
 bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
-    const int64_t *const border = p->chain->stage[p->chain->n - 1].border;
     plan->flow = m->flow && plan->bands > 1;
     if (!is_possible(m, plan))
         return false;
@@ -238,7 +231,7 @@ bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
             plan->together = (int)vp_min64(p->threads, all);
         if (plan->stream) {
             const struct vp_box box = middle(m, plan->part);
-            const uint64_t one = plan->together > 1 ? 0 : vp_chain_keeps(p->chain, &box, p->threads);
+            const uint64_t one = plan->together > 1 ? 0 : vp_chain_state_bytes(p->chain, &box, p->threads);
             if (one == 0)
                 return false;
             plan->kept = to_bytes((double)one * (double)columns);
@@ -249,8 +242,8 @@ bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
     plan->entries = m->twice ? to_bytes(fmin(found_bytes(m, plan), (double)m->entries)) : 0;
     plan->input = to_bytes(((double)plan->window * (double)inner * (p->chain->stacks - single) + single)
                            * row * (double)m->in_size);
-    plan->output = to_bytes((double)plan->slabs * (double)plan->slab * (double)inner * (double)(m->image[0] + border[0])
-                            * (double)(plan->band + border[1]) * (double)m->out_size);
+    plan->output = to_bytes((double)plan->slabs * (double)plan->slab * (double)inner * (double)m->image[0]
+                            * (double)plan->band * (double)m->out_size);
     plan->host = plan->input + plan->output + plan->kept + plan->entries;
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The slabs of the engine: what is made next, who makes which part of it, and the thread that writes them. */
+/* The slabs of the engine: the scheduling of columns and parts, and the thread that writes. */
 #include "engine/execute_internal.h"
 
 #include "base/progress.h"
@@ -9,26 +9,24 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- what is made next ---- */
+/* ---- scheduling ---- */
 
-static bool all_made(const struct run *r)
+static bool all_made(const struct vp_engine *r)
 {
     return r->settled && r->next == r->total;
 }
 
-/* Make the next slab if its input and a buffer are there. `patient`: only a full one, as long as more input may come.
+/* Opens the next slab if its input and a buffer are there. `patient`: only a full one, as long as more input may come.
  * Under the lock. */
-static bool make_slab(struct run *r, bool patient)
+static bool make_slab(struct vp_engine *r, bool patient)
 {
     if (r->end && !r->settled) {
-        if (r->written < r->made) /* nobody who works or writes may see the length change */
+        if (r->written < r->made) /* no worker and no writer may see the length change */
             return false;
         r->input_total = r->have;
         if (r->nz >= VP_UNKNOWN) {
             r->input_n[2] = r->have;
-            r->nz = r->have > 0 ? r->have + r->before[2] + r->behind[2] : 0;
-            for (int s = 0; r->e->chain && s < r->e->chain->n; s++)
-                r->e->chain->stage[s].image[2] = r->nz;
+            r->nz = r->e->chain ? vp_chain_end(r->e->chain, r->have) : r->have;
         }
         r->total = r->flow ? r->have : r->nz > 0 ? r->have / r->input_n[2] * r->nz : 0;
         r->settled = true;
@@ -39,22 +37,22 @@ static bool make_slab(struct run *r, bool patient)
     int64_t g1 = vp_min64(r->next + r->plan->slab, r->total);
     if (r->e->pages) /* one after the other */
         g1 = vp_min64(g1, (r->next / r->plan->window + 1) * r->plan->window);
-    if (vp_run_needed(r, g1) > r->have) {
+    if (vp_engine_needed(r, g1) > r->have) {
         if (patient)
             return false;
-        while (g1 > r->next && vp_run_needed(r, g1) > r->have)
+        while (g1 > r->next && vp_engine_needed(r, g1) > r->have)
             g1--;
     }
     if (r->step > 1 && g1 < r->total) { /* the next slab begins at a step of its image, too */
-        const int64_t z1 = g1 - vp_run_start(r, vp_run_time(r, g1));
+        const int64_t z1 = g1 - vp_engine_start(r, vp_engine_time(r, g1));
         g1 -= z1 % r->step;
     }
     if (g1 <= r->next)
         return false;
-    struct slab *s = &r->slab[r->made % r->plan->slabs];
-    const struct rows rows = r->flow ? vp_run_rows(r, r->next % r->plan->bands) : r->rows;
-    const int64_t times = r->flow ? 1 : vp_run_time(r, g1 - 1) - vp_run_time(r, r->next) + 1;
-    *s = (struct slab){.g0 = r->next, .g1 = g1, .rows = rows, .out = {s->out[0], s->out[1]},
+    struct out_slab *s = &r->slab[r->made % r->plan->slabs];
+    const struct band_rows rows = r->flow ? vp_engine_rows(r, r->next % r->plan->bands) : r->rows;
+    const int64_t times = r->flow ? 1 : vp_engine_time(r, g1 - 1) - vp_engine_time(r, r->next) + 1;
+    *s = (struct out_slab){.g0 = r->next, .g1 = g1, .rows = rows, .out = {s->out[0], s->out[1]},
                        .all = times * r->inner * r->across * vp_div_up(rows.y1 - rows.y0, r->plan->part[1])};
     r->next = g1;
     r->made++;
@@ -62,32 +60,32 @@ static bool make_slab(struct run *r, bool patient)
     return true;
 }
 
-struct column vp_run_column(const struct run *r, struct slab *s, int64_t i)
+struct column vp_engine_column(const struct vp_engine *r, struct out_slab *s, int64_t i)
 {
     const int64_t n = r->across * r->along;
     struct column c = {.slab = s, .ix = i % r->across, .iy = i / r->across % r->along, .channel = i / n % r->inner,
-                       .time = vp_run_time(r, s->g0) + i / n / r->inner};
+                       .time = vp_engine_time(r, s->g0) + i / n / r->inner};
     if (r->flow) {
         c.z = s->g0 / r->plan->bands / r->p->inner % r->nz;
         c.z1 = c.z + 1;
         return c;
     }
-    const int64_t start = vp_run_start(r, c.time);
+    const int64_t start = vp_engine_start(r, c.time);
     c.z = vp_max64(s->g0 - start, 0);
     c.z1 = vp_min64(s->g1 - start, r->nz);
     return c;
 }
 
-/* The next column for a worker. Under the lock. */
-static bool take_column(struct run *r, struct worker *w, bool patient, struct column *c)
+/* Gets the next column for a worker. Under the lock. */
+static bool take_column(struct vp_engine *r, struct worker *w, bool patient, struct column *c)
 {
     if (!r->plan->stream || r->goes_on) {
         for (int64_t i = r->done; i <= r->made; i++) {
             if (i == r->made && !make_slab(r, patient))
                 return false;
-            struct slab *s = &r->slab[i % r->plan->slabs];
+            struct out_slab *s = &r->slab[i % r->plan->slabs];
             if (s->taken < s->all) {
-                *c = vp_run_column(r, s, s->taken++);
+                *c = vp_engine_column(r, s, s->taken++);
                 return true;
             }
         }
@@ -96,8 +94,8 @@ static bool take_column(struct run *r, struct worker *w, bool patient, struct co
     const int64_t columns = r->inner * r->across * r->along;
     if (w->index >= columns || (w->slab == r->made && !make_slab(r, patient))) /* the last band may have fewer */
         return false;
-    struct slab *s = &r->slab[w->slab % r->plan->slabs];
-    *c = vp_run_column(r, s, w->segment * columns + w->index);
+    struct out_slab *s = &r->slab[w->slab % r->plan->slabs];
+    *c = vp_engine_column(r, s, w->segment * columns + w->index);
     s->taken++;
     if (++w->segment * columns >= s->all) {
         w->segment = 0;
@@ -106,12 +104,12 @@ static bool take_column(struct run *r, struct worker *w, bool patient, struct co
     return true;
 }
 
-void vp_run_column_done(struct run *r, struct slab *s)
+void vp_engine_column_done(struct vp_engine *r, struct out_slab *s)
 {
     if (++s->done < s->all)
         return;
     while (r->done < r->made) {
-        const struct slab *oldest = &r->slab[r->done % r->plan->slabs];
+        const struct out_slab *oldest = &r->slab[r->done % r->plan->slabs];
         if (oldest->done < oldest->all)
             break;
         r->done++;
@@ -119,7 +117,7 @@ void vp_run_column_done(struct run *r, struct slab *s)
     pthread_cond_broadcast(&r->moved);
 }
 
-bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
+bool vp_engine_await(struct vp_engine *r, struct worker *w, bool block, struct column *c)
 {
     bool patient = true;
     while (!r->stop) {
@@ -133,7 +131,7 @@ bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         const int64_t had = r->have;
-        if (r->pipe && !r->end && vp_run_needed(r, r->next + 1) <= had)
+        if (r->pipe && !r->end && vp_engine_needed(r, r->next + 1) <= had)
             patient = !pthread_cond_timedwait(&r->moved, &r->lock, &until) || r->have != had;
         else
             pthread_cond_wait(&r->moved, &r->lock);
@@ -141,12 +139,12 @@ bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
     return false;
 }
 
-void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
-                      void **pointers)
+void vp_engine_next_part(const struct vp_engine *r, struct column *c, int64_t depth, struct vp_part *in,
+                         struct vp_part *out, void **pointers)
 {
     const struct vp_plan *plan = r->plan;
-    const struct rows *rows = &c->slab->rows;
-    struct vp_box o, i;
+    const struct band_rows *rows = &c->slab->rows;
+    struct vp_box o;
     o.lo[0] = c->ix * plan->part[0];
     o.hi[0] = vp_min64(o.lo[0] + plan->part[0], r->nx);
     o.lo[1] = rows->y0 + c->iy * plan->part[1];
@@ -154,18 +152,18 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
     o.lo[2] = c->z;
     o.hi[2] = vp_min64(c->z + depth, c->z1);
     c->z = o.hi[2];
-    for (int a = 0; a < 3; a++) {
-        const int64_t first = r->before[a], end = first + r->input_n[a];
-        i.lo[a] = r->whole[a] ? first : vp_max64(first, o.lo[a] - r->halo[a]);
-        i.hi[a] = r->whole[a] ? end : vp_min64(end, o.hi[a] + r->halo[a]);
-        if (a == 2 && r->goes_on && o.lo[2] > 0)
-            i.lo[2] = vp_min64(end, o.lo[2] + r->halo[2]); /* the part before has had the others */
+    struct vp_box i = vp_engine_region(r, &o);
+    if (r->goes_on && o.lo[2] > 0) { /* the part before got the others */
+        struct vp_box before = o;
+        before.hi[2] = o.lo[2];
+        before.lo[2] = o.lo[2] - 1;
+        i.lo[2] = vp_engine_region(r, &before).hi[2];
     }
     /* planes of the stream: of input, and of the slab */
-    const int64_t first = r->flow ? c->slab->g0 : vp_run_input_start(r, c->time) + i.lo[2] - r->before[2];
-    const int64_t made = r->flow ? 0 : vp_run_start(r, c->time) + o.lo[2] - c->slab->g0;
+    const int64_t first = r->flow ? c->slab->g0 : vp_engine_input_start(r, c->time) + i.lo[2];
+    const int64_t made = r->flow ? 0 : vp_engine_start(r, c->time) + o.lo[2] - c->slab->g0;
     const int64_t deep = vp_box_size(&i, 2);
-    const size_t in_at = (size_t)((i.lo[1] - rows->ya) * r->input_n[0] + i.lo[0] - r->before[0]) * r->in_size;
+    const size_t in_at = (size_t)((i.lo[1] - rows->ya) * r->input_n[0] + i.lo[0]) * r->in_size;
     for (int k = 0; k < r->stacks; k++, pointers += deep) {
         for (int64_t z = 0; z < deep; z++)
             pointers[z] = r->input[k] + in_at
@@ -173,116 +171,85 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
                                                                + (size_t)c->channel * r->page_in);
         in[k] = (struct vp_part){i, r->input_n[0], pointers};
     }
-    const int64_t row = r->nx + r->border[0];
-    const size_t at = (size_t)((r->border[1] + o.lo[1] - rows->y0) * row + r->border[0] + o.lo[0]);
+    const size_t at = (size_t)((o.lo[1] - rows->y0) * r->nx + o.lo[0]);
     for (int t = 0; t < r->outputs; t++, pointers += vp_box_size(&o, 2)) {
         for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
             pointers[z] = c->slab->out[t] + at * r->out_size[t]
                           + (size_t)((made + z) * r->inner + c->channel) * r->page_out[t];
-        out[t] = (struct vp_part){o, row, pointers};
+        out[t] = (struct vp_part){o, r->nx, pointers};
     }
 }
 
-void **vp_run_pointers(const struct run *r, struct vp_err *err)
+void **vp_engine_pointers(const struct vp_engine *r, struct vp_err *err)
 {
-    const int64_t out = r->plan->part[2], in = r->whole[2] ? r->input_n[2] : out + 2 * r->halo[2];
+    const int64_t out = r->plan->part[2], in = vp_chain_extent(r->e->chain, 2, out);
     return vp_alloc_raw((size_t)(in * r->stacks + out * r->outputs), sizeof(void *), "a part", err);
 }
 
 /* ---- writing ---- */
 
-void *vp_run_pages_in(const struct run *r, const struct slab *s)
+void *vp_engine_pages_in(const struct vp_engine *r, const struct out_slab *s)
 {
     return r->from_nothing ? NULL : r->input[0] + (size_t)(s->g0 % r->plan->window) * r->slot;
 }
 
-void *vp_run_pages_out(const struct run *r, const struct slab *s)
+void *vp_engine_pages_out(const struct vp_engine *r, const struct out_slab *s)
 {
-    return r->e->pages->in_place ? vp_run_pages_in(r, s) : s->out[0];
+    return r->e->pages->in_place ? vp_engine_pages_in(r, s) : s->out[0];
 }
 
-void vp_run_clear_border(const struct run *r, char *pages, size_t size, int64_t n)
-{
-    const size_t row = (size_t)(r->nx + r->border[0]) * size, rows = (size_t)(r->plan->band + r->border[1]);
-    for (int64_t i = 0; i < n && (r->border[0] || r->border[1]); i++) {
-        char *page = pages + (size_t)i * rows * row;
-        memset(page, 0, (size_t)r->border[1] * row);
-        for (size_t y = 0; y < rows && r->border[0]; y++)
-            memset(page + y * row, 0, (size_t)r->border[0] * size);
-    }
-}
-
-/* Where a result goes: planes of it, n pages of so many samples (flow: a band of one), the first being `page` of all
- * that come. */
+/* Destination of an output: a writer, or a function that gets the pages one by one (flow: the bands of a page). */
 struct sink {
     struct vp_writer *writer;
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     enum vp_type type;
 };
 
-static int put_pages(struct run *r, const struct sink *to, const struct rows *of, int64_t page, int64_t n,
+static int put_pages(struct vp_engine *r, const struct sink *to, const struct band_rows *of, int64_t page, int64_t n,
                      const char *samples, struct vp_err *err)
 {
-    const int64_t rows = of->y1 - of->y0 + r->border[1], size = (r->nx + r->border[0]) * rows;
+    const int64_t rows = of->y1 - of->y0, size = r->nx * rows;
     int rc = 0;
     if (!to->writer) {
         for (int64_t i = 0; i < n && !rc; i++)
             rc = to->page(r->e->ctx, page + i, samples + (size_t)(i * size) * vp_type_size(to->type), size, err);
         return rc;
     }
-    if (r->p->lines || r->flow)
-        return vp_writer_lines(to->writer, r->flow ? rows : n, samples, r->io_threads, err);
-    if (r->plan->bands == 1)
+    if (r->plan->bands > 1 && !r->flow)
+        return vp_writer_bands(to->writer, page, n, of->y0, of->y1, samples, r->io_threads, err);
+    if (r->e->pages && !r->flow)
         return vp_writer_pages(to->writer, n, samples, r->io_threads, err);
-    return vp_writer_bands(to->writer, page, n, of->y0, of->y1, samples, r->io_threads, err);
+    return vp_writer_lines(to->writer, n * rows, samples, r->io_threads, err);
 }
 
-/* The plane of zeros before an image. */
-static int put_zeros(struct run *r, const struct sink *to, int64_t page, struct vp_err *err)
+/* Writes one output of a slab. */
+static int write_result(struct vp_engine *r, const struct out_slab *s, int which, const struct sink *to,
+                        struct vp_err *err)
 {
-    const size_t rows = (size_t)(r->rows.y1 - r->rows.y0 + r->border[1]), row = (size_t)(r->nx + r->border[0]);
-    void *zeros = vp_alloc(rows, row * vp_type_size(to->type), "a border of zeros", err);
-    int rc = zeros ? 0 : -1;
-    for (int64_t c = 0; c < r->inner && !rc; c++)
-        rc = put_pages(r, to, &r->rows, page + c, 1, zeros, err);
-    free(zeros);
-    return rc;
+    const int64_t page = r->flow ? s->g0 / r->plan->bands : s->g0 * r->inner;
+    return put_pages(r, to, &s->rows, page, (s->g1 - s->g0) * r->inner, s->out[which], err);
 }
 
-/* One result of a slab, with the planes of zeros that begin an image. */
-static int write_result(struct run *r, const struct slab *s, int which, const struct sink *to, struct vp_err *err)
-{
-    int rc = 0;
-    for (int64_t g = s->g0, end; g < s->g1 && !rc; g = end) {
-        const int64_t time = vp_run_time(r, g), before = r->border[2] * (time + 1);
-        end = r->border[2] && r->nz < VP_UNKNOWN ? vp_min64(s->g1, (time + 1) * r->nz) : s->g1;
-        if (r->border[2] && (r->nz >= VP_UNKNOWN ? g : g % r->nz) == 0)
-            rc = put_zeros(r, to, (g + before - 1) * r->inner, err);
-        const int64_t page = r->flow ? g / r->plan->bands : (g + before) * r->inner;
-        rc = rc || put_pages(r, to, &s->rows, page, (end - g) * r->inner,
-                             s->out[which] + (size_t)((g - s->g0) * r->inner) * r->page_out[which], err) ? -1 : 0;
-    }
-    return rc;
-}
-
-static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
+static int write_slab(struct vp_engine *r, const struct out_slab *s, struct vp_err *err)
 {
     struct vp_execute *e = r->e;
-    if (e->visit == VP_SUMMARY || (e->pages && !e->writer))
+    if (e->pass == VP_SUMMARY || (e->pages && !e->writer))
         return 0;
     if (e->pages)
-        return put_pages(r, &(struct sink){.writer = e->writer}, &s->rows, 0, s->pages, vp_run_pages_out(r, s), err);
+        return put_pages(r, &(struct sink){.writer = e->writer}, &s->rows, 0, s->pages, vp_engine_pages_out(r, s), err);
     const struct vp_op *last = &e->chain->stage[e->chain->n - 1];
-    const int64_t samples = (r->nx + r->border[0]) * (s->rows.y1 - s->rows.y0 + r->border[1]);
+    const int64_t samples = r->nx * (s->rows.y1 - s->rows.y0);
     if (last->out != e->stored_out) /* never wider, so that it can be done in place from the front */
         vp_convert(s->out[0], e->stored_out, s->out[0], last->out, (s->g1 - s->g0) * r->inner * samples, 1, 0);
-    const struct sink first = {e->writer, e->page, e->stored_out}, second = {e->twin_writer, e->twin_page, last->twin_out};
-    return write_result(r, s, 0, &first, err) || (last->twin && write_result(r, s, 1, &second, err)) ? -1 : 0;
+    if (write_result(r, s, 0, &(struct sink){e->writer, e->page, e->stored_out}, err))
+        return -1;
+    return !last->second ? 0
+           : write_result(r, s, 1, &(struct sink){e->second_writer, e->second_page, *last->second}, err);
 }
 
-int vp_run_write(void *ctx, struct vp_err *err)
+int vp_engine_write(void *ctx, struct vp_err *err)
 {
-    struct run *r = ctx;
+    struct vp_engine *r = ctx;
     for (int64_t i = 0;; i++) {
         pthread_mutex_lock(&r->lock);
         while (!r->stop && r->done == i && !(all_made(r) && r->made == i))
@@ -291,7 +258,7 @@ int vp_run_write(void *ctx, struct vp_err *err)
         pthread_mutex_unlock(&r->lock);
         if (!go)
             return 0;
-        const struct slab *s = &r->slab[i % r->plan->slabs];
+        const struct out_slab *s = &r->slab[i % r->plan->slabs];
         const double t = vp_now();
         if (write_slab(r, s, err))
             return -1;

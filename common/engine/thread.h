@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread of a run: it is started, does one thing, and is waited for. */
+/* A thread of a run. */
 #ifndef VP_THREAD_H
 #define VP_THREAD_H
 
@@ -19,11 +19,11 @@ struct vp_thread {
     int rc;
 };
 
-/* run(ctx, err) in a thread of its own. `reads`: it reads the input, and vp_thread_wake ends a read that waits. */
+/* Starts run(ctx, err). `reads`: it reads the input, and vp_thread_wake ends a read that waits. 0 or -1. */
 int vp_thread_start(struct vp_thread *t, int (*run)(void *ctx, struct vp_err *err), void *ctx, bool reads,
                     struct vp_err *err);
 void vp_thread_wake(struct vp_thread *t);
-/* Wait for its end, if it was started. 0, or -1 if it failed: why is in *err, unless another error was first. */
+/* Waits for its end, if it was started. 0, or -1 if it failed: its error is in *err, unless another one was first. */
 int vp_thread_join(struct vp_thread *t, struct vp_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The window of the engine: which planes of the input must be there, and the thread that reads them. */
+/* The window of the engine: the input planes that slabs need, and the thread that reads them. */
 #include "engine/execute_internal.h"
 
 #include "engine/pages.h"
@@ -11,35 +11,41 @@ enum { BATCH_BYTES = 16 << 20, PIPE_BYTES = 1 << 18 };
 
 /* ---- planes ---- */
 
-int64_t vp_run_needed(const struct run *r, int64_t g1)
+/* Returns the region of plane z of the output. */
+static struct vp_box planes_of(const struct vp_engine *r, int64_t z)
+{
+    return vp_engine_region(r, &(struct vp_box){{0, 0, z}, {r->nx, r->ny, z + 1}});
+}
+
+int64_t vp_engine_needed(const struct vp_engine *r, int64_t g1)
 {
     if (g1 == 0 || r->flow)
         return g1;
-    const int64_t t = vp_run_time(r, g1 - 1), z1 = g1 - vp_run_start(r, t);
-    return vp_run_input_start(r, t) + (r->whole[2] ? r->input_n[2] : vp_run_input_z(r, z1 + r->halo[2]));
+    const int64_t t = vp_engine_time(r, g1 - 1), z1 = g1 - vp_engine_start(r, t);
+    return vp_engine_input_start(r, t) + planes_of(r, z1 - 1).hi[2];
 }
 
-int64_t vp_run_kept(const struct run *r, int64_t g)
+int64_t vp_engine_kept(const struct vp_engine *r, int64_t g)
 {
     if (r->flow)
         return g;
-    const int64_t t = vp_run_time(r, g), z = g - vp_run_start(r, t);
+    const int64_t t = vp_engine_time(r, g), z = g - vp_engine_start(r, t);
     if (z > 0 && r->plan->stream)
-        return vp_run_needed(r, g);
-    return vp_run_input_start(r, t) + (r->whole[2] || z == 0 ? 0 : vp_run_input_z(r, z - r->halo[2]));
+        return vp_engine_needed(r, g);
+    return vp_engine_input_start(r, t) + planes_of(r, z).lo[2];
 }
 
-/* The lowest plane that must stay. Under the lock. */
-static int64_t low_plane(const struct run *r)
+/* Returns the lowest plane that must stay in the window. Under the lock. */
+static int64_t low_plane(const struct vp_engine *r)
 {
     if (r->e->pages && r->e->pages->in_place && r->e->writer) /* the window is the output, too */
         return r->written < r->made ? r->slab[r->written % r->plan->slabs].g0 : r->next;
-    return vp_run_kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
+    return vp_engine_kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
 }
 
 /* ---- reading ---- */
 
-/* Stored samples lie at the end of the room of `n` held ones: spread them. */
+/* Converts n stored samples, which lie at the end of the room of n held ones, in place. */
 static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n)
 {
     enum { BLOCK = 4096 };
@@ -53,20 +59,20 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
-/* The next n rows of stack k. Returns how many came. */
-static int64_t read_rows(struct run *r, int k, int64_t n, char *to, struct vp_err *err)
+/* Reads the next n rows of stack k. Returns the number of rows that came, or -1. */
+static int64_t read_rows(struct vp_engine *r, int k, int64_t n, char *to, struct vp_err *err)
 {
     struct vp_reader *reader = r->e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
     const size_t shift = (size_t)(n * r->input_n[0]) * (r->in_size - vp_type_size(stored));
     const int64_t got = vp_reader_lines(reader, n, 0, 0, to + shift, r->io_threads, err);
     if (got > 0 && stored != r->e->held)
-        spread(to, r->e->held, stored, n * r->input_n[0]); /* fewer than n: nobody looks at the rest */
+        spread(to, r->e->held, stored, n * r->input_n[0]); /* fewer than n: the rest is not used */
     return got;
 }
 
-/* n rows of stack k, the first being plane g. Returns how many came. */
-static int64_t read_lines(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
+/* Reads n rows of stack k, the first being plane g. Returns the number of rows that came, or -1. */
+static int64_t read_lines(struct vp_engine *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     int64_t done = 0;
     while (done < n) { /* to where the window begins anew */
@@ -81,37 +87,47 @@ static int64_t read_lines(struct run *r, int k, int64_t g, int64_t n, struct vp_
     return done;
 }
 
-/* n bands of pages of stack k, the first being plane g: what the band before has of a page's rows is copied. Returns
- * how many came. */
-static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
+/* Reads n bands of stack k, the first being plane g; rows that the band before has are copied, rows that no band needs
+ * are skipped. Returns the number of bands that came, or -1. */
+static int64_t read_bands(struct vp_engine *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     const struct vp_pages *p = r->e->pages;
     const int64_t bands = r->plan->bands;
     const size_t row = (size_t)r->input_n[0] * r->in_size;
     for (int64_t i = g; i < g + n; i++) {
-        const struct rows now = vp_run_rows(r, i % bands);
+        const struct band_rows now = vp_engine_rows(r, i % bands);
         char *to = r->input[k] + (size_t)(i % r->plan->window) * r->slot;
-        int64_t had = 0;
+        int64_t had = 0, skip;
         if (i % bands > 0) {
-            const struct rows before = vp_run_rows(r, i % bands - 1);
+            const struct band_rows before = vp_engine_rows(r, i % bands - 1);
             const char *from = r->input[k] + (size_t)((i - 1) % r->plan->window) * r->slot;
             had = before.yb - now.ya;
-            memmove(to, from + (size_t)(now.ya - before.ya) * row, (size_t)had * row);
-        } else if (i > 0 && r->p->single[k] && vp_reader_seek(r->e->reader[k], 0, err)) {
-            return -1; /* it comes with every page */
+            if (had > 0)
+                memmove(to, from + (size_t)(now.ya - before.ya) * row, (size_t)had * row);
+            had = vp_max64(0, had);
+            skip = vp_max64(0, now.ya - before.yb);
+        } else {
+            skip = now.ya;
+            if (i > 0 && r->p->single[k] && vp_reader_seek(r->e->reader[k], 0, err))
+                return -1; /* it comes with every page */
         }
+        if (skip && vp_reader_lines(r->e->reader[k], skip, 0, 0, NULL, 1, err) < 0)
+            return -1;
         const int64_t more = now.yb - now.ya - had;
         const int64_t got = p && p->read_rows ? more * p->read_rows(p->source, i / bands, now.y0, now.y1, to,
                                                                     r->io_threads, err)
                                               : read_rows(r, k, more, to + (size_t)had * row, err);
         if (got < more)
             return got < 0 ? -1 : i - g;
+        if (i % bands == bands - 1 && now.yb < r->input_n[1]
+            && vp_reader_lines(r->e->reader[k], r->input_n[1] - now.yb, 0, 0, NULL, 1, err) < 0)
+            return -1;
     }
     return n;
 }
 
-/* n planes of stack k, the first being plane g. Returns how many came. */
-static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
+/* Reads n planes of stack k, the first being plane g. Returns the number of planes that came, or -1. */
+static int64_t read_planes(struct vp_engine *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
     struct vp_reader *reader = r->e->reader[k];
@@ -133,8 +149,8 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, struct vp
     struct vp_wanted w = {VP_NEXT, pages, .f32 = p && p->as_f32, .bad = p ? &p->bad : NULL, .threads = threads};
     if (r->plan->bands > 1) {
         w.page = g * inner;
-        w.y0 = r->rows.ya - r->before[1];
-        w.y1 = r->rows.yb - r->before[1];
+        w.y0 = r->rows.ya;
+        w.y1 = r->rows.yb;
     }
     const int64_t got = p && p->read ? p->read(p->source, g, n, to, threads, err) : vp_reader_read(reader, &w, to, err);
     if (got > 0 && stored != held) {
@@ -149,14 +165,14 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, struct vp
     return got < 0 ? -1 : got / inner;
 }
 
-/* So many planes of input as pages. */
-static int64_t pages_of(const struct run *r, int64_t planes)
+/* Returns the pages of input planes. */
+static int64_t pages_of(const struct vp_engine *r, int64_t planes)
 {
     return r->flow ? planes / r->plan->bands : planes * r->inner;
 }
 
-/* All planes are there. A pipe that did not say how many it has must end here as well. */
-static int check_ends(struct run *r, struct vp_err *err)
+/* Checks that a pipe of unknown length ends after the last plane. */
+static int check_ends(struct vp_engine *r, struct vp_err *err)
 {
     const char *known = "its sizes"; /* in its metadata */
     for (int k = r->stacks - 1; k >= 0; k--)
@@ -172,14 +188,14 @@ static int check_ends(struct run *r, struct vp_err *err)
     return 0;
 }
 
-static const char *name_of(const struct run *r)
+static const char *name_of(const struct vp_engine *r)
 {
     return r->e->reader[0] ? vp_reader_name(r->e->reader[0]) : "the input";
 }
 
-int vp_run_read(void *ctx, struct vp_err *err)
+int vp_engine_read(void *ctx, struct vp_err *err)
 {
-    struct run *r = ctx;
+    struct vp_engine *r = ctx;
     const struct vp_problem *p = r->p;
 
     const double start = vp_now();
@@ -198,7 +214,8 @@ int vp_run_read(void *ctx, struct vp_err *err)
         while (!r->stop && r->have < r->input_total && (room = low_plane(r) + r->plan->window - r->have) <= 0)
             pthread_cond_wait(&r->moved, &r->lock);
         const bool go = !r->stop && r->have < r->input_total;
-        const int64_t g = r->have, n = go ? vp_min64(vp_min64(room, batch), r->input_total - g) : 0;
+        const int64_t g = r->have, most = vp_min64(vp_min64(room, r->plan->window), batch);
+        const int64_t n = go ? vp_min64(most, r->input_total - g) : 0;
         pthread_mutex_unlock(&r->lock);
         if (!go)
             break;
@@ -230,16 +247,20 @@ int vp_run_read(void *ctx, struct vp_err *err)
     pthread_mutex_unlock(&r->lock);
     if (stopped)
         return 0;
-    const int64_t total = r->input_total, nz = r->input_n[2], shrinks = -r->before[2] - r->behind[2];
+    const int64_t total = r->input_total, nz = r->input_n[2];
     if (total < VP_UNKNOWN && r->have < total)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r), (long long)pages_of(r, total),
                        (long long)pages_of(r, r->have));
     if (nz < VP_UNKNOWN && !r->flow && r->have % nz)
         return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
                        vp_reader_name(r->e->reader[0]), (long long)(nz * r->inner), (long long)(r->have * r->inner));
-    if (nz >= VP_UNKNOWN && r->have > 0 && r->have <= shrinks)
+    if (nz >= VP_UNKNOWN && r->have > 0 && r->e->chain && vp_chain_planes(r->e->chain, r->have) < 1) {
+        int64_t least = r->have + 1;
+        while (vp_chain_planes(r->e->chain, least) < 1)
+            least++;
         return vp_fail(err, VP_ERUN, "%s has %lld pages: expected at least %lld, for a result of one", name_of(r),
-                       (long long)(r->have * r->inner), (long long)((shrinks + 1) * r->inner));
+                       (long long)(r->have * r->inner), (long long)(least * r->inner));
+    }
     if (total < VP_UNKNOWN && !r->e->pages && check_ends(r, err))
         return -1;
     pthread_mutex_lock(&r->lock);

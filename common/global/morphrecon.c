@@ -58,8 +58,7 @@ struct keys {
     const struct vp_op *op;
     const struct vp_morphrecon_params *p;
     struct rows rows;
-    bool flat;                /* see vp_morphrecon_flat() */
-    struct vp_box box;        /* axes after vp_morphrecon_flat(), from here on */
+    struct vp_box box;
     int64_t image[3], n[3];
     size_t size;              /* bytes of a key */
     int64_t stride, plane;
@@ -72,14 +71,11 @@ struct keys {
 static void measure(struct keys *k, const struct vp_op *op, const struct vp_box *box)
 {
     const struct vp_morphrecon_params *p = op->params;
-    *k = (struct keys){.op = op, .p = p, .rows = rows_of[p->type], .flat = vp_morphrecon_flat(op),
+    *k = (struct keys){.op = op, .p = p, .rows = rows_of[p->type], .box = *box,
                        .size = (size_t)vp_key_size(p->key)};
     for (int a = 0; a < 3; a++) {
-        const int of = k->flat && a ? 3 - a : a;
-        k->image[a] = op->image[of];
-        k->box.lo[a] = box->lo[of];
-        k->box.hi[a] = box->hi[of];
-        k->n[a] = vp_box_size(box, of);
+        k->image[a] = op->image[a];
+        k->n[a] = vp_box_size(box, a);
     }
     k->stride = (int64_t)(vp_round64((size_t)(k->n[0] + 1) * k->size) / k->size);
     k->plane = k->stride * (k->n[1] + 1);
@@ -95,13 +91,13 @@ static size_t area_bytes(const struct keys *k, size_t size)
 /* True if the keys are made in place of the result's samples. */
 static bool in_result(const struct keys *k)
 {
-    return !k->flat && vp_type_size(k->op->out) == k->size;
+    return vp_type_size(k->op->out) == k->size;
 }
 
 /* True if the mask's samples are its keys. */
 static bool in_mask(const struct keys *k)
 {
-    return !k->flat && (k->p->type == VP_U8 || k->p->type == VP_U16) && !k->p->erosion;
+    return (k->p->type == VP_U8 || k->p->type == VP_U16) && !k->p->erosion;
 }
 
 /* Returns the bytes of the reconstruction's workspace, or of the forest's, which follows it, if that is more. */
@@ -132,8 +128,7 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
 /* Returns the address of row (y, z) of the box in a part. */
 static void *row_of(const struct keys *k, const struct vp_part *p, enum vp_type type, int64_t y, int64_t z)
 {
-    const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z};
-    return vp_part_at(p, vp_type_size(type), at[0], at[k->flat ? 2 : 1], at[k->flat ? 1 : 2]);
+    return vp_part_at(p, vp_type_size(type), k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z);
 }
 
 static void *key_at(const struct keys *k, void *const *planes, int64_t y, int64_t z)
@@ -305,6 +300,9 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
 
 static const char *const marker_names[] = {"a given marker", "a lower mask", "the mask less one", "its border", "a seed"};
 
+static const struct vp_two_pass two_pass = {summary, summarize, vp_morphrecon_solve, finish};
+static const struct vp_report report = {sizeof(struct vp_morphrecon_entry), tell};
+
 int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given, const int64_t image[3],
                      struct vp_err *err)
 {
@@ -320,9 +318,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
                                 : p->result == VP_RECON_DIFFERENCE ? difference
                                                                    : p->type,
                          .cost = p->connectivity > 8 ? 12 : 4, .params = p, .free = free, .scratch = scratch_of,
-                         .run = run, .summary = summary, .summarize = summarize, .solve = vp_morphrecon_solve,
-                         .finish = finish, .by_rows = p->connectivity == 4 || p->connectivity == 8,
-                         .tells = sizeof(struct vp_morphrecon_entry), .tell = tell};
+                         .run = run, .two_pass = &two_pass, .report = &report};
     snprintf(op->text, sizeof op->text, "reconstruction by %s from %s, %d neighbours",
              p->erosion ? "erosion" : "dilation", marker_names[p->marker], p->connectivity);
     return 0;

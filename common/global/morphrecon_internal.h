@@ -13,13 +13,6 @@ enum { VP_MAX_NEIGHBOURS = 26 };
  * number. */
 int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS][3]);
 
-/* True for an image of one row of many planes, which is reconstructed as one plane of many rows: y and z are swapped. */
-static inline bool vp_morphrecon_flat(const struct vp_op *op)
-{
-    const int connectivity = ((const struct vp_morphrecon_params *)op->params)->connectivity;
-    return op->image[1] == 1 && op->image[2] > 1 && (connectivity == 4 || connectivity == 8);
-}
-
 /* Advances at[] from a voxel of the shell, or {-1, 0, 0}, to the next one. False: there is none. */
 static inline bool vp_shell_next(const struct vp_shell *s, int64_t at[3])
 {

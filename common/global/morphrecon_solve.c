@@ -163,9 +163,8 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     (void)threads;
     s.neighbours = vp_morphrecon_neighbours(p->connectivity, s.offset);
     for (int a = 0; a < 3; a++) {
-        const int of = a && vp_morphrecon_flat(op) ? 3 - a : a;
-        s.image[a] = op->image[of];
-        s.part[a] = part[of];
+        s.image[a] = op->image[a];
+        s.part[a] = part[a];
         s.n[a] = vp_div_up(s.image[a], s.part[a]);
         s.boxes *= s.n[a];
     }

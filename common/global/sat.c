@@ -177,7 +177,7 @@ static size_t workspace_layout(struct job *j, const struct vp_op *op, void *scra
         char *const carried = kept && k ? kept + vp_sat_carried(op, 0) : kept;
         t->rows = (sum == VP_SAT_U32 ? isa->u32 : sum == VP_SAT_U64 ? isa->u64 : isa->f64)[op->in];
         t->size = vp_sat_size(sum);
-        t->out_size = vp_type_size(k ? op->twin_out : op->out);
+        t->out_size = vp_type_size(k ? *op->second : op->out);
         t->f32 = !k && op->out == VP_F32;
         t->plane = p->volume ? carried : NULL;
         t->above = p->volume ? vp_place(scratch, &used, (size_t)p->width * t->size) : carried;
@@ -194,14 +194,14 @@ static uint64_t scratch_bytes(const struct vp_op *op, const struct vp_box *in, c
 }
 
 /* Returns the bytes of carried state: a row of each table, in volumes a plane. */
-static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int threads)
+static uint64_t state_bytes(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     (void)out, (void)threads;
-    return vp_sat_carried(op, 0) + (op->twin ? vp_sat_carried(op, 1) : 0);
+    return vp_sat_carried(op, 0) + (op->second ? vp_sat_carried(op, 1) : 0);
 }
 
-static int go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch, void *kept,
-                 int threads, struct vp_err *err)
+static int advance(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   void *kept, int threads, struct vp_err *err)
 {
     const struct vp_sat *p = op->params;
     const int64_t deep = vp_box_size(&out->box, 2);
@@ -220,8 +220,8 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
     return 0;
 }
 
-/* Combines two carried states: adds the later one to the earlier. */
-static void join(const struct vp_op *op, void *before, const void *total, uint64_t bytes)
+/* Adds the aggregate of a segment to the prefix before it. */
+static void combine(const struct vp_op *op, void *before, const void *total, uint64_t bytes)
 {
     const struct vp_sat *p = op->params;
     const int64_t n = p->width * (p->volume ? op->image[1] : 1);
@@ -281,6 +281,11 @@ static enum vp_sat_sum sum_of(enum vp_type out)
     return vp_type_is_float(out) ? VP_SAT_F64 : vp_type_size(out) == 4 ? VP_SAT_U32 : VP_SAT_U64;
 }
 
+/* Rounded tables are made in turn: nothing can be added to them. */
+static const struct vp_carry exact = {.state_bytes = state_bytes, .advance = advance, .scan = true, .combine = combine},
+                             rounded = {.state_bytes = state_bytes, .advance = advance, .scan = true};
+static const enum vp_type squares_f64 = VP_F64, squares_u64 = VP_U64;
+
 int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t size[3], enum vp_type in,
               struct vp_err *err)
 {
@@ -296,12 +301,10 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
     /* integers: segments may begin at any row */
     const int64_t step = p->volume ? 1 : p->sum[0] == VP_SAT_F64 ? p->high : 2 * VP_SAT_ROWS;
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
-                         .out = r->out, .twin = r->squares, .twin_out = squares,
-                         .border = {r->exclusive, r->exclusive && r->volume, r->exclusive},
+                         .out = r->out, .second = !r->squares ? NULL : squares == VP_F64 ? &squares_f64 : &squares_u64,
                          .step = {size[0], size[1], step},
                          .cost = (p->sum[0] == VP_SAT_F64 ? 0.8 : 0.4) * p->tables, .params = p, .free = free,
-                         .scratch = scratch_bytes, .keeps = keeps, .go_on = go_on, .carries = true,
-                         .join = r->out == VP_F32 ? NULL : join}; /* rounded sums cannot be added to */
+                         .scratch = scratch_bytes, .carry = r->out == VP_F32 ? &rounded : &exact};
     snprintf(op->text, sizeof op->text, "table of sums, %s%s%s%s, %s", r->volume ? "3-D" : "2-D",
              r->exclusive ? ", exclusive" : "", r->squares ? ", and of squares, " : "",
              r->squares ? vp_type_name(squares) : "", vp_isa_name());

@@ -35,7 +35,7 @@ enum vp_sat_sum { VP_SAT_U32, VP_SAT_U64, VP_SAT_F64, VP_SAT_SUMS };
  * width, 1, its height. */
 struct vp_sat {
     bool volume;
-    int tables;               /* 2: the twin is the table of squares */
+    int tables;               /* 2: the second output is the table of squares */
     enum vp_sat_sum sum[2];
     int64_t high;             /* rows of a tile of floats */
     int64_t width;            /* numbers of a carried row: the image's width, rounded up to VP_SAT_WIDE */

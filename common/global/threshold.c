@@ -361,6 +361,8 @@ static int solve(struct vp_op *op, struct vp_store *s, const int64_t box[3], uin
     return rc;
 }
 
+static const struct vp_two_pass two_pass = {summary, summarize, solve, finish};
+
 /* ---- make ---- */
 
 int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, const int64_t image[3],
@@ -389,10 +391,7 @@ int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, co
         return 0;
     }
     op->scratch = scratch_of;
-    op->summary = summary;
-    op->summarize = summarize;
-    op->solve = solve;
-    op->finish = finish;
+    op->two_pass = &two_pass;
     op->run = NULL;
     op->cost = 1;
     if (type == VP_F32)

@@ -292,6 +292,30 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
     return 0;
 }
 
+static int64_t length(const struct vp_op *op, int axis, int64_t n)
+{
+    const struct vp_convolve_params *p = op->params;
+    return n >= VP_UNKNOWN ? VP_UNKNOWN : n + p->pad_lo[axis] + p->pad_hi[axis];
+}
+
+static struct vp_box region(const struct vp_op *op, const struct vp_box *out)
+{
+    const struct vp_convolve_params *p = op->params;
+    struct vp_box in;
+    for (int a = 0; a < 3; a++) {
+        in.lo[a] = vp_max64(0, out->lo[a] - p->pad_lo[a] - op->halo[a]);
+        in.hi[a] = vp_min64(op->input[a], out->hi[a] - p->pad_lo[a] + op->halo[a]);
+    }
+    return in;
+}
+
+static int64_t extent(const struct vp_op *op, int axis, int64_t n)
+{
+    return vp_min64(op->input[axis], n + 2 * op->halo[axis]);
+}
+
+static const struct vp_mapping mapping = {length, region, extent, false};
+
 /* Sets the range of results. Valid results are numbered from the voxel under the kernel's last sample, so that no voxel
  * of the image has a number below 0. */
 static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3])
@@ -302,10 +326,12 @@ static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const
         const int64_t over = p->n[a] - 1, centre = g->correlate ? over - p->n[a] / 2 : p->n[a] / 2;
         p->centre[a] = g->crop == VP_CROP_VALID ? over : centre;
         p->first[a] = g->crop == VP_CROP_VALID ? over - centre : g->crop == VP_CROP_FULL ? -centre : 0;
-        op->before[a] = g->crop == VP_CROP_FULL ? centre : 0;
-        op->behind[a] = g->crop == VP_CROP_FULL ? over - centre : g->crop == VP_CROP_VALID ? -over : 0;
-        op->image[a] = size[a] >= VP_UNKNOWN ? VP_UNKNOWN : size[a] + op->before[a] + op->behind[a];
+        p->pad_lo[a] = g->crop == VP_CROP_FULL ? centre : 0;
+        p->pad_hi[a] = g->crop == VP_CROP_FULL ? over - centre : g->crop == VP_CROP_VALID ? -over : 0;
+        op->input[a] = size[a];
+        op->image[a] = length(op, a, size[a]);
     }
+    op->mapping = g->crop == VP_CROP_SAME ? NULL : &mapping;
 }
 
 static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g, int axis, int64_t size,
@@ -313,7 +339,7 @@ static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g,
 {
     struct vp_convolve_params *p = op->params;
     const int64_t nodes = p->nodes[axis], n = op->image[axis];
-    const double shift = (double)(p->weights == VP_WEIGHTS_SOURCE ? op->before[axis] : -p->first[axis]);
+    const double shift = (double)(p->weights == VP_WEIGHTS_SOURCE ? p->pad_lo[axis] : -p->first[axis]);
     double *node = vp_alloc_raw((size_t)nodes, sizeof *node, "nodes", err);
     int64_t *start = vp_alloc_raw((size_t)nodes + 2, sizeof *start, "nodes", err);
     float *after = vp_alloc_raw((size_t)n, sizeof *after, "weights", err);
@@ -500,11 +526,14 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
                struct vp_err *err)
 {
     const struct vp_convolve_params *p = op->params;
-    struct vp_convolve_job j = {.op = op, .p = p, .c = p->cpu, .in = in, .out = out};
+    struct vp_part moved = *in; /* in the result's coordinates */
+    struct vp_convolve_job j = {.op = op, .p = p, .c = p->cpu, .in = &moved, .out = out};
 
     for (int a = 0; a < 3; a++) {
-        j.lo[a] = op->before[a];
-        j.hi[a] = op->image[a] - op->behind[a];
+        j.lo[a] = p->pad_lo[a];
+        j.hi[a] = op->image[a] - p->pad_hi[a];
+        moved.box.lo[a] += p->pad_lo[a];
+        moved.box.hi[a] += p->pad_lo[a];
     }
     return (p->cpu->method != VP_FFT ? vp_convolve_direct : p->exact ? vp_convolve_f64 : vp_convolve_fft)(&j, mem, threads, err);
 }
@@ -549,7 +578,7 @@ static int64_t halo_of(const struct vp_op *op, int axis)
                         p->centre[axis] + c->tile[axis] - c->piece[axis] - c->out[axis] + cut) + (axis == 0 ? c->shift : 0);
     }
     if (p->crop == VP_CROP_FULL && vp_convolve_makes_up(p))
-        halo += 2 * vp_max64(op->before[axis], op->behind[axis]);
+        halo += 2 * vp_max64(p->pad_lo[axis], p->pad_hi[axis]);
     if (op->image[axis] >= VP_UNKNOWN)
         return halo;
     return vp_min64(halo, vp_max64(op->image[axis], vp_op_input(op, axis)) - 1);
@@ -592,8 +621,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     if (c->method == VP_FFT && (p->exact ? c->exact->keeps : c->keeps))
         op->holds += p->exact ? vp_convolve_f64_spectra(p) : vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
-        op->halo[a] = halo_of(op, a);
-        op->whole[a] = p->edge == VP_EDGE_WRAP && p->n[a] > 1;
+        op->halo[a] = vp_convolve_wraps(p, a) ? VP_UNKNOWN : halo_of(op, a);
         op->step[a] = c->method != VP_FFT || c->tiles == VP_GENERAL ? c->out[a] : c->tiles == VP_CELLS ? 1
                     : a == 0 ? VP_RUN * c->out[a] : c->out[a];
     }

@@ -35,7 +35,7 @@ enum vp_crop { VP_CROP_SAME, VP_CROP_FULL, VP_CROP_VALID };
 /* op->params: everything that a result depends on, for every device. One input: u8 u16 i16 f32, and on the CPU f64,
  * computed in f64 throughout; the result has the same type (rounded to nearest even, clamped) or f32. op->halo[a] is at
  * least vp_max64(centre, n - 1 - centre) (more, and op->step, are for the CPU's tiles: a device's kernel states its
- * own, vp_kernel.demand); op->whole[] is set for the edge rule wrap. */
+ * own, vp_kernel.demand); it is VP_UNKNOWN for the edge rule wrap. */
 struct vp_convolve_params {
     int64_t n[3];              /* samples of a kernel along x, y, z; z is 1 for kernels of images */
     int64_t centre[3];         /* the sample on the result's voxel (VP_CROP_VALID: the last one) */
@@ -50,9 +50,11 @@ struct vp_convolve_params {
     const double *node[2];     /* positions of the nodes, ascending: after = (p - node[c - 1]) / (node[c] - node[c - 1]) */
     enum vp_weights weights;
     enum vp_edge edge;
-    /* Samples exist at op->before[a] <= p < op->image[a] - op->behind[a]: the image of the edge rules. The first result
-     * is at its voxel first[a]. */
+    /* Voxels of the result before the input's first and after its last one, negative where the input has more. In the
+     * result's coordinates samples exist at pad_lo[a] <= p < op->image[a] - pad_hi[a]: the image of the edge rules. The
+     * first result is at its voxel first[a]. */
     enum vp_crop crop;
+    int64_t pad_lo[3], pad_hi[3];
     int64_t first[3];
     /* VP_EDGE_RENORMALIZE, and VP_EDGE_ZERO unless the result is valid, else NULL: for each node n[2] + 1 by n[1] + 1
      * by n[0] + 1 sums, of all its kernel's samples with lesser indices along each axis: S_inside of a node from eight
@@ -62,6 +64,12 @@ struct vp_convolve_params {
     enum vp_type in, out;
     struct vp_convolve_cpu *cpu; /* private to the CPU: method, tiles, spectra */
 };
+
+/* True if the edge is wrapped along an axis, so that every result needs all of it. */
+static inline bool vp_convolve_wraps(const struct vp_convolve_params *p, int axis)
+{
+    return p->edge == VP_EDGE_WRAP && p->n[axis] > 1;
+}
 
 /* Request. */
 struct vp_convolve_given {

@@ -150,8 +150,8 @@ int vp_deconvolve_local(struct vp_op *op, const struct vp_deconvolve_given *g, c
                          .free = release, .scratch = scratch, .run = run};
     for (int a = 0; a < 3; a++) {
         op->image[a] = image[a];
-        op->whole[a] = a < 2 || n[2] > 1;
-        op->step[a] = op->whole[a] ? image[a] : 1; /* all results at once, too */
+        op->halo[a] = a < 2 || n[2] > 1 ? VP_UNKNOWN : 0;
+        op->step[a] = op->halo[a] ? image[a] : 1; /* all results at once, too */
         p->before[a] = n[a] - 1 - n[a] / 2;
         p->frame[a] = a == 2 && n[2] == 1 ? 1 : vp_min64(image[a] + n[a] - 1, VP_UNKNOWN);
     }

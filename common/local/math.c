@@ -552,19 +552,21 @@ static void tell(const struct vp_op *op, const void *told)
     m->lost += *lost;
 }
 
+static const struct vp_report report = {sizeof((struct vp_math *)0)->lost, tell};
+
 int vp_math_add(struct vp_chain *c, struct vp_math *m, const int64_t image[3], int stacks, enum vp_type out,
                 struct vp_err *err)
 {
     struct vp_op op = {.kernel = "math", .inputs = stacks, .in = m->of, .out = out, .params = m, .free = free,
                           .scratch = math_scratch, .run = math_run, .cost = 0.3 * (1 + stacks + m->n),
-                          .tells = sizeof m->lost, .tell = tell};
+                          .report = &report};
     memcpy(op.image, image, sizeof op.image);
     for (int k = 0; k < stacks; k++)
         op.from[k] = ~k;
     snprintf(op.text, sizeof op.text, "math, %d step%s, in f64", m->n, m->n == 1 ? "" : "s");
     if (is_copy(&op)) {
         op.cost = 0.2;
-        op.tells = 0;
+        op.report = NULL;
         snprintf(op.text, sizeof op.text, "math, a copy");
     }
     return vp_chain_add(c, &op, err);

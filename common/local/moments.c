@@ -80,12 +80,13 @@ static int make(struct vp_op *op, const struct vp_moments_params *want, const st
     const struct vp_footprint own = p->f;
     *p = *want;
     p->f = own;
+    for (int a = 0; a < 3; a++)
+        if (p->edge == VP_EDGE_WRAP && f->reach[a])
+            op->halo[a] = VP_UNKNOWN;
     op->scratch = scratch_of;
     op->run = run;
     op->cost = !p->spreads ? 2 + .06 * (double)f->spans
              : in == VP_F32 ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans;
-    for (int a = 0; a < 3; a++)
-        op->whole[a] = p->edge == VP_EDGE_WRAP && f->reach[a] > 0;
     /* sums of squares are kept modulo 2^64 */
     const double n = p->edge ? (double)f->count : vp_footprint_most(f, op);
     if (in != VP_F32 && n >= 0x1p32) {

@@ -164,7 +164,7 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
            + (uint64_t)threads * workspace_layout(&w, &l, p->channels_x, NULL);
 }
 
-static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int threads)
+static uint64_t state_bytes(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     const struct vp_separable *const p = op->params;
 
@@ -174,7 +174,7 @@ static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int thre
     return (uint64_t)tiles_of(&l, out) * l.planes;
 }
 
-/* One call of run() or go_on(). */
+/* One call of run() or advance(). */
 struct separable_job {
     const struct vp_separable *p;
     const struct vp_op *op;
@@ -561,8 +561,8 @@ static void make_tile(const struct separable_job *j, struct separable_work *w, i
 }
 
 /* kept: rings of planes of all tiles; NULL: they are in the scratch. */
-static int go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                 void *kept, int threads, struct vp_err *err)
+static int advance(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   void *kept, int threads, struct vp_err *err)
 {
     struct separable_job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = VP_ISA_FIND(vp_separable, NULL), .kept = kept};
     struct separable_work w;
@@ -598,7 +598,7 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err)
 {
-    return go_on(op, in, out, scratch, NULL, threads, err);
+    return advance(op, in, out, scratch, NULL, threads, err);
 }
 
 /* ---- the operation ---- */
@@ -616,6 +616,8 @@ int vp_separable_check(const double sigma[3], double truncate, const double spac
     return 0;
 }
 
+static const struct vp_carry carry = {.state_bytes = state_bytes, .advance = advance};
+
 void vp_separable_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more)
 {
     const struct vp_separable *const p = op->params;
@@ -627,7 +629,8 @@ void vp_separable_stage(struct vp_op *op, const int64_t size[3], const double si
         const struct vp_taps *taps[4];
         op->image[a] = size[a];
         op->halo[a] = p->radius[a];
-        op->whole[a] = p->edge == VP_EDGE_WRAP && p->radius[a];
+        if (p->edge == VP_EDGE_WRAP && p->radius[a])
+            op->halo[a] = VP_UNKNOWN;
         for (int t = taps_along(p, a, taps) - 1; t >= 0; t--)
             op->holds += vp_taps_edge_floats(taps[t]) * sizeof *taps[t]->up;
     }
@@ -638,8 +641,7 @@ void vp_separable_stage(struct vp_op *op, const int64_t size[3], const double si
     op->cost = 1.15 * p->channels_x + 0.036 * (steps + p->z.n * p->radius[2]);
     op->scratch = scratch;
     op->run = run;
-    op->keeps = keeps;
-    op->go_on = go_on;
+    op->carry = &carry;
     snprintf(op->text, sizeof op->text, "%s sigma %g %g %g, %d x %d x %d taps%s, %s, %s", op->kernel, sigma[0], sigma[1],
              sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1, more, vp_edge_name(p->edge),
              vp_isa_name());

@@ -17,7 +17,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
 /* VP_WRITER_HOLD is not a matter of --memory, for that may not change a byte. */
-enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16 };
+enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16, PADDED_BYTES = 1 << 20 };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
 static const char SOFTWARE[] = "voxpipe";
 
@@ -43,6 +43,9 @@ struct vp_writer {
     char *held; /* pages that wait to know whether more than `hold` come, then whether one is the last; and rows of one
                    that must be whole */
     int64_t n_held, hold;
+    struct vp_padding pad;
+    char *padded; /* rows with their padding */
+    int64_t padded_rows; /* appended so far, with those of zeros */
 };
 
 /* An entry of a directory: one value, or `data` of any length. */
@@ -244,6 +247,7 @@ static void release(struct vp_writer *w)
     vp_stack_free(&w->stack);
     free(w->text);
     free(w->held);
+    free(w->padded);
     free(w);
 }
 
@@ -417,7 +421,7 @@ static int put_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, i
     return vp_share_rows(n, y1 - y0, (size_t)w->stack.nx * vp_type_size(w->stack.type), threads, put_piece, &b, err);
 }
 
-int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
+static int append_rows(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
 {
     const int64_t ny = w->stack.ny;
     const char *from = rows;
@@ -439,9 +443,53 @@ int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int thread
     return 0;
 }
 
+/* Rows of zeros that come at row `at` of the stack. */
+static int64_t zero_rows(const struct vp_writer *w, int64_t at)
+{
+    const struct vp_padding *p = &w->pad;
+    const int64_t page = at / w->stack.ny, y = at % w->stack.ny;
+    return ((p->every ? page % p->every : page) < p->pages ? w->stack.ny : vp_max64(p->rows, y)) - y;
+}
+
+/* Appends rows with the zeros before them, block by block. */
+static int append_padded(struct vp_writer *w, int64_t n, const char *from, int threads, struct vp_err *err)
+{
+    const size_t size = vp_type_size(w->stack.type), row = (size_t)w->stack.nx * size,
+                 zeros = (size_t)w->pad.columns * size;
+    const int64_t most = vp_max64(1, (int64_t)(PADDED_BYTES / row));
+    while (n > 0) {
+        const int64_t none = zero_rows(w, w->padded_rows), left = w->stack.ny - w->padded_rows % w->stack.ny;
+        const int64_t m = vp_min64(none ? none : vp_min64(n, left), most);
+        if (none)
+            memset(w->padded, 0, (size_t)m * row);
+        for (int64_t y = 0; y < m && !none; y++, from += row - zeros) {
+            memset(w->padded + (size_t)y * row, 0, zeros);
+            memcpy(w->padded + (size_t)y * row + zeros, from, row - zeros);
+        }
+        if (append_rows(w, m, w->padded, threads, err))
+            return -1;
+        w->padded_rows += m;
+        n -= none ? 0 : m;
+    }
+    return 0;
+}
+
+int vp_writer_pad(struct vp_writer *w, const struct vp_padding *pad, struct vp_err *err)
+{
+    const size_t row = (size_t)w->stack.nx * vp_type_size(w->stack.type);
+    w->pad = *pad;
+    w->padded = vp_alloc_raw(1, row > PADDED_BYTES ? row : PADDED_BYTES, "padded rows", err);
+    return w->padded ? 0 : -1;
+}
+
+int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
+{
+    return w->padded ? append_padded(w, n, rows, threads, err) : append_rows(w, n, rows, threads, err);
+}
+
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
 {
-    return vp_writer_lines(w, n * w->stack.ny, pages, threads, err);
+    return vp_writer_lines(w, n * (w->stack.ny - w->pad.rows), pages, threads, err);
 }
 
 bool vp_writer_by_rows(const struct vp_writer *w)

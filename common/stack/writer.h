@@ -45,7 +45,12 @@ static inline int vp_writer_page(struct vp_writer *w, const void *page, struct v
  * number is unknown, a page is collected first. */
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
 
-/* True if those rows are written as they come; otherwise pages are collected. */
+/* Zeros before what is appended from now on, which is smaller by them than the stack: columns before each row, rows
+ * before each page, and pages before each `every` pages, themselves included (0: before all). 0 or -1. */
+struct vp_padding { int64_t columns, rows, pages, every; };
+int vp_writer_pad(struct vp_writer *w, const struct vp_padding *pad, struct vp_err *err);
+
+/* Whether those rows are written as they come; otherwise pages are collected. */
 bool vp_writer_by_rows(const struct vp_writer *w);
 
 /* One file that several processes write (`shared`), on hosts that share its folder. One opens it and sends the others

@@ -197,13 +197,13 @@ static int64_t unlike(const struct vp_op *op, const void *host, const struct vp_
     struct vp_err err = VP_ERR_INIT;
     const int64_t *n = op->image;
     const struct vp_box whole = {{0, 0, 0}, {n[0], n[1], n[2]}};
-    const uint64_t bytes = op->summary(op, &whole);
+    const uint64_t bytes = op->two_pass->summary(op, &whole);
     struct vp_threshold_entry *want = malloc(bytes);
     void *plane[1] = {(void *)(uintptr_t)host}, *scratch = malloc(op->scratch(op, &whole, &whole, 4));
     const struct vp_part part = {whole, n[0], plane};
     int64_t wrong = got->bytes != bytes || !got->first;
 
-    if (op->summarize(op, &part, &whole, want, scratch, 4, &err))
+    if (op->two_pass->summarize(op, &part, &whole, want, scratch, 4, &err))
         die(&err);
     for (uint64_t i = 0; i < (bytes - sizeof *want) / sizeof *want->count; i++)
         wrong += got->count[i] != want->count[i];
@@ -290,10 +290,10 @@ static struct result measure(const struct row *r, const int64_t size[3], int rep
     const int64_t half = all * (zi + zo) / 2, room = all * (zi > zo ? zi : zo);
     const uint64_t n = (uint64_t)(size[0] * rows);
     const uint64_t filled = k->table ? k->table(op) : 0, made = k->made ? k->made(op) : 0;
-    const bool summary = op->summary != NULL;
+    const bool summary = op->two_pass != NULL;
     void *host = malloc(n * (size_t)zi), *got = calloc((n * (size_t)zo + 7) / 8, 8), *constants = malloc(filled + 1);
     void *in = memory((uint64_t)room), *out = memory((uint64_t)room);
-    void *table = memory(filled + made), *state = memory(k->state ? k->state(op, size) : op->tells);
+    void *table = memory(filled + made), *state = memory(k->state ? k->state(op, size) : op->report ? op->report->bytes : 0);
     void *scratch = memory(k->scratch ? k->scratch(op, size, size) : 0);
     const struct vp_box whole = {{0, 0, 0}, {size[0], size[1], size[2]}};
     const struct vp_area a = {whole, pitch, pitch * size[1], in}, b = {whole, pitch, pitch * size[1], out};

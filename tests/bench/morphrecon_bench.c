@@ -261,7 +261,7 @@ static double on_gpu(const struct row *row, const void *marker, const void *mask
                  || gpu->event_record(queue, end, err) || gpu->event_synchronize(end, err);
         }
     }
-    const struct vp_work work = {.visit = VP_MAKE, .state = state, .in = area, .out = &area[2], .scratch = scratch,
+    const struct vp_work work = {.pass = VP_MAKE, .state = state, .in = area, .out = &area[2], .scratch = scratch,
                                  .queue = queue};
     for (int i = 0; i < ROUNDS && !rc; i++) {
         rc = gpu->event_record(queue, start, err) || kernel->launch(&op, &work, err) || gpu->event_record(queue, end, err)

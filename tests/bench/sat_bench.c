@@ -100,7 +100,7 @@ static int bench(const struct kind *k, int64_t n, int rounds)
     char *want = vp_alloc(samples, out_size, "table", &err), *twin = vp_alloc(samples, 8, "squares", &err);
     char *copies = vp_alloc(bytes / 2, 2, "copies", &err);
     void **planes = malloc(3 * (size_t)side * sizeof *planes);
-    char *kept = vp_alloc((size_t)op.keeps(&op, &whole, 2), 1, "what is carried", &err);
+    char *kept = vp_alloc((size_t)op.carry->state_bytes(&op, &whole, 2), 1, "what is carried", &err);
     void *scratch = vp_alloc((size_t)op.scratch(&op, &whole, &whole, 2), 1, "scratch", &err);
     if (!in || !out || !want || !twin || !planes || !kept || !scratch || !copies) {
         fprintf(stderr, "sat_bench: error: not enough memory\n");
@@ -142,8 +142,8 @@ static int bench(const struct kind *k, int64_t n, int rounds)
                 else
                     three_f32((float *)in, (double *)out, side, side, -threads);
             } else {
-                memset(kept, 0, (size_t)op.keeps(&op, &whole, threads));
-                op.go_on(&op, &from, to, scratch, kept, threads, &err);
+                memset(kept, 0, (size_t)op.carry->state_bytes(&op, &whole, threads));
+                op.carry->advance(&op, &from, to, scratch, kept, threads, &err);
             }
             seconds[c] = fmin(seconds[c], vp_now() - t);
             if (r == 0 && c == 0)

@@ -73,13 +73,13 @@ static void on_cpu(scene &s)
     for (int64_t z = 0; z < n; z++) {
         p[z] = s.in.data() + z * plane(s) * vp_type_size(s.op.in);
         p[n + z] = s.want[0].data() + z * plane(s) * vp_type_size(s.op.out);
-        p[2 * n + z] = s.want[1].data() + z * plane(s) * vp_type_size(s.op.twin_out);
+        p[2 * n + z] = s.want[1].data() + z * plane(s) * (s.op.second ? vp_type_size(*s.op.second) : 0);
     }
     const vp_part in = {box, s.n[0], p.data()}, out[2] = {{box, s.n[0], p.data() + n}, {box, s.n[0], p.data() + 2 * n}};
-    void *kept = aligned_alloc(64, s.op.keeps(&s.op, &box, 2));
-    memset(kept, 0, s.op.keeps(&s.op, &box, 2));
+    void *kept = aligned_alloc(64, s.op.carry->state_bytes(&s.op, &box, 2));
+    memset(kept, 0, s.op.carry->state_bytes(&s.op, &box, 2));
     void *scratch = aligned_alloc(64, (s.op.scratch(&s.op, &box, &box, 2) + 63) / 64 * 64);
-    s.op.go_on(&s.op, &in, out, scratch, kept, 2, NULL);
+    s.op.carry->advance(&s.op, &in, out, scratch, kept, 2, NULL);
     free(kept);
     free(scratch);
 }
@@ -103,7 +103,7 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool three_passes)
     const int64_t n = along(s), rows = s.volume ? s.n[1] : 1, step = s.op.step[2];
     const vp_box whole = {{0, 0, 0}, {s.n[0], rows, n}};
     const int64_t at_once = dice(0, 3) ? dice(1, 3) : n / step + 1;
-    const uint64_t bytes = s.op.keeps(&s.op, &whole, 1);
+    const uint64_t bytes = s.op.carry->state_bytes(&s.op, &whole, 1);
     void *const k = kept.get(bytes);
     std::vector<char> carried(bytes), total(bytes);
     must(cudaMemset(k, 0x5a, bytes), "memset");
@@ -118,8 +118,8 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool three_passes)
         must(cudaMemcpy2D(a.data, pi * is, s.in.data() + z * plane(s) * is, s.n[0] * is, s.n[0] * is, rows * (end - z),
                           cudaMemcpyHostToDevice), "up");
         vp_area b[2];
-        for (int i = 0; i < (s.op.twin ? 2 : 1); i++) {
-            const enum vp_type t = i ? s.op.twin_out : s.op.out;
+        for (int i = 0; i < (s.op.second ? 2 : 1); i++) {
+            const enum vp_type t = i ? *s.op.second : s.op.out;
             const int64_t p = pitch_of(s.n[0], t);
             b[i] = {box, p, p * rows, out[i].get(p * rows * (end - z) * vp_type_size(t))};
         }
@@ -143,14 +143,14 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool three_passes)
                 memset(carried.data(), 0, bytes);
             must(cudaMemcpy(k, carried.data(), bytes, cudaMemcpyHostToDevice), "up");
             must(cudaDeviceSynchronize(), "up");
-            w.visit = VP_APPLY;
+            w.pass = VP_APPLY;
             if (vp_gpu_sat.launch(&s.op, &w, &err))
                 printf("%s\n", err.msg), exit(1);
-            s.op.join(&s.op, carried.data(), total.data(), bytes);
+            s.op.carry->combine(&s.op, carried.data(), total.data(), bytes);
         }
         must(cudaStreamSynchronize(q->stream), "kernel");
-        for (int i = 0; i < (s.op.twin ? 2 : 1); i++) {
-            const size_t os = vp_type_size(i ? s.op.twin_out : s.op.out);
+        for (int i = 0; i < (s.op.second ? 2 : 1); i++) {
+            const size_t os = vp_type_size(i ? *s.op.second : s.op.out);
             must(cudaMemcpy2D(s.got[i].data() + z * plane(s) * os, s.n[0] * os, b[i].data, b[i].pitch * os, s.n[0] * os,
                               rows * (end - z), cudaMemcpyDeviceToHost), "down");
         }
@@ -200,12 +200,12 @@ static int compare(int trials, vp_queue *q)
         }
         on_cpu(s);
         const bool three = in == VP_F32 && r.out == VP_F64 && !r.squares && dice(0, 1);
-        const bool side = !three && s.op.join && dice(0, 2) == 0;
+        const bool side = !three && s.op.carry->combine && dice(0, 2) == 0;
         on_gpu(s, side, q, three);
         in_three += three;
         int64_t differ = 0;
-        for (int i = 0; i < (s.op.twin ? 2 : 1); i++) {
-            const size_t os = vp_type_size(i ? s.op.twin_out : s.op.out);
+        for (int i = 0; i < (s.op.second ? 2 : 1); i++) {
+            const size_t os = vp_type_size(i ? *s.op.second : s.op.out);
             for (int64_t k = 0; k < all; k++)
                 differ += memcmp(s.want[i].data() + k * os, s.got[i].data() + k * os, os) != 0;
         }
@@ -281,7 +281,7 @@ template <class T> static int64_t beyond(bool volume, int64_t nx, int64_t ny, in
     must(cudaMalloc(&from, n + 4096), "memory");
     must(cudaMalloc(&to, n * sizeof(T) + 4096), "memory");
     must(cudaMalloc(&scratch, vp_gpu_sat.scratch(&op, size, size)), "memory");
-    must(cudaMalloc(&kept, op.keeps(&op, &box, 1)), "memory");
+    must(cudaMalloc(&kept, op.carry->state_bytes(&op, &box, 1)), "memory");
     must(cudaMallocManaged(&bad, 8), "memory");
     *bad = 0;
     make_product<<<4096, 256, 0, q->stream>>>(p, from, n);
@@ -373,7 +373,7 @@ static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum v
     noise<<<2048, 256, 0, q->stream>>>((uint32_t *)from, n * sizeof(In) / 4, in == VP_F32);
     const vp_box box = {{0, 0, 0}, {size[0], size[1], size[2]}};
     const vp_area ia = {box, nx, nx * size[1], from}, oa = {box, nx, nx * size[1], to};
-    vp_work w = {VP_MAKE, kept.get(op.keeps(&op, &box, 1)), &ia, &oa, NULL, scratch.get(vp_gpu_sat.scratch(&op, size, size)), q};
+    vp_work w = {VP_MAKE, kept.get(op.carry->state_bytes(&op, &box, 1)), &ia, &oa, NULL, scratch.get(vp_gpu_sat.scratch(&op, size, size)), q};
     const double table = measure(q->stream, 9, [&] {
         if (vp_gpu_sat.launch(&op, &w, &err))
             printf("%s\n", err.msg), exit(1);

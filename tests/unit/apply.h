@@ -14,15 +14,11 @@ static inline int vp_chain_apply(const struct vp_chain *c, const void *const *in
 {
     const struct vp_op *last = &c->stage[c->n - 1];
     const struct vp_box made = {{0, 0, 0}, {last->image[0], last->image[1], last->image[2]}};
-    struct vp_box given = made;
-    for (int a = 0; a < 3; a++) {
-        given.lo[a] = last->before[a];
-        given.hi[a] -= last->behind[a];
-    }
+    const struct vp_box given = {{0, 0, 0}, {vp_op_input(last, 0), vp_op_input(last, 1), vp_op_input(last, 2)}};
     const size_t most = (size_t)vp_max64(vp_box_size(&given, 2), vp_box_size(&made, 2));
     void **const planes = vp_alloc_raw((size_t)c->stacks + 1, most * sizeof *planes, "pointers to planes", err);
     void *const scratch = vp_alloc_raw(1, vp_chain_bytes(c, &made, threads), "buffers between operations", err);
-    void *const kept = vp_alloc(1, last->carries ? vp_chain_keeps(c, &made, threads) : 0, "what is carried on", err);
+    void *const kept = vp_alloc(1, vp_op_scans(last) ? vp_chain_state_bytes(c, &made, threads) : 0, "a state", err);
     struct vp_part part[VP_MAX_INPUTS + 1];
     int rc = -1;
 
@@ -36,8 +32,8 @@ static inline int vp_chain_apply(const struct vp_chain *c, const void *const *in
             planes[(size_t)k * most + (size_t)z] = base + (size_t)z * page;
     }
     if (planes && scratch && kept)
-        rc = last->carries ? vp_chain_go_on(c, part, &part[c->stacks], scratch, kept, threads, err)
-                           : vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
+        rc = vp_op_scans(last) ? vp_chain_advance(c, part, &part[c->stacks], scratch, kept, threads, err)
+                             : vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
     free(kept);
     free(scratch);
     free(planes);

@@ -41,15 +41,14 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
     const int64_t *n = op->image;
     struct vp_op here = *op;
     const size_t si = vp_type_size(op->in), so = vp_type_size(op->out);
-    struct vp_box in = *out;
+    struct vp_box in = vp_op_region(op, out);
     struct vp_err err = VP_ERR_INIT;
 
-    int64_t m[3]; /* size and position of the input part */
+    int64_t m[3]; /* of the input */
     for (int a = 0; a < 3; a++) {
-        const int64_t first = op->before[a], end = n[a] - op->behind[a];
-        in.lo[a] = in.lo[a] - op->halo[a] - slack < first || op->whole[a] ? first : in.lo[a] - op->halo[a] - slack;
-        in.hi[a] = in.hi[a] + op->halo[a] + slack > end || op->whole[a] ? end : in.hi[a] + op->halo[a] + slack;
-        m[a] = end - first;
+        m[a] = vp_op_input(op, a);
+        in.lo[a] = vp_max64(in.lo[a] - slack, 0);
+        in.hi[a] = vp_min64(in.hi[a] + slack, m[a]);
     }
     if (kept)
         in.lo[2] = from;
@@ -62,9 +61,7 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
         ip[z] = malloc((size_t)((iy - 1) * is + ix) * si);
         for (int64_t y = 0; y < iy; y++)
             memcpy((char *)ip[z] + (size_t)(y * is) * si,
-                   (const char *)image +
-                       (size_t)(((in.lo[2] - op->before[2] + z) * m[1] + in.lo[1] - op->before[1] + y) * m[0]
-                                                  + in.lo[0] - op->before[0]) * si,
+                   (const char *)image + (size_t)(((in.lo[2] + z) * m[1] + in.lo[1] + y) * m[0] + in.lo[0]) * si,
                    (size_t)ix * si);
     }
     for (int64_t z = 0; z < oz; z++) {
@@ -73,12 +70,12 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
     }
     const struct vp_part pi = {in, is, ip}, po = {*out, os, op_};
     void *scratch = NULL;
-    if (!op->whole[2] && out->hi[2] + op->halo[2] < vp_min64(n[2], n[2] - op->behind[2]))
-        here.image[2] = VP_UNKNOWN;
+    if (vp_op_region(op, out).hi[2] < m[2])
+        here.image[2] = here.input[2] = VP_UNKNOWN;
     const uint64_t bytes = op->scratch ? op->scratch(&here, &in, out, threads) : 0;
     if (bytes && posix_memalign(&scratch, 64, bytes))
         exit(1);
-    const int rc = kept ? op->go_on(&here, &pi, &po, scratch, kept, threads, &err)
+    const int rc = kept ? op->carry->advance(&here, &pi, &po, scratch, kept, threads, &err)
                         : op->run(&here, &pi, &po, scratch, threads, &err);
     CHECK_STR(err.msg, "");
     for (int64_t z = 0; z < oz; z++) {
@@ -169,7 +166,7 @@ static inline void check_columns(const struct vp_op *op, const void *image, cons
             out.hi[a] = i % 3 ? random_in(out.lo[a] + 1, n[a]) : n[a];
         }
         out.lo[2] = out.hi[2] = 0;
-        const uint64_t room = op->keeps(op, &out, threads);
+        const uint64_t room = op->carry->state_bytes(op, &out, threads);
         CHECK(room > 0);
         if (posix_memalign(&kept, 64, room))
             exit(1);

@@ -9,15 +9,15 @@ static char dir[] = "/tmp/carry_test.XXXXXX";
 
 /* ---- the operation ---- */
 
-static uint64_t sum_keeps(const struct vp_op *op, const struct vp_box *out, int threads)
+static uint64_t sum_bytes(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     (void)op, (void)threads;
     return (uint64_t)(vp_box_size(out, 0) * vp_box_size(out, 1)) * 2 * sizeof(float);
 }
 
 /* For each column of voxels what the segments before have left, and the sum within this one. */
-static int sum_go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                     void *kept, int threads, struct vp_err *err)
+static int sum_advance(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                       void *kept, int threads, struct vp_err *err)
 {
     const int64_t w = vp_box_size(&out->box, 0), h = vp_box_size(&out->box, 1);
     float *before = kept, *local = before + w * h;
@@ -31,7 +31,7 @@ static int sum_go_on(const struct vp_op *op, const struct vp_part *in, const str
                 local[i] = 0;
             }
             ((float *)out->plane[z - out->box.lo[2]])[i / w * out->stride + i % w] = before[i] + local[i];
-            if (op->twin)
+            if (op->second)
                 ((double *)out[1].plane[z - out->box.lo[2]])[i / w * out[1].stride + i % w] =
                     2 * (double)(before[i] + local[i]);
             local[i] += v;
@@ -39,7 +39,7 @@ static int sum_go_on(const struct vp_op *op, const struct vp_part *in, const str
     return 0;
 }
 
-static void sum_join(const struct vp_op *op, void *before, const void *total, uint64_t bytes)
+static void sum_combine(const struct vp_op *op, void *before, const void *total, uint64_t bytes)
 {
     float *to = before;
     const float *from = total;
@@ -58,7 +58,7 @@ static void sum_apply(const struct vp_op *op, const struct vp_area *out, const v
         for (int64_t i = 0; i < w * h; i++) {
             float *p = (float *)out->data + z * out->plane + i / w * out->pitch + i % w;
             *p = before[i] + *p;
-            if (op->twin)
+            if (op->second)
                 ((double *)out[1].data)[z * out[1].plane + i / w * out[1].pitch + i % w] = 2 * (double)*p;
         }
 }
@@ -68,8 +68,7 @@ static void sum_apply(const struct vp_op *op, const struct vp_area *out, const v
 /* The definition, plane by plane. */
 static void make_want(struct scene *s, int64_t step)
 {
-    const int64_t page = s->n[0] * s->n[1], wide = s->n[0] + s->border[0], large = wide * (s->n[1] + s->border[1]);
-    const int64_t deep = s->n[2] + s->border[2];
+    const int64_t page = s->n[0] * s->n[1];
     for (int64_t c = 0; c < s->inner * s->outer; c++) {
         const int64_t channel = c % s->inner, time = c / s->inner;
         for (int64_t i = 0; i < page; i++) {
@@ -80,8 +79,7 @@ static void make_want(struct scene *s, int64_t step)
                     before += local;
                     local = 0;
                 }
-                s->want[((time * deep + s->border[2] + z) * s->inner + channel) * large
-                        + (s->border[1] + i / s->n[0]) * wide + s->border[0] + i % s->n[0]] = before + local;
+                s->want[at] = before + local;
                 local += s->data[at];
             }
         }
@@ -90,21 +88,18 @@ static void make_want(struct scene *s, int64_t step)
 
 static void make_scene(struct scene *s)
 {
+    static const struct vp_carry carry = {sum_bytes, sum_advance, true, sum_combine};
+    static const enum vp_type doubles = VP_F64;
     struct vp_err err = VP_ERR_INIT;
     const int64_t step = dice(1, 9);
     const bool lines = dice(0, 2) == 0;
     *s = (struct scene){.n = {dice(1, 20), lines ? 1 : dice(1, 20), dice(1, 50)}, .inner = lines ? 1 : dice(1, 2),
-                        .outer = dice(1, 3), .lines = lines, .twin = dice(0, 1)};
-    if (dice(0, 1)) {
-        s->border[0] = s->border[2] = 1;
-        s->border[1] = !lines;
-    }
+                        .outer = dice(1, 3), .lines = lines, .second = dice(0, 1)};
     write_scene(s, dir);
     make_want(s, step);
     const struct vp_op op = {.kernel = "sum", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
-                             .in = VP_F32, .out = VP_F32, .twin = s->twin, .twin_out = VP_F64, .cost = 1,
-                             .border = {s->border[0], s->border[1], s->border[2]}, .step = {1, 1, step}, .keeps = sum_keeps,
-                             .go_on = sum_go_on, .carries = true, .join = sum_join};
+                             .in = VP_F32, .out = VP_F32, .second = s->second ? &doubles : NULL, .cost = 1,
+                             .step = {1, 1, step}, .carry = &carry};
     CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
 }
 

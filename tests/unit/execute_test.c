@@ -17,7 +17,14 @@ struct stencil {
     int seed;
     int *count; /* of writes, for every voxel of one image; or NULL */
     int fail_at; /* plane at which it fails; < 0: never */
+    int64_t reach[3]; /* of axes that wrap */
 };
+
+/* An axis whose halo is the whole of it wraps. */
+static int64_t reach_of(const struct vp_op *op, int a)
+{
+    return op->halo[a] >= VP_UNKNOWN ? ((const struct stencil *)op->params)->reach[a] : op->halo[a];
+}
 
 static float sample(const struct vp_part *p, int64_t x, int64_t y, int64_t z)
 {
@@ -43,16 +50,16 @@ static int stencil_run(const struct vp_op *op, const struct vp_part *in, const s
                 float sum = (float)((x * 3 + y * 5 + z * 7 + s->seed) % 11);
                 for (int i = 0; i < op->inputs; i++)
                     for (int a = 0; a < 3; a++)
-                        for (int64_t d = -op->halo[a]; d <= op->halo[a]; d++) {
+                        for (int64_t d = -reach_of(op, a); d <= reach_of(op, a); d++) {
                             int64_t p[3] = {x, y, z};
                             p[a] += d;
-                            if (op->whole[a])
+                            if (op->halo[a] >= VP_UNKNOWN)
                                 p[a] = (p[a] + op->image[a]) % op->image[a];
                             if (p[a] < 0 || p[a] >= op->image[a])
                                 continue;
-                            sum += sample(&in[i], p[0], p[1], p[2]) * (float)((d + op->halo[a] + 1 + 2 * i) % 5);
+                            sum += sample(&in[i], p[0], p[1], p[2]) * (float)((d + reach_of(op, a) + 1 + 2 * i) % 5);
                         }
-                if (op->halo[2] && op->image[2] - at[2] <= op->halo[2]) /* near the end of the stream */
+                if (reach_of(op, 2) && op->image[2] - at[2] <= reach_of(op, 2)) /* near the end of the stream */
                     sum += (float)(op->image[2] - at[2]);
                 /* keep numbers small, so that every sum is exact */
                 ((float *)out->plane[z - b->lo[2]])[(y - b->lo[1]) * out->stride + x - b->lo[0]] = fmodf(sum, 61.0f);
@@ -73,20 +80,20 @@ static uint64_t stencil_scratch(const struct vp_op *op, const struct vp_box *in,
     return 64 + (uint64_t)threads * 16;
 }
 
-/* What it keeps of a column is the input that it was given, all planes of it. */
+/* Its state of a column is the input that it got, all planes of it. */
 struct kept { int64_t planes; float sample[]; };
 
 enum { MOST_PLANES = 64 };
 
-static uint64_t stencil_keeps(const struct vp_op *op, const struct vp_box *out, int threads)
+static uint64_t stencil_bytes(const struct vp_op *op, const struct vp_box *out, int threads)
 {
-    const int64_t plane = (vp_box_size(out, 0) + 2 * op->halo[0]) * (vp_box_size(out, 1) + 2 * op->halo[1]);
+    const int64_t plane = vp_op_extent(op, 0, vp_box_size(out, 0)) * vp_op_extent(op, 1, vp_box_size(out, 1));
     (void)threads;
-    return op->whole[2] ? 0 : sizeof(struct kept) + (uint64_t)(plane * MOST_PLANES) * sizeof(float);
+    return op->halo[2] >= VP_UNKNOWN ? 0 : sizeof(struct kept) + (uint64_t)(plane * MOST_PLANES) * sizeof(float);
 }
 
-static int stencil_go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                         void *kept, int threads, struct vp_err *err)
+static int stencil_advance(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                           void *kept, int threads, struct vp_err *err)
 {
     struct kept *k = kept;
     void *planes[MOST_PLANES];
@@ -112,12 +119,13 @@ static int stencil_go_on(const struct vp_op *op, const struct vp_part *in, const
 static int stencil_add(struct vp_chain *c, const int64_t image[3], const int64_t halo[3], int from0, int from1,
                        int seed, int *counts)
 {
+    static const struct vp_carry carry = {.state_bytes = stencil_bytes, .advance = stencil_advance};
     struct vp_err err = VP_ERR_INIT;
     struct stencil *s = malloc(sizeof *s);
     struct vp_op op = {.kernel = "stencil", .inputs = from1 == 99 ? 1 : 2, .from = {from0, from1}, .in = VP_F32,
                           .out = VP_F32, .cost = 5, .params = s, .free = free, .scratch = stencil_scratch,
-                          .run = stencil_run, .keeps = stencil_keeps, .go_on = stencil_go_on};
-    *s = (struct stencil){seed, counts, -1};
+                          .run = stencil_run, .carry = &carry};
+    *s = (struct stencil){seed, counts, -1, {0}};
     memcpy(op.image, image, sizeof op.image);
     memcpy(op.halo, halo, sizeof op.halo);
     return vp_chain_add(c, &op, &err);
@@ -786,7 +794,10 @@ static void test_whole(void)
         struct scene s;
         make_scene(&s, 12, 10, 9, dice(1, 2), dice(1, 2), 0);
         for (int a = 0; a < 3; a++)
-            s.chain.stage[0].whole[a] = trial >> a & 1;
+            if (trial >> a & 1) {
+                ((struct stencil *)s.chain.stage[0].params)->reach[a] = s.chain.stage[0].halo[a];
+                s.chain.stage[0].halo[a] = VP_UNKNOWN;
+            }
         make_want(&s);
         struct vp_problem p = problem_of(&s, false);
         struct vp_plan plan;
@@ -798,6 +809,183 @@ static void test_whole(void)
         CHECK_INT(run_scene(&s, &p, &plan, false, NULL, &err), 0);
         free_scene(&s);
     }
+}
+
+/* ---- outputs that are not as large as the input, or whose voxels come from elsewhere ---- */
+
+static int64_t half_length(const struct vp_op *op, int axis, int64_t n)
+{
+    (void)op, (void)axis;
+    return n >= VP_UNKNOWN ? n : n / 2;
+}
+
+static struct vp_box half_region(const struct vp_op *op, const struct vp_box *out)
+{
+    struct vp_box in;
+    (void)op;
+    for (int a = 0; a < 3; a++) {
+        in.lo[a] = 2 * out->lo[a];
+        in.hi[a] = 2 * out->hi[a];
+    }
+    return in;
+}
+
+static int64_t half_extent(const struct vp_op *op, int axis, int64_t n)
+{
+    return vp_min64(op->input[axis], 2 * n);
+}
+
+static int64_t flip_length(const struct vp_op *op, int axis, int64_t n)
+{
+    (void)op, (void)axis;
+    return n;
+}
+
+/* x and y are flipped. */
+static struct vp_box flip_region(const struct vp_op *op, const struct vp_box *out)
+{
+    struct vp_box in = *out;
+    for (int a = 0; a < 2; a++) {
+        in.lo[a] = op->input[a] - out->hi[a];
+        in.hi[a] = op->input[a] - out->lo[a];
+    }
+    return in;
+}
+
+static int64_t flip_extent(const struct vp_op *op, int axis, int64_t n)
+{
+    return vp_min64(op->input[axis], n);
+}
+
+static int64_t third_length(const struct vp_op *op, int axis, int64_t n)
+{
+    (void)op;
+    return axis == 2 ? n : n / 3;
+}
+
+/* The second of every three columns and rows: rows before, between and after are not needed. */
+static struct vp_box third_region(const struct vp_op *op, const struct vp_box *out)
+{
+    struct vp_box in = *out;
+    (void)op;
+    for (int a = 0; a < 2; a++) {
+        in.lo[a] = 3 * out->lo[a] + 1;
+        in.hi[a] = 3 * out->hi[a] - 1;
+    }
+    return in;
+}
+
+static int64_t third_extent(const struct vp_op *op, int axis, int64_t n)
+{
+    return vp_min64(op->input[axis], axis == 2 ? n : 3 * n - 2);
+}
+
+static const struct vp_mapping half = {half_length, half_region, half_extent, false},
+                               flip = {flip_length, flip_region, flip_extent, true},
+                               third = {third_length, third_region, third_extent, false};
+
+/* The sum of all samples of the region of each voxel. */
+static int region_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                      int threads, struct vp_err *err)
+{
+    const struct vp_box *b = &out->box;
+    (void)scratch, (void)threads, (void)err;
+    for (int64_t z = b->lo[2]; z < b->hi[2]; z++)
+        for (int64_t y = b->lo[1]; y < b->hi[1]; y++)
+            for (int64_t x = b->lo[0]; x < b->hi[0]; x++) {
+                const struct vp_box of = op->mapping->region(op, &(struct vp_box){{x, y, z}, {x + 1, y + 1, z + 1}});
+                float sum = 0;
+                for (int64_t k = of.lo[2]; k < of.hi[2]; k++)
+                    for (int64_t j = of.lo[1]; j < of.hi[1]; j++)
+                        for (int64_t i = of.lo[0]; i < of.hi[0]; i++)
+                            sum += sample(in, i, j, k);
+                *(float *)vp_part_at(out, sizeof(float), x, y, z) = sum;
+            }
+    return 0;
+}
+
+/* Scene whose output has another size, its result made voxel by voxel. */
+static void make_mapped(struct scene *s, const struct vp_mapping *mapping, const int64_t n[3], int64_t inner, int64_t outer)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_op op = {.kernel = "region", .input = {n[0], n[1], n[2]}, .inputs = 1, .from = {~0}, .in = VP_F32,
+                       .out = VP_F32, .cost = 1, .run = region_run, .mapping = mapping};
+    *s = (struct scene){.inner = inner, .outer = outer, .stacks = 1};
+    for (int a = 0; a < 3; a++)
+        s->n[a] = op.image[a] = mapping->length(&op, a, n[a]);
+    CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
+    const struct vp_stack stack = {.nx = n[0], .ny = n[1], .pages = inner * n[2] * outer, .type = VP_F32};
+    const int64_t page = n[0] * n[1], made = s->n[0] * s->n[1];
+    s->data[0] = malloc((size_t)(page * stack.pages) * sizeof(float));
+    s->want = calloc((size_t)(made * pages_of(s)), sizeof(float));
+    for (int64_t i = 0; i < page * stack.pages; i++)
+        s->data[0][i] = (float)dice(0, 60);
+    for (int64_t i = 0; i < made * pages_of(s); i++) {
+        const int64_t p = i / made, x = i % s->n[0], y = i % made / s->n[0], z = p / inner % s->n[2],
+                      first = p / inner / s->n[2] * n[2];
+        for (int64_t k = 0; k < (mapping == &half ? 8 : 1); k++) {
+            const int64_t from[3] = {mapping == &half    ? 2 * x + (k & 1)
+                                     : mapping == &third ? 3 * x + 1
+                                                         : n[0] - 1 - x,
+                                     mapping == &half    ? 2 * y + (k >> 1 & 1)
+                                     : mapping == &third ? 3 * y + 1
+                                                         : n[1] - 1 - y,
+                                     mapping == &half ? 2 * z + (k >> 2) : z};
+            s->want[i] += s->data[0][((first + from[2]) * inner + p % inner) * page + from[1] * n[0] + from[0]];
+        }
+    }
+    snprintf(s->path[0], sizeof s->path[0], "%s/mapped.tif", dir);
+    write_stack(s->path[0], &stack, s->data[0]);
+}
+
+static void test_mapped(void)
+{
+    char out[96];
+    int runs = 0, planned = 0, banded = 0, flows = 0, unknowns = 0, on_devices = 0;
+    snprintf(out, sizeof out, "%s/out.tif", dir);
+    for (int trial = 0; trial < 320; trial++) {
+        const struct vp_mapping *const kind[] = {&half, &flip, &third}, *mapping = kind[trial % 3];
+        const bool page = dice(0, 3) == 0, piped = dice(0, 2) == 0, device = dice(0, 1);
+        const int64_t n[3] = {dice(3, 24), dice(3, 24), mapping == &half ? dice(2, 15) : page ? 1 : dice(1, 12)};
+        struct scene s;
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        bool made = false;
+        make_mapped(&s, mapping, n, dice(1, 2), dice(1, 3));
+        const bool unknown = piped && dice(0, 1);
+        struct vp_problem p = problem_of(&s, unknown);
+        p.flow = !unknown && dice(0, 1);
+        const bool bands = (!piped || (p.flow && mapping == &third)) && dice(0, 1);
+        p.rows = bands && !piped;
+        p.backend = device ? &pretended : NULL;
+        p.devices = device ? (int)dice(1, 3) : 0;
+        for (int d = 0; d < p.devices; d++)
+            p.free[d] = d && dice(0, 1) ? (uint64_t)dice(2000, 40000) : 1 << 30;
+        if (unknown && s.outer == 1)
+            s.chain.stage[0].input[2] = s.chain.stage[0].image[2] = VP_UNKNOWN;
+        if (trial % 4 == 0)
+            CHECK_INT(made = !vp_plan_make(&plan, &p, &err), 1);
+        planned += made;
+        for (int i = 0; i < 100 && !made; i++)
+            made = random_plan(&plan, &p, s.n, s.outer, bands);
+        if (made) {
+            const int rc = run_scene(&s, &p, &plan, piped, bands ? out : NULL, &err);
+            CHECK_INT(rc, 0);
+            if (rc)
+                printf("  trial %d: %s\n", trial, err.msg);
+            runs++;
+            banded += plan.bands > 1;
+            flows += plan.flow;
+            unknowns += unknown;
+            on_devices += device;
+        }
+        free_scene(&s);
+    }
+    printf("%d runs of other sizes: %d planned, %d in bands (%d in order), %d of unknown length, %d on devices\n", runs,
+           planned, banded, flows, unknowns, on_devices);
+    CHECK(runs >= 240);
+    CHECK(planned >= 60 && banded >= 20 && flows >= 10 && unknowns >= 20 && on_devices >= 80);
+    CHECK_INT(pretend.open, 0);
 }
 
 int main(void)
@@ -816,6 +1004,7 @@ int main(void)
     test_trouble();
     test_axes();
     test_whole();
+    test_mapped();
     rmdir(dir);
     return test_done();
 }

@@ -432,7 +432,7 @@ static void test_boxes(void)
         for (int i = 0; i < c.n; i++) {
             local_whole(&c.stage[i], in, out, 1);
             check_boxes(&c.stage[i], in, out, 1);
-            if (c.stage[i].keeps(&c.stage[i], &(struct vp_box){{0}, {size[0], size[1], 1}}, 1)) {
+            if (c.stage[i].carry->state_bytes(&c.stage[i], &(struct vp_box){{0}, {size[0], size[1], 1}}, 1)) {
                 check_columns(&c.stage[i], in, out, 2);
                 columns++;
             }

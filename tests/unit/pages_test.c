@@ -340,6 +340,54 @@ static void by_rows(void)
     CHECK(piped > 20);
 }
 
+/* Zeros before rows, pages and images: what is read again is what was written, shifted. */
+static void padding(void)
+{
+    for (int trial = 0; trial < 24; trial++) {
+        const int64_t inner = 1 + trial % 2, deep = 1 + trial % 3, times = 1 + trial / 3 % 2;
+        const struct vp_padding pad = {trial / 2 % 3, trial / 4 % 3, trial % 4 ? inner : 0,
+                                       trial % 4 ? (deep + 1) * inner : 0};
+        const int64_t nx = 5, ny = 4, planes = deep + (trial % 4 != 0), wide = nx + pad.columns, high = ny + pad.rows;
+        const int64_t pages = planes * inner * times, given = deep * inner * times * ny;
+        const struct vp_stack stack = {.nx = wide, .ny = high, .pages = trial % 5 ? pages : -1, .type = VP_U16};
+        const struct vp_writer_options o = {.compress = trial % 7 == 3 ? VP_COMPRESS_DEFLATE : VP_COMPRESS_NONE};
+        uint16_t *const rows = malloc((size_t)(given * nx) * sizeof *rows), *const page = malloc((size_t)(wide * high) * 2);
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_writer *w = NULL;
+        struct vp_reader *r = NULL;
+        char path[96];
+        const char *const paths[] = {path};
+        int64_t wrong = 0, at = 0;
+        snprintf(path, sizeof path, "%s/padded.tif", dir);
+        for (int64_t i = 0; i < given * nx; i++)
+            rows[i] = (uint16_t)(i + 1);
+        CHECK_INT(vp_writer_open(&w, path, &stack, &o, &err), 0);
+        CHECK_INT(vp_writer_pad(w, &pad, &err), 0);
+        for (int64_t y = 0, n; y < given; y += n) {
+            n = trial % 3 ? vp_min64(1 + (y * 7 + trial) % 11, given - y) : ny;
+            CHECK_INT(trial % 3 ? vp_writer_lines(w, n, rows + y * nx, 1 + trial % 2, &err)
+                                : vp_writer_pages(w, 1, rows + y * nx, 1, &err), 0);
+        }
+        CHECK_INT(vp_writer_close(w, &err), 0);
+        CHECK_INT(vp_reader_open(&r, paths, 1, NULL, &err), 0);
+        CHECK_INT(vp_reader_stack(r)->pages, pages);
+        for (int64_t p = 0; p < pages; p++) {
+            CHECK_INT(vp_reader_next(r, page, &err), 1);
+            const bool zeros = trial % 4 && p % pad.every < pad.pages;
+            for (int64_t i = 0; i < wide * high; i++) {
+                const bool inside = !zeros && i % wide >= pad.columns && i / wide >= pad.rows;
+                wrong += page[i] != (inside ? rows[at++] : 0);
+            }
+        }
+        CHECK_INT(wrong, 0);
+        CHECK_INT(at, given * nx);
+        vp_reader_close(r, NULL);
+        unlink(path);
+        free(rows);
+        free(page);
+    }
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -347,6 +395,7 @@ int main(void)
     from_files();
     in_place();
     by_rows();
+    padding();
     char command[300];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     if (system(command))

@@ -34,6 +34,8 @@ static uint64_t keeps_planes(const struct vp_op *op, const struct vp_box *out, i
     return (uint64_t)(vp_box_size(out, 0) * vp_box_size(out, 1) * (2 * op->halo[2] + 2)) * sizeof(float);
 }
 
+static const struct vp_carry keeping = {.state_bytes = keeps_planes};
+
 static void add(struct vp_chain *c, const int64_t image[3], int64_t hx, int64_t hy, int64_t hz, int from, double cost)
 {
     struct vp_err err = VP_ERR_INIT;
@@ -135,7 +137,7 @@ static double exhaustive(const struct vp_problem *p, int *tried)
     int64_t halo[3];
     vp_chain_halo(p->chain, halo);
     const int64_t nx = p->image[0], ny = p->image[1], nz = p->image[2];
-    const bool device = p->backend, streams = device || (p->chain->n == 1 && p->chain->stage[0].keeps);
+    const bool device = p->backend, streams = device || (p->chain->n == 1 && p->chain->stage[0].carry);
     const bool apart = p->flow && (!halo[2] || nz == 1);
     for (int64_t band = ny; band > 0; band = p->rows || apart ? below(ny, band) : 0) {
         const bool flow = apart && band < ny;
@@ -245,7 +247,7 @@ static void test_optimum(int problems, bool device)
         for (int s = 0; s < stages; s++)
             add(&c, image, dice(0, 2), dice(0, 2), apart ? 0 : dice(0, 2), s ? s - 1 : ~0, (double)dice(1, 2000) * 1e3);
         if (keeps)
-            c.stage[0].keeps = keeps_planes;
+            c.stage[0].carry = &keeping;
         struct vp_problem p = problem_of(&c, image);
         const uint64_t bytes = (uint64_t)(image[0] * image[1] * image[2]) * 4;
         p.memory = bytes * (uint64_t)dice(2, 40) / 8;
@@ -321,11 +323,11 @@ static void test_large(void)
     /* a short memory on the CPU: what the operation can keep it does not do again */
     on_devices(&p, 0, 0);
     p.memory = UINT64_C(16) << 30;
-    c.stage[0].keeps = keeps_planes;
+    c.stage[0].carry = &keeping;
     struct vp_plan again;
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
     CHECK(plan.stream && plan.kept > 0 && plan.host <= p.memory);
-    c.stage[0].keeps = NULL;
+    c.stage[0].carry = NULL;
     CHECK_INT(vp_plan_make(&again, &p, &err), 0);
     CHECK(!again.stream && again.seconds > 1.1 * plan.seconds);
     on_devices(&p, 1, UINT64_C(8) << 30);
@@ -485,7 +487,7 @@ static void test_pure(void)
         const int64_t image[3] = {anything(1, 3000), anything(1, 3000), anything(1, 3000)};
         add(&chain[k], image, dice(0, 20), dice(0, 20), dice(0, 20), ~0, (double)anything(1, 400));
         if (k % 3 == 0)
-            chain[k].stage[0].keeps = keeps_planes;
+            chain[k].stage[0].carry = &keeping;
         problem[k] = problem_of(&chain[k], image);
         problem[k].memory = (uint64_t)anything(1e7, 1e11);
         problem[k].rows = k % 4 == 1;

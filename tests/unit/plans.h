@@ -107,6 +107,26 @@ static int64_t random_part(int64_t n, int64_t step)
     return vp_min64(steps, n);
 }
 
+/* The planes that a slab needs at most, wherever it begins: counted. */
+static int64_t least_window(const struct vp_chain *c, const struct vp_plan *plan, const int64_t n[3], int64_t outer)
+{
+    struct vp_box all = {{0, 0, 0}, {n[0], n[1], n[2]}};
+    const int64_t input = c->stage[0].mapping ? c->stage[0].input[2] : n[2],
+                  deep = input < VP_UNKNOWN ? input : vp_chain_region(c, &all).hi[2];
+    int64_t least = 1;
+    for (int64_t g = 0; g < n[2] * outer; g++) {
+        const int64_t last = vp_min64(g + plan->slab, n[2] * outer) - 1;
+        const struct vp_box first = {{0, 0, g % n[2]}, {n[0], n[1], g % n[2] + 1}},
+                            end = {{0, 0, last % n[2]}, {n[0], n[1], last % n[2] + 1}},
+                            before = {{0, 0, g % n[2] - 1}, {n[0], n[1], g % n[2]}};
+        const int64_t lo = plan->stream && g % n[2] ? vp_chain_region(c, &before).hi[2]
+                                                    : vp_chain_region(c, &first).lo[2];
+        const int64_t hi = last / n[2] * deep + vp_min64(deep, vp_chain_region(c, &end).hi[2]);
+        least = vp_max64(least, hi - g / n[2] * deep - vp_min64(deep, lo));
+    }
+    return least;
+}
+
 /* A plan at random that keeps the rules, for images of n[] voxels; the planner only completes it. */
 __attribute__((unused))
 static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const int64_t n[3], int64_t outer, bool bands)
@@ -114,12 +134,9 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
     const struct vp_chain *c = p->chain;
     const struct vp_op *const end = &c->stage[c->n - 1];
     const int64_t planes = n[2] * outer;
-    bool whole[3] = {false};
     int64_t halo[3];
     vp_chain_halo(c, halo);
-    for (int s = 0; s < c->n; s++)
-        for (int a = 0; a < 3; a++)
-            whole[a] = whole[a] || c->stage[s].whole[a];
+    const bool whole[3] = {halo[0] >= VP_UNKNOWN, halo[1] >= VP_UNKNOWN, halo[2] >= VP_UNKNOWN};
     *plan = (struct vp_plan){.bands = 1, .band = n[1], .slabs = (int)dice(1, 4)};
     if (bands && !whole[1]) {
         plan->band = random_part(n[1], end->step[1]);
@@ -138,9 +155,9 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
             plan->part[a] = n[a];
     }
     for (int s = 0; s < c->n; s++)
-        if (c->stage[s].carries) { /* whole planes, a step or more of them */
+        if (vp_op_scans(&c->stage[s])) { /* whole planes, a step or more of them */
             const int64_t step = c->stage[s].step[2];
-            plan->stream = plan->stream || !p->backend || !c->stage[s].join;
+            plan->stream = plan->stream || !p->backend || !c->stage[s].carry->combine;
             plan->part[0] = n[0];
             plan->part[1] = n[1];
             plan->band = n[1];
@@ -150,18 +167,16 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
             plan->slab = plan->stream ? dice(1, (planes + step - 1) / step) * step : plan->part[2];
             plan->slab = plan->slab < planes ? plan->slab : planes;
         }
-    const bool alone = n[2] == 1 && !end->before[2] && !end->behind[2];
-    if (p->flow && plan->bands > 1 && (alone || (!halo[2] && !whole[2])) && !vp_chain_twice(c)) {
+    const int64_t input = vp_op_region(end, &(struct vp_box){{0, 0, 0}, {n[0], n[1], n[2]}}).hi[2];
+    const bool in_order = !end->mapping || !end->mapping->any_order, alone = n[2] == 1 && input == 1,
+               apart = !halo[2] && (!end->mapping || (input == n[2] && vp_op_extent(end, 2, 1) == 1));
+    if (p->flow && plan->bands > 1 && in_order && (alone || (apart && !vp_chain_twice(c)))) {
         plan->slab = plan->part[2] = 1;
         plan->stream = false;
         plan->window = dice(1, 5);
         return vp_plan_try(plan, p);
     }
-    const int64_t images = (plan->slab + n[2] - 1) / n[2];
-    const int64_t grows = end->before[2] + end->behind[2], less = vp_max64(0, -grows), input = (n[2] - grows) * outer;
-    const int64_t least = whole[2] ? (images + 1) * (n[2] - grows)
-                                   : plan->slab + (plan->stream ? 1 : 2) * halo[2] + (1 + (outer > 1 ? images : 0)) * less;
-    plan->window = (least < input ? least : input) + dice(0, 5);
+    plan->window = least_window(c, plan, n, outer) + dice(0, 5);
     return vp_plan_try(plan, p);
 }
 

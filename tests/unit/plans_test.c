@@ -51,10 +51,8 @@ static struct {
     const struct vp_op *last; /* of the chain that runs */
     int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
-    int (*go_on)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                 void *kept, int threads, struct vp_err *err);
-    int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
-                  void *scratch, int threads, struct vp_err *err);
+    struct vp_carry carry, counted_carry; /* its own, and with functions of ours in between */
+    struct vp_two_pass two_pass, counted_two_pass;
 } tally;
 
 static void add_tally(const struct vp_box *b)
@@ -74,23 +72,23 @@ static int counted_run(const struct vp_op *op, const struct vp_part *in, const s
     return tally.run(op, in, out, scratch, threads, err);
 }
 
-static int counted_go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                         void *kept, int threads, struct vp_err *err)
+static int counted_advance(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                           void *state, int threads, struct vp_err *err)
 {
     add_tally(&out->box);
-    return tally.go_on(op, in, out, scratch, kept, threads, err);
+    return tally.carry.advance(op, in, out, scratch, state, threads, err);
 }
 
 static int counted_finish(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
                           const void *entry, void *scratch, int threads, struct vp_err *err)
 {
     add_tally(&out->box);
-    return tally.finish(op, in, out, entry, scratch, threads, err);
+    return tally.two_pass.finish(op, in, out, entry, scratch, threads, err);
 }
 
 static int counted_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    if (op == tally.last && work->visit != VP_SUMMARY && work->visit != VP_LOCAL)
+    if (op == tally.last && work->pass != VP_SUMMARY && work->pass != VP_LOCAL)
         add_tally(&work->out->box);
     return now->under->kernel(op->kernel)->launch(op, work, err);
 }
@@ -530,11 +528,17 @@ static int run(const struct trial *t, const struct params *p, const struct scene
         memcpy(e.device, t->set->device, (size_t)t->set->n * sizeof *e.device);
     } else {
         tally.run = last->run;
-        tally.go_on = last->go_on;
-        tally.finish = last->finish;
         last->run = counted_run;
-        last->finish = last->finish ? counted_finish : NULL;
-        last->go_on = last->go_on ? counted_go_on : NULL;
+        if (last->carry) {
+            tally.carry = tally.counted_carry = *last->carry;
+            tally.counted_carry.advance = counted_advance;
+            last->carry = &tally.counted_carry;
+        }
+        if (last->two_pass) {
+            tally.two_pass = tally.counted_two_pass = *last->two_pass;
+            tally.counted_two_pass.finish = counted_finish;
+            last->two_pass = &tally.counted_two_pass;
+        }
     }
     for (int k = 0; k < s->stacks && !rc; k++) {
         char text[64];
@@ -717,7 +721,7 @@ static bool device_want(struct scene *s, const struct params *p, struct count *n
         vp_lanes_demand(t.set->under, &c);
         t.problem = problem_of(&t, s, &c);
         t.problem.devices = 1;
-        t.plan.stream = c.stage[0].carries;
+        t.plan.stream = vp_op_scans(&c.stage[0]);
         const bool fits = vp_plan_try(&t.plan, &t.problem);
         ok = fits && !run(&t, p, s, &c, lost, &s->want[1], &s->lost[1], &err);
         if (!ok)
@@ -753,7 +757,7 @@ static int try_plan(const struct params *p, const struct scene *s, struct count 
         return -1;
     }
     for (int i = 0; i < c.n; i++)
-        if (t.unknown && s->outer == 1 && (c.stage[i].whole[2] || c.stage[i].summarize)) { /* the program refuses that */
+        if (t.unknown && s->outer == 1 && (c.stage[i].halo[2] >= VP_UNKNOWN || c.stage[i].two_pass)) { /* the program refuses that */
             vp_chain_free(&c);
             return 0;
         }
@@ -820,7 +824,7 @@ static bool test_family(const struct family *family, int plans, uint64_t seed)
             draw(&p, &s, family);
             ok = !make_chain(&c, &p, &s, false, &lost, &err);
             for (int a = 0; ok && a < 3; a++)
-                s.result[a] = s.n[a] + c.stage[c.n - 1].before[a] + c.stage[c.n - 1].behind[a];
+                s.result[a] = c.stage[c.n - 1].image[a];
             if (ok && (double)(s.result[0] * s.result[1] * results_of(&s)) * cost_of(&c) <= LONGEST / 2) {
                 s.made = c.stage[c.n - 1].out;
                 s.stored_out = s.stored[0] == VP_I8 && s.held == VP_I16 && s.made == VP_I16 ? VP_I8 : s.made;

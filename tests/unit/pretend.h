@@ -81,7 +81,7 @@ struct task {
     struct vp_event *event;
     int64_t want;          /* record of the event to wait for */
     const struct vp_op *op;
-    enum vp_visit visit;
+    enum vp_pass pass;
     void *state;
     const uint64_t *table;
     bool fails;
@@ -139,29 +139,29 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
         return vp_fail(err, VP_ERUN, "a pretended device fell off the bus");
     if (t->table && (t->table[0] != PRETEND_TABLE || t->table[1] != ~PRETEND_TABLE))
         return vp_fail(err, VP_ERUN, "a kernel was launched before its table was there");
-    if (t->visit == VP_APPLY) {
+    if (t->pass == VP_APPLY) {
         pretend_apply(op, out, t->state);
         return 0;
     }
     struct vp_part given[VP_MAX_INPUTS], to[2];
-    const struct vp_box box = vp_op_support(op, &out->box);
+    const struct vp_box box = vp_op_region(op, &out->box);
     const int64_t depth = vp_box_size(&box, 2) * op->inputs + 2 * vp_box_size(&out->box, 2);
     void **planes = malloc((size_t)depth * sizeof *planes), **p = planes;
     for (int i = 0; i < op->inputs; i++)
         given[i] = part_of_area(&in[i], &box, op->in, &p);
     to[0] = part_of_area(out, &out->box, op->out, &p);
-    if (op->twin)
-        to[1] = part_of_area(&out[1], &out->box, op->twin_out, &p);
+    if (op->second)
+        to[1] = part_of_area(&out[1], &out->box, *op->second, &p);
     const uint64_t bytes = op->scratch ? op->scratch(op, &box, &out->box, 1) : 0;
     void *scratch = vp_alloc_raw(1, bytes ? (size_t)bytes : 1, "scratch", err);
-    if (t->visit == VP_MAKE && op->tells) /* already reported by run() */
-        memset(t->state, 0, (size_t)op->tells);
-    if (op->carries && (t->visit == VP_LOCAL || out->box.lo[2] == 0))
-        memset(t->state, 0, (size_t)op->keeps(op, &out->box, 1));
+    if (t->pass == VP_MAKE && op->report) /* run() has added it */
+        memset(t->state, 0, (size_t)op->report->bytes);
+    if (vp_op_scans(op) && (t->pass == VP_LOCAL || out->box.lo[2] == 0))
+        memset(t->state, 0, (size_t)op->carry->state_bytes(op, &out->box, 1));
     const int rc = !scratch ? -1
-                   : t->visit == VP_SUMMARY ? op->summarize(op, given, &out->box, t->state, scratch, 1, err)
-                   : t->visit == VP_FINISH  ? op->finish(op, given, to, t->state, scratch, 1, err)
-                   : op->carries ? op->go_on(op, given, to, scratch, t->state, 1, err)
+                   : t->pass == VP_SUMMARY ? op->two_pass->summarize(op, given, &out->box, t->state, scratch, 1, err)
+                   : t->pass == VP_FINISH  ? op->two_pass->finish(op, given, to, t->state, scratch, 1, err)
+                   : vp_op_scans(op) ? op->carry->advance(op, given, to, scratch, t->state, 1, err)
                                  : op->run(op, given, to, scratch, 1, err);
     free(scratch);
     free(planes);
@@ -398,7 +398,7 @@ static bool pretend_has(const struct vp_op *op, char *why, size_t size)
 
 static int pretend_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    struct task t = {.what = LAUNCH, .op = op, .out = {work->out[0]}, .visit = work->visit, .state = work->state,
+    struct task t = {.what = LAUNCH, .op = op, .out = {work->out[0]}, .pass = work->pass, .state = work->state,
                      .table = work->table};
     pthread_mutex_lock(&pretend_lock);
     t.fails = pretend.launched++ == pretend.fail_at;
@@ -406,7 +406,7 @@ static int pretend_launch(const struct vp_op *op, const struct vp_work *work, st
     pthread_mutex_unlock(&pretend_lock);
     if (t.fails && !late)
         return vp_fail(err, VP_ERUN, "pretended device %d fell off the bus", work->queue->device);
-    if (op->twin)
+    if (op->second)
         t.out[1] = work->out[1];
     if (work->in)
         memcpy(t.in, work->in, (size_t)op->inputs * sizeof *work->in);
@@ -417,16 +417,16 @@ static uint64_t pretend_state(const struct vp_op *op, const int64_t out[3])
 {
     struct vp_op inside = *op; /* part of a larger image: both cut ends may be edges */
     struct vp_box box = {.hi = {out[0], out[1], out[2]}};
-    if (op->carries)
-        return op->keeps(op, &box, 1);
+    if (vp_op_scans(op))
+        return op->carry->state_bytes(op, &box, 1);
     for (int a = 0; a < 3; a++)
         if (out[a] < op->image[a]) {
             box.lo[a] = 1;
             box.hi[a] = out[a] + 1;
             inside.image[a] = out[a] + 2;
         }
-    const uint64_t bytes = op->summary ? op->summary(&inside, &box) : 0;
-    return bytes > op->tells ? bytes : op->tells;
+    const uint64_t bytes = op->two_pass ? op->two_pass->summary(&inside, &box) : 0;
+    return op->report && op->report->bytes > bytes ? op->report->bytes : bytes;
 }
 
 static uint64_t pretend_number(const struct vp_op *op)

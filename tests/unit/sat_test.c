@@ -146,10 +146,10 @@ static void run_parts(const struct vp_op *op, const void *a, void *const out[2],
 {
     const int64_t page = n[0] * n[1], along = volume ? n[2] : n[1];
     const int64_t plane = volume ? page : n[0], step = op->step[2];
-    const size_t in_size = vp_type_size(op->in), size[2] = {vp_type_size(op->out), vp_type_size(op->twin_out)};
+    const size_t in_size = vp_type_size(op->in), size[2] = {vp_type_size(op->out), op->second ? vp_type_size(*op->second) : 0};
     for (int64_t image = 0; image < (volume ? 1 : n[2]); image++) {
         const struct vp_box all = {{0, 0, 0}, {n[0], volume ? n[1] : 1, along}};
-        const uint64_t bytes = op->keeps(op, &all, threads);
+        const uint64_t bytes = op->carry->state_bytes(op, &all, threads);
         char *kept = aligned_alloc(64, bytes), *scratch = aligned_alloc(64, (op->scratch(op, &all, &all, threads) + 63) / 64 * 64);
         memset(kept, 0, bytes);
         for (int64_t z = 0; z < along;) {
@@ -164,7 +164,7 @@ static void run_parts(const struct vp_op *op, const void *a, void *const out[2],
                     plane_out[k * (end - z) + i - z] = out[k] ? (char *)out[k] + at * size[k] : NULL;
             }
             memset(scratch, 0x5A, op->scratch(op, &box, &box, threads));
-            CHECK_INT(op->go_on(op, &in, to, scratch, kept, threads, NULL), 0);
+            CHECK_INT(op->carry->advance(op, &in, to, scratch, kept, threads, NULL), 0);
             free(plane_in);
             z = end;
         }
@@ -223,7 +223,7 @@ static void test_tables(void)
         const int threads = (int)dice(1, 5);
         run_parts(&op, a, got, n, r.volume, threads, false);
         for (int k = 0; k < p->tables; k++) {
-            const enum vp_type to = k ? op.twin_out : op.out;
+            const enum vp_type to = k && op.second ? *op.second : op.out;
             make_want(want[k], to, a, in, n, r.volume, k);
             const bool same = !memcmp(want[k], got[k], (size_t)all * vp_type_size(to));
             CHECK(same);
@@ -265,12 +265,12 @@ static void test_large(void)
         CHECK_INT(vp_sat_op(&op, &r, size, kinds[i].in, &err), 0);
         fill(a, kinds[i].in, all);
         for (int k = 0; k < 2; k++) {
-            const enum vp_type to = k ? op.twin_out : op.out;
-            if (k && !op.twin)
+            const enum vp_type to = k && op.second ? *op.second : op.out;
+            if (k && !op.second)
                 continue;
             make_want(want, to, a, kinds[i].in, n, r.volume, k);
             for (int s = 0; s < 3; s++) {
-                void *const out[2] = {got[0], op.twin ? got[1] : NULL};
+                void *const out[2] = {got[0], op.second ? got[1] : NULL};
                 if (!use_isa(sets[s]))
                     continue;
                 memset(got[k], 0, (size_t)all * 8);
@@ -348,27 +348,25 @@ struct scene {
     void *data, *want[2];
 };
 
-/* n[] as the engine sees it, and of the result. */
-static void engine_size(const struct scene *s, int64_t size[3], int64_t result[3])
+/* n[] as the engine sees it. */
+static void engine_size(const struct scene *s, int64_t size[3])
 {
     size[0] = s->n[0];
     size[1] = s->r.volume ? s->n[1] : 1;
     size[2] = s->r.volume ? s->n[2] : s->n[1];
-    for (int a = 0; a < 3; a++)
-        result[a] = size[a] + s->chain.stage[0].border[a];
 }
 
-/* The tables of all images one after the other, then with borders and with the pages of volumes interleaved. */
+/* The tables of all images, with the pages of volumes interleaved. */
 static void want_of_scene(struct scene *s)
 {
     const struct vp_op *op = &s->chain.stage[0];
     const int64_t images = s->inner * s->outer, voxels = s->n[0] * s->n[1] * s->n[2];
-    int64_t size[3], large[3];
-    engine_size(s, size, large);
-    for (int k = 0; k < 1 + op->twin; k++) {
-        const enum vp_type to = k ? op->twin_out : op->out;
+    int64_t size[3];
+    engine_size(s, size);
+    for (int k = 0; k < 1 + (op->second != NULL); k++) {
+        const enum vp_type to = k ? *op->second : op->out;
         const size_t in = vp_type_size(s->in), out = vp_type_size(to);
-        s->want[k] = calloc((size_t)(large[0] * large[1] * large[2] * images), out);
+        s->want[k] = calloc((size_t)(voxels * images), out);
         void *image = malloc((size_t)voxels * in), *table = malloc((size_t)voxels * out);
         for (int64_t i = 0; i < images; i++) {
             for (int64_t z = 0; z < size[2]; z++)
@@ -376,13 +374,11 @@ static void want_of_scene(struct scene *s)
                        (char *)s->data + (size_t)(((i / s->inner * size[2] + z) * s->inner + i % s->inner) * size[0]
                                                   * size[1]) * in, (size_t)(size[0] * size[1]) * in);
             make_want(table, to, image, s->in, s->n, s->r.volume, k);
-            for (int64_t z = 0; z < size[2]; z++)
-                for (int64_t y = 0; y < size[1]; y++) {
-                    const int64_t page = (i / s->inner * large[2] + z + op->border[2]) * s->inner + i % s->inner;
-                    memcpy((char *)s->want[k] + (size_t)((page * large[1] + y + op->border[1]) * large[0]
-                                                         + op->border[0]) * out,
-                           (char *)table + (size_t)((z * size[1] + y) * size[0]) * out, (size_t)size[0] * out);
-                }
+            for (int64_t z = 0; z < size[2]; z++) {
+                const int64_t page = (i / s->inner * size[2] + z) * s->inner + i % s->inner;
+                memcpy((char *)s->want[k] + (size_t)(page * size[0] * size[1]) * out,
+                       (char *)table + (size_t)(z * size[0] * size[1]) * out, (size_t)(size[0] * size[1]) * out);
+            }
         }
         free(image);
         free(table);
@@ -397,7 +393,7 @@ static void make_scene(struct scene *s, int trial)
     struct vp_op op;
     *s = (struct scene){.in = (enum vp_type)(trial % VP_N_TYPES), .inner = 1, .outer = dice(1, 3)};
     do
-        s->r = (struct vp_sat_request){.volume = dice(0, 1), .exclusive = dice(0, 1), .squares = dice(0, 2) == 0,
+        s->r = (struct vp_sat_request){.volume = dice(0, 1), .squares = dice(0, 2) == 0,
                                        .out = outs[dice(0, 5)]};
     while (vp_sat_check(s->in, s->r.out, &err));
     s->n[0] = dice(0, 3) ? dice(1, 60) : dice(1, 700);
@@ -436,19 +432,19 @@ static int take_squares(void *ctx, int64_t page, const void *samples, int64_t n,
 static int run_plan(struct scene *s, const struct vp_problem *p, const struct vp_plan *plan, bool piped)
 {
     const struct vp_op *op = &s->chain.stage[0];
-    int64_t size[3], large[3];
-    engine_size(s, size, large);
-    const int64_t page = large[0] * large[1], pages = large[2] * s->inner * s->outer;
+    int64_t size[3];
+    engine_size(s, size);
+    const int64_t page = size[0] * size[1], pages = size[2] * s->inner * s->outer;
     struct both got;
     struct vp_err err = VP_ERR_INIT;
     struct source source;
     for (int k = 0; k < 2; k++) {
-        const size_t bytes = vp_type_size(k ? op->twin_out : op->out);
+        const size_t bytes = k && !op->second ? 1 : vp_type_size(k ? *op->second : op->out);
         got.table[k] = (struct got){.data = malloc((size_t)(page * pages) * bytes), .size = bytes, .page = page,
                                     .fail_at = -1};
     }
     struct vp_execute e = {.problem = p, .plan = plan, .chain = &s->chain, .held = s->in, .stored_out = op->out,
-                           .device = {1, 2, 3, 4}, .page = take_table, .twin_page = take_squares, .ctx = &got};
+                           .device = {1, 2, 3, 4}, .page = take_table, .second_page = take_squares, .ctx = &got};
     CHECK_INT(source_open(&source, s->path, NULL, piped, &err), 0);
     e.reader[0] = source.reader;
     int rc = vp_execute(&e, NULL, &err);
@@ -456,7 +452,7 @@ static int run_plan(struct scene *s, const struct vp_problem *p, const struct vp
         printf("%s\n", err.msg);
     source_close(&source);
     s->chain.stage[0].image[2] = size[2];
-    for (int k = 0; k < 1 + op->twin; k++) {
+    for (int k = 0; k < 1 + (op->second != NULL); k++) {
         rc = rc || got.table[k].next != pages
              || memcmp(got.table[k].data, s->want[k], (size_t)(page * pages) * got.table[k].size) ? -1 : 0;
     }
@@ -473,8 +469,8 @@ static void test_plans(void)
     for (int trial = 0; trial < 400; trial++) {
         struct scene s;
         make_scene(&s, trial);
-        int64_t size[3], large[3];
-        engine_size(&s, size, large);
+        int64_t size[3];
+        engine_size(&s, size);
         struct vp_problem p = {.chain = &s.chain, .image = {size[0], size[1], size[2]}, .inner = s.inner,
                                .outer = s.outer, .lines = !s.r.volume, .stored_in = vp_type_size(s.in), .stored_out = 8,
                                .threads = (int)dice(1, 3), .memory = 1 << 30};

@@ -5,11 +5,10 @@
 
 #include "plans.h"
 
-/* `lines`: the planes are rows of pages. With a border of zeros the result is larger; a twin is a second one, twice the
- * first as f64. */
+/* `lines`: the planes are rows of pages. A second output is twice the first, as f64. */
 struct scene {
-    int64_t n[3], inner, outer, border[3];
-    bool lines, twin;
+    int64_t n[3], inner, outer;
+    bool lines, second;
     float *data, *want;
     char path[96];
     struct vp_chain chain;
@@ -29,8 +28,7 @@ static void write_scene(struct scene *s, const char *dir)
     const struct vp_writer_options o = {0};
     const int64_t page = s->n[0] * s->n[1], samples = pages_of_scene(s) * page;
     s->data = malloc((size_t)samples * sizeof(float));
-    s->want = calloc((size_t)((s->n[0] + s->border[0]) * (s->n[1] + s->border[1]) * (s->n[2] + s->border[2])
-                              * s->inner * s->outer), sizeof(float));
+    s->want = calloc((size_t)samples, sizeof(float));
     for (int64_t i = 0; i < samples; i++)
         s->data[i] = (float)dice(1, 1 << 24) * (dice(0, 3) ? 1e-6f : 1.3f);
     snprintf(s->path, sizeof s->path, "%s/%d.tif", dir, number++);
@@ -61,7 +59,7 @@ static struct vp_problem problem_of_scene(const struct scene *s, bool on_devices
                            .outer = s->outer, .stored_in = 4, .stored_out = 4, .threads = (int)dice(1, 3),
                            .memory = 1 << 30};
     p.lines = s->lines;
-    p.stored_out += s->twin ? 8 : 0;
+    p.stored_out += s->second ? 8 : 0;
     p.backend = on_devices ? &pretended : NULL;
     p.devices = on_devices ? (int)dice(1, 4) : 0;
     for (int d = 0; d < p.devices; d++)
@@ -73,30 +71,29 @@ static struct vp_problem problem_of_scene(const struct scene *s, bool on_devices
  * nothing), at page `fail_at` if that is not negative. `smaller`: out: vp_execute's, or NULL. */
 struct way { bool piped, twice; uint64_t memory; const char *says; int64_t fail_at; int *smaller; };
 
-/* The second result, of which all must come as well. */
-struct twin_got { struct got first, second; };
+/* The second output, of which all must come as well. */
+struct both_got { struct got first, second; };
 
 static int take_first(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
 {
-    return take_page(&((struct twin_got *)ctx)->first, page, samples, n, err);
+    return take_page(&((struct both_got *)ctx)->first, page, samples, n, err);
 }
 
 static int take_second(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
 {
-    return take_page(&((struct twin_got *)ctx)->second, page, samples, n, err);
+    return take_page(&((struct both_got *)ctx)->second, page, samples, n, err);
 }
 
 /* 0 if the bytes are the wanted ones. */
 static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan, const struct way *way)
 {
-    const int64_t page = (s->n[0] + s->border[0]) * (s->n[1] + s->border[1]);
-    const int64_t pages = s->inner * (s->n[2] + s->border[2]) * s->outer, all = page * pages;
-    struct twin_got got = {{.data = malloc((size_t)all * sizeof(float)), .size = sizeof(float), .page = page,
+    const int64_t page = s->n[0] * s->n[1], pages = s->inner * s->n[2] * s->outer, all = page * pages;
+    struct both_got got = {{.data = malloc((size_t)all * sizeof(float)), .size = sizeof(float), .page = page,
                             .fail_at = way->says ? way->fail_at : -1},
                            {.data = malloc((size_t)all * sizeof(double)), .size = sizeof(double), .page = page,
                             .fail_at = -1}};
     struct vp_execute e = {.problem = p, .plan = plan, .chain = &s->chain, .held = VP_F32, .stored_out = VP_F32,
-                           .device = {1, 2, 3, 4}, .page = take_first, .twin_page = take_second, .ctx = &got};
+                           .device = {1, 2, 3, 4}, .page = take_first, .second_page = take_second, .ctx = &got};
     struct source source;
     struct vp_err err = VP_ERR_INIT;
     CHECK_INT(source_open(&source, s->path, NULL, way->piped, &err), 0);
@@ -113,7 +110,7 @@ static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan 
     source_close(&source);
     s->chain.stage[0].image[2] = s->n[2];
     rc = rc || got.first.next != pages || memcmp(got.first.data, s->want, (size_t)all * sizeof(float));
-    for (int64_t i = 0; i < all && s->twin && !rc; i++)
+    for (int64_t i = 0; i < all && s->second && !rc; i++)
         rc = ((double *)got.second.data)[i] != 2 * (double)s->want[i];
     free(got.first.data);
     free(got.second.data);

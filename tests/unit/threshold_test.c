@@ -164,7 +164,7 @@ static void visits(const struct vp_op *op, const void *image, uint8_t *out, stru
                                                              vp_min64(z + step[2], n[2])}};
                         const int threads = (int)random_in(1, 3);
                         void **in = malloc((size_t)n[2] * sizeof *in), **to = malloc((size_t)n[2] * sizeof *to);
-                        void *scratch = NULL, *entry = malloc(op->summary(op, &b));
+                        void *scratch = NULL, *entry = malloc(op->two_pass->summary(op, &b));
                         uint64_t bytes;
                         CHECK_INT(posix_memalign(&scratch, 64, op->scratch(op, &b, &b, threads)), 0);
                         for (int64_t i = 0; i < n[2]; i++) {
@@ -173,12 +173,12 @@ static void visits(const struct vp_op *op, const void *image, uint8_t *out, stru
                         }
                         const struct vp_part pi = {{{0, 0, 0}, {n[0], n[1], n[2]}}, n[0], in}, po = {b, n[0], to};
                         if (!visit) {
-                            CHECK_INT(op->summarize(op, &pi, &b, entry, scratch, threads, &err), 0);
+                            CHECK_INT(op->two_pass->summarize(op, &pi, &b, entry, scratch, threads, &err), 0);
                             memcpy(&bytes, entry, sizeof bytes);
                             CHECK_INT(vp_store_put(store, box, entry, bytes, &err), 0);
                         } else {
                             CHECK_INT(vp_store_get(store, box, entry, &err), 0);
-                            CHECK_INT(op->finish(op, &pi, &po, entry, scratch, threads, &err), 0);
+                            CHECK_INT(op->two_pass->finish(op, &pi, &po, entry, scratch, threads, &err), 0);
                         }
                         free(scratch);
                         free(entry);
@@ -186,7 +186,7 @@ static void visits(const struct vp_op *op, const void *image, uint8_t *out, stru
                         free(in);
                     }
         if (!visit)
-            CHECK_INT(op->solve(&own, store, NULL, 0, 2, &err), 0);
+            CHECK_INT(op->two_pass->solve(&own, store, NULL, 0, 2, &err), 0);
     }
     CHECK_INT(found->n, 2);
     vp_store_close(store);

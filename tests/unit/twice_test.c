@@ -130,6 +130,7 @@ static void make_want(struct scene *s, const int64_t step[3])
 
 static void make_scene(struct scene *s)
 {
+    static const struct vp_two_pass two_pass = {mean_summary, mean_summarize, mean_solve, mean_finish};
     struct vp_err err = VP_ERR_INIT;
     const int64_t step[3] = {dice(1, 12), dice(1, 12), dice(1, 9)};
     *s = (struct scene){.n = {dice(1, 20), dice(1, 20), dice(1, 20)}, .inner = dice(1, 2), .outer = dice(1, 2)};
@@ -141,8 +142,7 @@ static void make_scene(struct scene *s)
     const struct vp_op op = {.kernel = "mean", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
                              .in = VP_F32, .out = VP_F32, .cost = 1, .step = {step[0], step[1], step[2]},
                              .params = m, .free = free, .halo = {dice(0, 1), 0, dice(0, 2)},
-                             .summary = mean_summary, .summarize = mean_summarize, .solve = mean_solve,
-                             .finish = mean_finish};
+                             .two_pass = &two_pass};
     CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
     make_want(s, step);
 }
