@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Back-projection on a CUDA device: which kernel the matrices and the device allow, where the slab and the packed views
- * lie; launches, what has been summed. */
+/* Back-projection on a CUDA device: choice of the kernel from matrices and device, layout of the slab and of the packed
+ * views, launches. */
 #include "backproject_column.cuh"
 #include "gpu.h"
 #include "launch.cuh"
@@ -21,34 +21,36 @@ namespace
 
 enum kind { COLUMN_TILED, COLUMN, MATRIX_TILED, MATRIX, PLAIN };
 
-/* One set of slices in a row: [first, first + n), stored from slice `at` of the volume on. */
+/* Consecutive slices [first, first + n), stored from slice `at` of the device's volume on. */
 struct block {
     int64_t first, n, at;
 };
 
-/* With what launches are told but for buffers, views and tiles; out without vol. */
+/* The chosen kernel, and the arguments of launches except for buffers, views and tiles (out.vol is not set). */
 struct choice : launch_args {
     enum kind kind;
     vp_orbit_shape shape;
-    int R, Z;
-    bool upper; /* Z = 1 on a mirrored scan: the slab lies in the upper half and is worked on as its mirror */
-    column_kernel column; /* for matrices its K, tile and batch */
-    int stages, last_segment; /* of the whole grid */
-    block blocks[2];
-    int64_t slots, slot_floats;
-    int processors;
+    int R, Z;             /* views of an orbit, mirror slices */
+    bool upper;           /* Z = 1 of a mirrored scan: the slab lies in the upper half and is computed as its mirror */
+    column_kernel column; /* for matrices only its K, tile and batch */
+    int stages;           /* tensor tiles in flight */
+    int last_segment;     /* last segment of the whole grid */
+    block blocks[2];      /* slices of the slab */
+    int64_t slots;        /* orbits of the packed buffer */
+    int64_t slot_floats;  /* floats of an orbit */
+    int processors;       /* multiprocessors of the device */
 
     bool columns() const { return kind == COLUMN || kind == COLUMN_TILED; }
     bool tiled() const { return kind == COLUMN_TILED || kind == MATRIX_TILED; }
 };
 
-/* Rows of the detector, with the margin. */
+/* Returns the rows of the detector, with the margin. */
 int64_t rows_of(const vp_bp_job *p)
 {
     return p->projections->nv + 2 * p->margin;
 }
 
-/* Arguments of the kernels but for the buffers and the views, and n views from `first` on. */
+/* Fills the arguments of the kernels except for the buffers and the views. */
 template <class View> void fill_args(const vp_bp_job *p, const choice &c, view_args<View> *a)
 {
     (launch_args &)*a = c;
@@ -72,7 +74,7 @@ int validate(const vp_bp_job *p, vp_err *err)
     return 0;
 }
 
-/* Which slices the slab holds and which pieces of the working half produce them. */
+/* Sets the slices that the slab holds and the segments of the working half that produce them. */
 void place_slab(const vp_bp_job *p, choice *c, bool mirror, int K)
 {
     const int64_t nz = p->grid->n[2], half = (nz + 1) / 2, S = p->grid->n[0] * p->grid->n[1];
@@ -102,13 +104,13 @@ void place_slab(const vp_bp_job *p, choice *c, bool mirror, int K)
     c->last_segment = (int)((depth + K - 1) / K) - 1;
 }
 
-/* A view's matrix, for the section of slice k (NO_SECTION: alone). */
+/* A view's matrix, scaled for the section of slice k (NO_SECTION: not scaled). */
 struct matrix {
     double P[12];
 };
 constexpr int64_t NO_SECTION = -1;
 
-/* Factor of a view's matrix for the section of slice k of a helix; 0: the view does not count there. */
+/* Returns the factor of a view's matrix for the section of slice k of a helix; 0: the view does not count there. */
 double scale_of(const vp_bp_job *p, int64_t view, int64_t k)
 {
     return vp_helix_scale(p->projections->helix, p->projections->views[view].turn, p->grid, k);
@@ -145,7 +147,7 @@ void fill_views(const vp_bp_job *p, const choice &, int64_t first, int n, int64_
     a->n = n;
 }
 
-/* Largest tile extents over the whole grid, so that the choice does not depend on the slab. */
+/* Measures the largest tile extents over the whole grid, so that the choice does not depend on the slab. */
 template <class Args, class Launch>
 int measure_extent(const vp_bp_job *p, const choice &c, Launch launch, int extent[2], vp_err *err)
 {
@@ -171,7 +173,7 @@ bool covers(const column_kernel &k, const vp_orbit_shape &shape)
     return shape.s_min >= k.s_lower && shape.s_max <= k.s_upper;
 }
 
-/* Rows around the middle when they are not fixed by bins. */
+/* Sets the rows around the middle of a kernel that has no bins. */
 void open_window(column_kernel *k, const vp_orbit_shape &shape)
 {
     if (k->set != SET_ANY)
@@ -214,7 +216,7 @@ int choose_tiled(const vp_bp_job *p, choice *c, bool mirror, size_t shared_limit
     return 0;
 }
 
-/* Pixels a slice from which on float32 steps along a piece of MATRIX_K slices are too coarse for 2e-6. */
+/* Pixels a slice above which float32 steps along a piece of MATRIX_K slices exceed an error of 2e-6. */
 constexpr double MATRIX_STEP = 3;
 
 int choose_kernel(const vp_bp_job *p, choice *c, vp_err *err)
@@ -222,7 +224,7 @@ int choose_kernel(const vp_bp_job *p, choice *c, vp_err *err)
     *c = choice{};
     cudaDeviceProp device;
     if (vp_gpu_check(err, cudaSetDevice(p->device), "cannot use the device") ||
-        vp_gpu_check(err, cudaGetDeviceProperties(&device, p->device), "cannot ask the device"))
+        vp_gpu_check(err, cudaGetDeviceProperties(&device, p->device), "cannot query the device"))
         return -1;
     if (device.major < 8)
         return vp_fail(err, VP_ERUN, "%s has compute capability %d.%d, 8.0 or newer is needed", device.name,
@@ -251,8 +253,7 @@ int choose_kernel(const vp_bp_job *p, choice *c, vp_err *err)
         bool tiled = false;
         if (tiles && choose_tiled(p, c, mirror, shared_limit, &tiled, err))
             return -1;
-        if (tiled && mirror) { /* slabs of one scan must not differ in kernel: the other shape of slab has to
-                                  fit as well */
+        if (tiled && mirror) { /* all slabs of a scan must use one kernel: the other shape of slab has to fit as well */
             choice other = *c;
             other.Z = 3 - c->Z, other.upper = false;
             vp_bp_job lower = *p;
@@ -341,7 +342,7 @@ void describe(const vp_bp_job *p, const choice &c, struct vp_bp_plan *plan)
     plan->fixed = 1 << 20;
 }
 
-/* What is wrong with the problem; or which kernel it leads to. */
+/* Validates the job and chooses its kernel. Returns 0 or -1. */
 int choose(const vp_bp_job *p, choice *c, vp_bp_plan *plan, vp_err *err)
 {
     if (validate(p, err) || choose_kernel(p, c, err))
@@ -352,7 +353,7 @@ int choose(const vp_bp_job *p, choice *c, vp_bp_plan *plan, vp_err *err)
 
 /* ---- the work ---- */
 
-/* The packed buffer as the copy engine sees it: floats of a row (in pairs where a texel has several), rows, slots. */
+/* Encodes the tensor map of the packed buffer: floats of a row (pairs if a texel has several), rows, slots. */
 int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *err)
 {
     typedef CUresult (*encode_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
@@ -418,7 +419,7 @@ int open(struct vp_devbp **out, const struct vp_bp_job *p, void *packed, void *f
     return 0;
 }
 
-/* Runs of orbits that lie in consecutive slots. */
+/* Calls f(first orbit, slot, count) for runs of at most `most` orbits in consecutive slots. */
 template <class F>
 int each_run(const struct vp_devbp *b, int64_t first, int64_t n, int64_t most, struct vp_err *err, F f)
 {
@@ -456,7 +457,8 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
     });
 }
 
-/* Adds to pieces [from, from + pieces) of the slab; `set`: they hold nothing yet (beta = 0). */
+/* Back-projects n orbits from `first` on into segments [from, from + pieces) of the slab; `set`: they are overwritten
+ * (beta = 0). */
 template <class Args, class Launch>
 int run_pieces(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int from, int pieces, bool set,
                Launch launch, struct vp_err *err)
@@ -477,7 +479,7 @@ int run_pieces(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int 
     if (!b->p->projections->helix)
         return add(first, n);
 
-    /* a helix: section by section, of the views that count there */
+    /* a helix: section by section, only views with a weight there */
     const int K = b->c.column.K;
     const slab whole = a.out;
     const int64_t begin = vp_max64(whole.begin[0], (int64_t)a.segment0 * K);
@@ -511,7 +513,7 @@ int run_pieces(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int 
 
 int parts(const struct vp_devbp *b, int most)
 {
-    /* so many tiles for each multiprocessor that those that are left over at the end do not count */
+    /* waves of tiles: enough that the last, incomplete one is negligible */
     constexpr int64_t WAVES = 12;
     const choice &c = b->c;
     const int64_t tiles_y = vp_div_up(b->p->grid->n[1], c.column.tile_y);
@@ -523,7 +525,7 @@ int run(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int part, i
 {
     const choice &c = b->c;
     int from = (int)((int64_t)c.segments * part / parts), to = (int)((int64_t)c.segments * (part + 1) / parts);
-    if (c.upper) { /* worked on from its far end */
+    if (c.upper) { /* computed from its far end */
         const int turned = c.segments - to;
         to = c.segments - from, from = turned;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the back-projection kernels share: their arguments, exact coordinates, and the interpolation of a
- * whole piece of a voxel column at once ("march").
+/* Shared by the back-projection kernels: arguments, exact coordinates, and the interpolation of a whole piece of a
+ * voxel column at once ("march").
  *
- * In a column of voxels (i, j, .) of an untilted view, u, w and the weight are constant and v = v_mid + q s with s = dv
- * / dk and q = k - k_mid. A thread holds K consecutive voxels of a column in registers, loads each detector row of the
- * window once, interpolates it in u once, and adds it with hat weights to the voxels that can see it. */
+ * Along a column of voxels (i, j, .) of an untilted view, u, w and the weight are constant and v = v_mid + q s, with s
+ * = dv / dk and q = k - k_mid. A thread holds K consecutive voxels of a column in registers, loads each detector row of
+ * the window once, interpolates it in u once, and adds it with hat weights to the voxels that it contributes to. */
 #ifndef VP_BACKPROJECT_COLUMN_CUH
 #define VP_BACKPROJECT_COLUMN_CUH
 
@@ -19,45 +19,49 @@
 namespace vp
 {
 
-/* Per-view constants travel as kernel parameters (constant bank, at most 32764 bytes), so launches need no copies. */
+/* Views of a launch. Their constants are kernel parameters (constant bank, at most 32764 bytes): no copies are
+ * needed. */
 constexpr int VIEW_BATCH = 256;
 
-/* Where a thread's sums go. Channel 0 is slice k of the working half, channel 1 its mirror slice:
+/* Destination of a thread's sums. Channel 0 is slice k of the working half, channel 1 its mirror slice:
  * element origin[c] + k * step[c] of vol, for begin[c] <= k < end[c]. */
 struct slab {
     float *vol;
     int64_t origin[2], step[2];
     int begin[2], end[2];
     int nx, ny;
-    bool fresh; /* the volume is zero and need not be read */
+    bool fresh; /* the sums replace the volume instead of being added (beta = 0) */
 };
 
-/* What a kernel is told, */
+/* Arguments of a launch except for the views. */
 struct launch_args {
     slab out;
-    int nz, half_x; /* columns i < half_x are worked on; the rest are their half-turn copies (matrices: all) */
-    int nu, nv;     /* of the detector; rows are counted from row_base */
-    int row_base;
+    int nz;                  /* slices of the grid */
+    int half_x;              /* columns i < half_x are computed; the rest are their half-turn copies (matrices: all) */
+    int nu, nv;              /* columns and rows of the detector */
+    int row_base;            /* first detector row of a slot */
     int tiles_x, tiles_y, segment0, segments;
     int slot, n;             /* packed orbits slot .. slot + n - 1 */
-    const float *packed;     /* portable kernels only, as are the next three */
-    int pitch, rows, pad;    /* texels a row, rows an orbit, zero rows on either side */
-    int box_pitch, box_rows; /* tensor-tile kernels only, as is the next */
+    /* portable kernels only */
+    const float *packed;
+    int pitch, rows, pad;    /* texels of a row, rows of an orbit, zero rows on either side */
+    /* tensor-tile kernels only */
+    int box_pitch, box_rows; /* texels of a row, rows of a box */
     int *next_tile;
 };
 
-/* and of so many views. */
+/* Arguments of a launch. */
 template <class View> struct view_args : launch_args {
     View view[VIEW_BATCH];
 };
 
-/* x, y from the centre of the grid, k absolute. */
+/* A 3x4 matrix for x, y relative to the centre of the grid, k absolute. */
 struct matrix_view {
     double m[12];
 };
 
 using column_args = view_args<vp_column_view>; /* with SPLIT added to cv */
-using matrix_args = view_args<matrix_view>;    /* texel = (q(u), q(u + 1)), zero margin of MATRIX_PAD on every side */
+using matrix_args = view_args<matrix_view>;    /* texels are (q(u), q(u + 1)), with MATRIX_PAD zeros on every side */
 
 constexpr int MATRIX_PAD = 2;
 constexpr double NEAREST = 1.0 / 1024;
@@ -66,8 +70,8 @@ static_assert(sizeof(column_args) <= 32000 && sizeof(matrix_args) <= 32000, "ker
 
 /* ---- coordinates: float64, spread over the K voxels and the channels of a thread ---- */
 
-/* 1.5 * 2^20: added to a number below 2^19 it leaves the integer part in the high word and the fraction, 32
- * bits, in the low word. */
+/* 1.5 * 2^20: added to a number below 2^19 it leaves the integer part in the high word and 32 bits of the fraction in
+ * the low word. */
 constexpr double SPLIT = 1572864.0;
 constexpr int SPLIT_HIGH = 0x41380000;
 
@@ -76,8 +80,8 @@ __device__ __forceinline__ int whole(double split)
     return __double2hiint(split) - SPLIT_HIGH;
 }
 
-/* The fraction's upper 23 bits become the mantissa of a number in [1, 2); half an ulp centres the truncation.
- */
+/* Returns the fraction of a split coordinate: its upper 23 bits become the mantissa of a number in [1, 2), from which 1
+ * less half an ulp is subtracted, which centres the truncation. */
 __device__ __forceinline__ float fraction(double split)
 {
     return __uint_as_float(__funnelshift_r((uint32_t)__double2loint(split), 0x7f, 9)) - 0.99999994f;
@@ -90,18 +94,18 @@ __device__ __forceinline__ double first_reciprocal(double x)
     return r;
 }
 
-/* Relative error below 2^-40: the approximation is good to 2^-20, and one Newton step squares that. */
+/* Returns 1 / x with a relative error below 2^-40: one Newton step squares the 2^-20 of the approximation. */
 __device__ __forceinline__ double reciprocal(double x)
 {
     const double r = first_reciprocal(x);
     return fma(r, fma(-x, r, 1.0), r);
 }
 
-/* ---- who works where ---- */
+/* ---- mapping of threads to columns ---- */
 
-/* 8 x 4 columns a warp (32-byte runs in x), numbered so that each quarter of the lanes is 2 x 4 and each half
- * 4 x 4: the fewest bank conflicts for loads of 16 and of 8 bytes. Simulated: 1.00 at s = 1, 1.22 (16 bytes)
- * and 1.10 (8) at s = 2. */
+/* Return a lane's column among the 8 x 4 of a warp (32-byte runs along x), in an order in which each quarter of the
+ * lanes is 2 x 4 and each half 4 x 4 columns: the fewest bank conflicts for loads of 16 and of 8 bytes. Simulated: 1.00
+ * at s = 1, 1.22 (16 bytes) and 1.10 (8) at s = 2. */
 __device__ __forceinline__ int lane_x(int lane)
 {
     return (lane & 1) | (lane >> 2 & 6);
@@ -121,7 +125,8 @@ template <class Args> __device__ __forceinline__ tile tile_of(const Args &a, int
     return {index - row * a.tiles_x, row % a.tiles_y, a.segment0 + row / a.tiles_y};
 }
 
-/* A thread's piece of a column: slices from k0 on at (x, y) from the centre; not `mine`: column (i, j) is another's. */
+/* A thread's piece of a column: slices from k0 on at (x, y) relative to the centre. `mine` is false if the thread is
+ * outside the grid and repeats column (i, j) of another. */
 struct spot {
     int i, j, k0;
     bool mine;
@@ -135,7 +140,7 @@ template <int K, class Args> __device__ __forceinline__ spot spot_at(const Args 
             k0 + 0.5 * (K - 1)};
 }
 
-/* In a tile of WX x WY warps. */
+/* Returns the piece of a lane in a tile of WX x WY warps. */
 template <int K, int WX, int WY, class Args>
 __device__ __forceinline__ spot spot_of(const Args &a, const tile &t, int warp, int lane)
 {
@@ -145,7 +150,7 @@ __device__ __forceinline__ spot spot_of(const Args &a, const tile &t, int warp, 
 
 /* ---- landings ---- */
 
-/* A thread's place in one view: t, e are u w and w of its column without their constants. */
+/* A thread's column in one view: t and e are u w and w without their constant terms. */
 struct facing {
     double t, e, zc;
 };
@@ -155,7 +160,7 @@ __device__ __forceinline__ facing face(const vp_column_view &view, const spot &s
     return {fma(view.ux, s.x, view.uy * s.y), fma(view.wx, s.x, view.wy * s.y), fma(view.vz, s.k_mid, view.vc)};
 }
 
-/* What a thread may see: rows v + lo .. v + hi of an nv x nu detector; nothing if it is idle. */
+/* The window of a thread: rows v + lo .. v + hi of an nv x nu detector; none if it is idle. */
 struct sight {
     int nu, nv, lo, hi;
     bool idle;
@@ -166,15 +171,15 @@ __device__ __forceinline__ bool sees(const sight &s, int u, int v)
     return !s.idle && (unsigned)(u + 1) <= (unsigned)s.nu && (unsigned)(v + s.hi) < (unsigned)(s.nv + s.hi - s.lo);
 }
 
-/* Where the middle of the thread's piece falls: texel (u, v) with fraction f in v, weights a, b of columns u, u + 1. */
+/* Projection of the middle of a thread's piece: texel (u, v), fraction f in v, weights a, b of columns u, u + 1. */
 struct landing {
     int u, v;
     float a, b, f, s;
-    bool skip;               /* the piece sees nothing of the detector */
-    double v_split, s_exact; /* for any s only */
+    bool skip;               /* the window lies outside the detector */
+    double v_split, s_exact; /* interpolate() only */
 };
 
-/* The split coordinates. */
+/* Projects the middle of a piece to split coordinates. */
 __device__ __forceinline__ void project(const vp_column_view &view, const spot &s, double &u, double &v)
 {
     const facing at = face(view, s);
@@ -183,10 +188,9 @@ __device__ __forceinline__ void project(const vp_column_view &view, const spot &
     v = fma(at.zc, r, view.cv);
 }
 
-/* The landing in steps, so that the march through one view can do those of the next between its rows: a chain
- * of dependent float64 operations whose latency nothing else would hide. FACE: begin with the thread's place
- * in the view; without it the place found for copy 0 serves again, for copy 1, which is the column turned by 180
- * degrees, at (-x, -y). */
+/* Computes a landing in steps, which march() interleaves with the rows of the previous view: a chain of dependent
+ * float64 operations whose latency would otherwise be exposed. FACE: begins with face(); without it the result for copy
+ * 0 is reused for copy 1, the column rotated by 180 degrees, at (-x, -y). */
 constexpr int APPROACH_STEPS = 7;
 
 template <int COPY, bool FACE> struct approach {
@@ -247,8 +251,8 @@ __host__ __device__ constexpr int floor_div(int a, int b)
     return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
 
-/* While LN / LD <= s <= HN / HD, a voxel q2 / 2 above the middle has floor(f + q s) in first(q2) .. last(q2)
- * for every f in [0, 1): which rows it can touch is known at compile time. */
+/* For LN / LD <= s <= HN / HD a voxel q2 / 2 above the middle has floor(f + q s) in first(q2) .. last(q2) for every f
+ * in [0, 1): the rows that it can touch are known at compile time. */
 template <int LN, int LD, int HN, int HD> struct bin {
     static constexpr float lower = (float)LN / LD, upper = (float)HN / HD;
     __host__ __device__ static constexpr int first(int q2)
@@ -269,7 +273,7 @@ __host__ __device__ constexpr int map_floats(int M)
     return M == 1 ? 1 : 2;
 }
 
-/* Corners of a tile are the extremes of its coordinates up to rounding, which this many texels cover. */
+/* Margin in texels for rounding: the extremes of a tile's coordinates are at its corners otherwise. */
 constexpr double TILE_MARGIN = 1e-5;
 
 template <int M> using texel = std::conditional_t<M == 1, float, std::conditional_t<M == 2, float2, float4>>;
@@ -284,7 +288,7 @@ template <int M> __device__ __forceinline__ void spread(const texel<M> &q, float
         c[0] = q.x, c[1] = q.y, c[2] = q.z, c[3] = q.w;
 }
 
-/* Texel rows, PITCH texels apart, or `pitch` if PITCH is 0; in global memory or in shared. */
+/* Texel rows in global or shared memory, PITCH texels apart, or `pitch` if PITCH is 0. */
 template <int M, int PITCH, bool GLOBAL> struct texel_rows {
     const texel<M> *at;
     int pitch;
@@ -296,8 +300,8 @@ template <int M, int PITCH, bool GLOBAL> struct texel_rows {
     }
 };
 
-/* Add the row's values p[channel] to sum[copy][z][k]: view b of an orbit sees copy c at the place where view
- * 0 sees copy c xor b. */
+/* Adds the row's values p[channel] to sum[copy][z][k]: copy c projects in view b of an orbit to where copy c xor b
+ * projects in view 0. */
 template <int COPY, int R, int Z, int K>
 __device__ __forceinline__ void add(float weight, const float (&p)[R * Z], int k, float (&sum)[R][Z][K])
 {
@@ -308,8 +312,8 @@ __device__ __forceinline__ void add(float weight, const float (&p)[R * Z], int k
             sum[b ^ COPY][z][k] = fmaf(weight, p[b * Z + z], sum[b ^ COPY][z][k]);
 }
 
-/* Rows are loaded AHEAD rows before they are used. `next` is the approach to the next landing, done between
- * the rows. */
+/* Interpolates a piece row by row. Rows are loaded AHEAD rows before they are used; `next` computes the next landing
+ * between the rows. */
 constexpr int AHEAD = 2;
 
 template <class B, int COPY, int R, int Z, int K, class Rows, class Next>
@@ -353,7 +357,8 @@ __device__ __forceinline__ void march(const Rows &rows, const landing &l, float 
     }
 }
 
-/* Any s: each voxel loads its own four neighbours. Large s times q would be too coarse in float32. */
+/* Interpolates a piece for any s: each voxel loads its own four neighbours. In float32 a large s times q would be too
+ * coarse. */
 template <int COPY, int R, int Z, int K, class Rows, class Next>
 __device__ __forceinline__ void interpolate(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
 {
@@ -375,10 +380,10 @@ __device__ __forceinline__ void interpolate(const Rows &rows, const landing &l, 
     }
 }
 
-/* A kernel's way of interpolating: rows lo .. hi around the middle are read; s must lie in [lower, upper].
- * Each lane chooses its bin. s changes slowly, so few warps straddle an edge; weights are continuous, so a
- * choice rounded the wrong way does no harm. No warp-wide operation may stand between the rows: it would
- * split the block of instructions within which loads are hidden. */
+/* The interpolation method of a kernel: reads rows lo .. hi around the middle; s must lie in [lower, upper]. Each lane
+ * chooses its bin. s changes slowly, so few warps diverge; weights are continuous, so a choice rounded the wrong way is
+ * harmless. There must be no warp-wide operation between the rows: it would split the basic block within which the
+ * latency of loads is hidden. */
 template <int K, class Bins> struct method;
 
 template <int K, class First, class... More> struct method<K, bins<First, More...>> {
@@ -400,7 +405,7 @@ template <int K, class First, class... More> struct method<K, bins<First, More..
 
 template <int K> struct method<K, bins<>> {
     static constexpr float lower = 0, upper = 1e30f;
-    static constexpr int lo = 0, hi = 0; /* depend on s */
+    static constexpr int lo = 0, hi = 0; /* set by open_window() */
     template <int COPY, int R, int Z, class Rows, class Next>
     static __device__ __forceinline__ void apply(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
     {
@@ -408,8 +413,8 @@ template <int K> struct method<K, bins<>> {
     }
 };
 
-/* use(copy, landing, orbit, approach to the next landing), copy a number that the compiler knows, for every view of the
- * launch. */
+/* Calls use(copy, landing, orbit, approach to the next landing), with copy a compile-time constant, for every view of
+ * the launch. */
 template <int R, class Use>
 __device__ __forceinline__ void each_landing(const column_args &a, const spot &place, const sight &seen, Use use)
 {
@@ -430,9 +435,8 @@ __device__ __forceinline__ void each_landing(const column_args &a, const spot &p
 
 /* ---- the thread's voxels ---- */
 
-/* Call visit(sum, element) for every sum of the thread that has a voxel in the slab. The turned copy of a
- * column in the middle is a column of its own, and so is the mirror of a slice in the middle: visited once.
- */
+/* Calls f(sum, element) for every sum of the thread that has a voxel in the slab. A column in the middle is its own
+ * rotated copy, and a slice in the middle its own mirror: they are visited once. */
 template <int R, int Z, int K, class F>
 __device__ __forceinline__ void visit(const slab &s, int nz, const spot &at, float (&sum)[R][Z][K], F f)
 {
@@ -473,17 +477,17 @@ __device__ __forceinline__ void store_sums(const slab &s, int nz, const spot &at
 
 /* Texels of R * Z channels: channel b * Z + z is view b of the orbit, z = 1 with rows counted from the other end. */
 struct pack_args {
-    const float *q[2]; /* first view of the batch, and its half-turn partner; NULL: leave the channel */
-    float *packed;     /* slot 0 */
+    const float *q[2];       /* first view of the batch, and its opposite view; NULL: the channel is left unchanged */
+    float *packed;           /* slot 0 */
     int64_t slot_floats;
-    int nu, nv, rows, pitch; /* rows of a slot; texels a row */
-    int given_first, given;  /* detector rows that q holds; the others count as zero, but that */
-    int margin;              /* rows at either end that are as the nearest row within */
-    int row_base, pad_u;     /* detector row and column of texel (0, 0) is row_base and -pad_u */
+    int nu, nv, rows, pitch; /* columns, rows of the detector; rows of a slot; texels of a row */
+    int given_first, given;  /* first row, rows that q holds; all others are 0, except that */
+    int margin;              /* `margin` rows at either end repeat the nearest row inside */
+    int row_base, pad_u;     /* texel (0, 0) is detector row row_base, column -pad_u */
     int channels_z, views;   /* Z, R */
-    bool pairs;              /* instead, (q(u), q(u + 1)) for general matrices */
+    bool pairs;              /* texels are (q(u), q(u + 1)), for general matrices */
     unsigned flip;           /* bit z: channel z counts rows from the other end */
-    int slot, n;
+    int slot, n;             /* first slot, orbits */
 };
 
 cudaError_t launch_pack(const pack_args &a, cudaStream_t stream);
@@ -494,14 +498,14 @@ struct column_kernel {
     int views, channels_z; /* R, Z */
     column_set set;
     double s_lower, s_upper;
-    int K, lo, hi; /* rows lo .. hi around the middle are read (SET_ANY: by s_max) */
+    int K, lo, hi;         /* slices of a piece; rows lo .. hi around its middle are read (SET_ANY: from s_max) */
     int tile_x, tile_y;
     int pitch, pitch_step; /* texels a shared row; 0: any multiple plus pitch_step / 2 (SET_ANY) */
     int stages;            /* tensor tiles in flight, at least */
     int batch;             /* orbits a launch, at most */
 };
 
-/* f(R, Z, set) with numbers that the compiler knows. */
+/* Returns f(R, Z, set) with compile-time constants. */
 template <class F> auto with_variant(int views, int channels_z, column_set set, const F &f)
 {
     const auto of = [&](auto r, auto z) {
@@ -518,7 +522,7 @@ template <class F> auto with_variant(int views, int channels_z, column_set set, 
                       : (channels_z == 2 ? of(one, two) : of(one, one));
 }
 
-/* What the bins of a method allow. */
+/* Sets the limits of a kernel from the bins of its method. */
 template <class Method> void describe_bins(column_kernel *k)
 {
     k->s_lower = Method::lower, k->s_upper = Method::upper, k->lo = Method::lo, k->hi = Method::hi;
@@ -527,18 +531,18 @@ template <class Method> void describe_bins(column_kernel *k)
 void column_portable(int views, int channels_z, column_set set, column_kernel *k);
 cudaError_t launch_column_portable(const column_kernel &k, const column_args &a, cudaStream_t stream);
 
-/* Tensor-tile kernels: false or an error where they are not compiled in or the device cannot run them. */
+/* Tensor-tile kernels: return false or an error if they are not compiled in or the device cannot run them. */
 bool column_tiled(int views, int channels_z, column_set set, column_kernel *k);
 size_t column_tiled_shared(const column_kernel &k, int box_pitch, int box_rows, int stages);
 cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a, int stages,
                                 int processors, cudaStream_t stream);
 
-/* Largest extents in texels, over every tile, view and copy, of the box that a tile of a kernel needs
- * (general matrices: lo = hi = 0): *u and *v must be zero before, device memory. */
+/* Computes the largest extents in texels, over all tiles, views and copies, of the box that a tile of a kernel needs
+ * (general matrices: lo = hi = 0). extent[2] is device memory and must be 0 before. */
 cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, int last_segment, int *extent,
                                  cudaStream_t stream);
 
-/* `plain`: in float64, of any matrices. */
+/* Launches the kernel for general matrices; `plain`: in float64, for any matrices. */
 cudaError_t launch_matrix_portable(const matrix_args &a, bool plain, cudaStream_t stream);
 cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream);
 constexpr int MATRIX_K = 16, MATRIX_TILE = 16;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Back-projection with tensor tiles (compute capability 9.0 and 10.0, compiled for sm_90a and sm_100a only):
- * a producer warp brings the detector tile of each view into shared memory with the bulk copy engine, rows
- * and columns outside the detector arriving as zeros, and consumer warps march through it. */
+/* Back-projection with tensor tiles (compute capability 9.0 and 10.0, compiled for sm_90a and sm_100a only): a producer
+ * warp copies the detector tile of each view to shared memory with the bulk copy engine, which fills rows and columns
+ * outside the detector with zeros, and consumer warps march through it. */
 #include <limits.h>
 
 #include "backproject_matrix.cuh"
@@ -13,8 +13,8 @@ namespace vp
 namespace
 {
 
-/* A ring position in one register: the index, and above it a bit that flips each time round. */
-struct cursor {
+/* A position in a ring in one register: the index, and above it a phase bit that flips at each wrap. */
+struct ring_position {
     unsigned at_wrap = 0;
     __device__ __forceinline__ unsigned at() const { return at_wrap & 0xffff; }
     __device__ __forceinline__ unsigned wrap() const { return at_wrap >> 16; }
@@ -39,9 +39,10 @@ __host__ __device__ constexpr int box_stride(int bytes)
     return (bytes + 127) / 128 * 128;
 }
 
-/* The producer's, by all lanes: the box of texels from (u, v) on, at (x, y) of the map, into the next stage. */
-__device__ __forceinline__ void bring(control &c, cursor &stage, int stages, unsigned char *shared, int bytes,
-                                      const CUtensorMap &map, int u, int v, int x, int y, int slot)
+/* Producer, all lanes: copies the box of texels from (u, v) on, at (x, y) of the map, to the next stage when it is
+ * empty. */
+__device__ __forceinline__ void produce_box(control &c, ring_position &stage, int stages, unsigned char *shared,
+                                            int bytes, const CUtensorMap &map, int u, int v, int x, int y, int slot)
 {
     uint64_t *const full = &c.full[stage.at()];
     barrier_wait(&c.empty[stage.at()], stage.wrap() ^ 1);
@@ -54,8 +55,8 @@ __device__ __forceinline__ void bring(control &c, cursor &stage, int stages, uns
     stage.step(stages);
 }
 
-/* A consumer warp has done with its stage. */
-__device__ __forceinline__ void give_back(control &c, cursor &stage, int stages)
+/* Consumer warp: releases its stage. */
+__device__ __forceinline__ void release_stage(control &c, ring_position &stage, int stages)
 {
     __syncwarp();
     if ((threadIdx.x & 31) == 0)
@@ -63,7 +64,8 @@ __device__ __forceinline__ void give_back(control &c, cursor &stage, int stages)
     stage.step(stages);
 }
 
-/* Registers a thread after the split: the launch gives every thread an equal share, the producer group returns most. */
+/* Registers of a thread after setmaxnreg: the launch allots equal shares, and the producer group releases most of
+ * its. */
 constexpr int PRODUCER_REGISTERS = 32;
 __host__ __device__ constexpr int consumer_registers(int warps)
 {
@@ -72,23 +74,25 @@ __host__ __device__ constexpr int consumer_registers(int warps)
 
 /* ---- columns ---- */
 
-/* Overview: one persistent block an SM. A tile is 8 WX x 4 WY columns (times R turned copies) by K slices (times Z
- *   mirror slices). The last warp group is the producer: its first warp draws tiles from a global counter, finds for
- * each view and copy the box that the tile's corners span, and issues one tensor copy into a ring of stages. The WX WY
- *   consumer warps, 8 x 4 columns each, keep R Z K sums a thread in registers for all views of the launch. Tiles follow
- *   each other in the ring, so the volume's traffic of one tile hides behind the boxes of the next.
- * Memory: stages x box_rows x PITCH texels of R Z floats. PITCH = 4 mod 8 (float4), 8 mod 16 (float2), 16 mod 32
- *   (float): neighbouring columns fall on different banks even when their rows differ by one.
+/* Overview: one persistent block for each multiprocessor. A tile is 8 WX x 4 WY columns (times R rotated copies) by K
+ *   slices (times Z mirror slices). The last warp group is the producer: its first warp draws tiles from a global
+ *   counter, computes for each view and copy the box that the tile's corners span, and issues one tensor copy into a
+ *   ring of stages. The WX WY consumer warps, 8 x 4 columns each, keep R Z K sums a thread in registers for all views
+ *   of the launch. The ring continues across tiles, so that the volume traffic of one tile overlaps the boxes of the
+ *   next.
+ * Shared memory: stages x box_rows x PITCH texels of R Z floats. PITCH = 4 mod 8 (float4), 8 mod 16 (float2), 16 mod 32
+ *   (float): neighbouring columns fall on different banks even if their rows differ by one.
  * Cost: a row of the window is read once for K voxels: (K + 2) / K * 2 * 4 bytes an update at s = 1, and about 8
- *   instructions (R Z = 4, K = 16). Pieces that see nothing of the detector in a view are skipped.
+ *   instructions (R Z = 4, K = 16). Pieces whose window lies outside the detector are skipped.
  *   Measured on an H100 80GB HBM3, 1024 views, packing included, in 2^30 updates a second (skipped ones counted):
  *     detector -> volume   half turn and mirror   mirror   half turn   neither
  *     512^2  -> 512^3                      2593     2033        2172      1296
  *     1024^2 -> 1024^3                     2810     2157
  *     512^2  -> 1024^3                     3349
  *     2048^2 -> 1024^3                     1366
- *   1024^2 -> 1024^3 in launches of 128, 64, 32 orbits: 2759, 2656, 2460. Shared memory is 77 % busy at s = 1, 86 %
- * at 2. Limits: s within the bins of Method; the box must hold every tile (launch_column_extent finds the largest). */
+ *   1024^2 -> 1024^3 in launches of 128, 64, 32 orbits: 2759, 2656, 2460. Shared memory is 77 % busy at s = 1, 86 % at
+ *   s = 2.
+ * Limits: s within the bins of Method; the box must hold every tile (launch_column_extent computes the largest). */
 template <int R, int Z, int K, int WX, int WY, class Method, int PITCH>
 __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
     k_backproject_column_tiled(const __grid_constant__ CUtensorMap map, const __grid_constant__ column_args a,
@@ -114,7 +118,7 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
         if (warp > WARPS)
             return;
-        cursor stage, ticket;
+        ring_position stage, ticket;
         for (;;) {
             int index = 0;
             barrier_wait(&c.ticket_empty[ticket.at()], ticket.wrap() ^ 1);
@@ -142,15 +146,15 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                     const bool mine = R == 1 || (lane >> 2 & 1) == copy;
                     const int u0 = __reduce_min_sync(~0u, mine ? iu : INT_MAX) & -(4 / M);
                     const int v0 = __reduce_min_sync(~0u, mine ? iv : INT_MAX);
-                    bring(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M), v0 - a.row_base,
-                          a.slot + o);
+                    produce_box(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M),
+                                v0 - a.row_base, a.slot + o);
                 }
             }
         }
     }
 
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(consumer_registers(WARPS)));
-    cursor stage, ticket;
+    ring_position stage, ticket;
     for (;;) {
         barrier_wait(&c.ticket_full[ticket.at()], ticket.wrap());
         const int index = c.ticket[ticket.at()];
@@ -175,7 +179,7 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                 const texel_rows<M, PITCH, false> rows{box + (l.v - origin.y) * pitch + (l.u - origin.x), pitch};
                 Method::template apply<COPY>(rows, l, sum, next);
             }
-            give_back(c, stage, stages);
+            release_stage(c, stage, stages);
         });
         store_sums(a.out, a.nz, place, sum);
     }
@@ -183,10 +187,10 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
 
 /* ---- general matrices ---- */
 
-/* Overview: a block of 8 consumer warps works on 16 x 16 columns of 16 slices with all views of the launch; a thread
- *   holds one column. The middle of its piece is projected in float64, split into texel and fraction; from there u(q) -
- *   u_mid = q (m2 - u_mid m10) / (w_mid + q m10) is a small float32 number. A ninth warp brings the boxes.
- * Memory: 3 stages of box_rows x PITCH pairs (q(u), q(u + 1)): the four neighbours are two 8-byte loads.
+/* Overview: a block of 8 consumer warps has 16 x 16 columns of 16 slices for all views of the launch; a thread holds
+ *   one column. The middle of its piece is projected in float64 and split into texel and fraction; the distance of u
+ *   from it, q (m2 - u_mid m10) / (w_mid + q m10), is a small float32 number. A ninth warp copies the boxes.
+ * Shared memory: 3 stages of box_rows x PITCH pairs (q(u), q(u + 1)): the four neighbours are two 8-byte loads.
  * Cost: about 28 instructions and 16 bytes from shared memory an update (LEVEL: 24). Measured on an H100,
  *   512^2 x 1024 -> 512^3: 897, LEVEL 1001; 1024^2 x 1024 -> 1024^3 LEVEL: 1010.
  * Limits: w > 1 / 1024 in the whole grid; the box must hold every tile (launch_matrix_extent). */
@@ -207,15 +211,15 @@ __global__ void __launch_bounds__(288, 3)
             barrier_init(&c.full[s], 1), barrier_init(&c.empty[s], 8);
     barriers_ready();
 
-    cursor stage;
+    ring_position stage;
     if (warp == 8) {
         const spot corner = matrix_corner(a, t, lane);
 #pragma unroll 1
         for (int o = 0; o < a.n; o++) {
             const int2 at = matrix_texel(a.view[o], corner, -TILE_MARGIN);
             const int u0 = __reduce_min_sync(~0u, at.x) & -2, v0 = __reduce_min_sync(~0u, at.y);
-            bring(c, stage, MATRIX_STAGES, shared, box_bytes, map, u0, v0, u0 + MATRIX_PAD, v0 + MATRIX_PAD,
-                  a.slot + o);
+            produce_box(c, stage, MATRIX_STAGES, shared, box_bytes, map, u0, v0, u0 + MATRIX_PAD, v0 + MATRIX_PAD,
+                        a.slot + o);
         }
         return;
     }
@@ -231,7 +235,7 @@ __global__ void __launch_bounds__(288, 3)
         next = matrix_land(a.view[min(o + 1, a.n - 1)], place);
         barrier_wait(&c.full[stage.at()], stage.wrap());
         const int2 origin = c.origin[stage.at()];
-        /* Byte addresses modulo 2^32, so that the offset of the float bits costs nothing. */
+        /* byte addresses modulo 2^32, so that subtracting FLOOR_BITS takes no instruction */
         const unsigned middle = shared_address(shared) + stage.at() * stage_bytes +
                                 8u * ((l.v - origin.y) * PITCH + (l.u - origin.x)) -
                                 8u * (PITCH + 1) * (unsigned)FLOOR_BITS;
@@ -242,7 +246,7 @@ __global__ void __launch_bounds__(288, 3)
                          : "=f"(high.x), "=f"(high.y)
                          : "r"(at), "n"(8 * PITCH));
         });
-        give_back(c, stage, MATRIX_STAGES);
+        release_stage(c, stage, MATRIX_STAGES);
     }
     store_sums(a.out, 0, place, sum);
 }
@@ -262,8 +266,8 @@ struct slices16<SET_DOUBLE> : method<16, bins<bin<8, 5, 26, 15>, bin<26, 15, 28,
                                               bin<2, 1, 32, 15>, bin<32, 15, 34, 15>, bin<34, 15, 38, 15>>> {
 };
 
-/* Warps of a tile: as many as their registers (64 to 16 sums a thread) leave room for, in whole warp groups.
- * Measured: with fewer, the latency of shared memory shows (12 instead of 16 for R Z = 4: 5 % slower). */
+/* Warps of a tile: the limit set by registers (64 to 16 sums a thread), in whole warp groups. With fewer, the latency
+ * of shared memory is exposed (12 instead of 16 for R Z = 4: 5 % slower as measured). */
 struct warps {
     int x, y;
 };
@@ -280,7 +284,7 @@ constexpr int square_root_up(int n)
     return r;
 }
 
-/* Texels a shared row: the tile's diagonal at the set's largest sampling, on the banks named above. */
+/* Returns the pitch of shared rows in texels: the tile's diagonal at the set's largest s, aligned to banks as above. */
 constexpr int shared_pitch(int M, column_set set)
 {
     const int x = 8 * warps_of(M).x - 1, y = 4 * warps_of(M).y - 1, step = 32 / M;
@@ -310,8 +314,8 @@ bool column_tiled(int views, int channels_z, column_set set, column_kernel *k)
     k->views = views, k->channels_z = channels_z, k->set = set, k->K = 16;
     k->tile_x = 8 * warps_of(M).x, k->tile_y = 4 * warps_of(M).y;
     k->pitch = shared_pitch(M, set), k->pitch_step = 32 / M, k->stages = 2;
-    /* Where the detector is much finer than the volume the L2 cache carries the tiles: blocks that drift apart in view
-     * fall out of it, and short launches line them up again (s = 2: 1313 with 256 orbits a launch, 1361 with 64). */
+    /* If the detector is much finer than the volume, throughput depends on the L2 cache: it misses when blocks drift
+     * apart in view, and short launches realign them (s = 2: 1313 with 256 orbits a launch, 1361 with 64). */
     k->batch = set == SET_DOUBLE ? VIEW_BATCH / 2 / views : VIEW_BATCH;
     with_variant(1, 1, set, [=](auto, auto, auto s) { describe_bins<slices16<decltype(s)::value>>(k); });
     return cudaFuncSetAttribute(column_pointer(views, channels_z, set), cudaFuncAttributeMaxDynamicSharedMemorySize,

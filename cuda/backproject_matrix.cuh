@@ -8,8 +8,8 @@
 namespace vp
 {
 
-/* The middle of a piece of MATRIX_K voxels: texel (u, v) with fractions fu, fv. At q voxels above it w is w +
- * q dw, and u and v have moved by q a / (w + q dw) and q b / (w + q dw) exactly. */
+/* Projection of the middle of a piece of MATRIX_K voxels: texel (u, v) with fractions fu, fv. q voxels above it w is
+ * w + q dw, and u and v differ by exactly q a / (w + q dw) and q b / (w + q dw). */
 struct matrix_landing {
     int u, v;
     float fu, fv, a, b, w, dw;
@@ -35,7 +35,7 @@ __device__ __forceinline__ matrix_landing matrix_land(const matrix_view &view, c
             (float)view.m[10]};
 }
 
-/* Adding it rounded down leaves floor(x) in the low bits: |x| < 2^22. */
+/* Added with rounding down it leaves floor(x) in the low bits, |x| < 2^22. */
 constexpr float FLOOR_SPLIT = 12582912.0f;
 constexpr int FLOOR_BITS = 0x4B400000;
 
@@ -46,8 +46,8 @@ __device__ __forceinline__ float fast_reciprocal(float x)
     return r;
 }
 
-/* load(u, v, low, high): the pairs at texel (u, v) and at (u, v + 1), relative to the middle's texel; u and v
- * are given as the bits of a float, FLOOR_BITS too large. LEVEL: dw is 0. */
+/* Adds a view to the sums of a piece. load(u, v, low, high) loads the pairs at texels (u, v) and (u, v + 1), relative
+ * to the middle's texel; u and v are the bits of a float, too large by FLOOR_BITS. LEVEL: dw is 0. */
 template <bool LEVEL, class Load>
 __device__ __forceinline__ void matrix_march(const matrix_landing &l, float (&sum)[MATRIX_K], Load load)
 {
@@ -71,7 +71,7 @@ __device__ __forceinline__ void matrix_march(const matrix_landing &l, float (&su
     }
 }
 
-/* Corner lane % 8 of the block of voxels that a tile projects. */
+/* Returns corner lane % 8 of the block of voxels of a tile. */
 __device__ __forceinline__ spot matrix_corner(const matrix_args &a, const tile &t, int lane)
 {
     return spot_at<1>(a, t.x * MATRIX_TILE + (lane & 1) * (MATRIX_TILE - 1),

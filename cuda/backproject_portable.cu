@@ -12,9 +12,10 @@ namespace
 
 /* ---- packing ---- */
 
-/* Overview: one thread a column of texels, u fastest; blockIdx.y takes PACK_ROWS rows of a slot, blockIdx.z the slots.
- * Memory: reads each projection once (rows from both ends for the mirror), writes each texel once; with
- *   only one of the two views of an orbit at hand it writes half of each texel.
+/* Overview: one thread for each column of texels, u fastest; blockIdx.y selects PACK_ROWS rows of a slot, blockIdx.z
+ *   the slots.
+ * Global memory: reads each projection once (rows from both ends for the mirror), writes each texel once; if only one
+ *   of the two views of an orbit is given, it writes half of each texel.
  * Cost: 8 bytes a detector pixel, at copy speed. */
 constexpr int PACK_ROWS = 8;
 
@@ -74,11 +75,11 @@ template <int R, int Z, bool PAIRS> __global__ void __launch_bounds__(256) k_bac
 
 /* ---- columns ---- */
 
-/* Overview: 256 threads on 16 x 16 columns (times R turned copies) by K slices (times Z mirror slices),
- *   one column piece a thread, R Z K sums in registers for all views of the launch.
- * Memory: detector texels straight from global memory through L1; the packed slots carry a margin of zero
- *   texels wider than the window, so places outside the detector are clamped, not tested.
- * Cost: as the tensor-tile kernel, with the loads' addresses on top; bound by L1 wavefronts. Measured on
+/* Overview: 256 threads for 16 x 16 columns (times R rotated copies) by K slices (times Z mirror slices), one column
+ *   piece a thread, R Z K sums in registers for all views of the launch.
+ * Global memory: detector texels through the L1 cache; the packed slots have a margin of zero texels wider than the
+ *   window, so positions outside the detector are clamped, not tested.
+ * Cost: that of the tensor-tile kernel and the address arithmetic; bound by L1 wavefronts. Measured on
  *   an H100 (512^2 x 1024 -> 512^3, packing included, in 2^30 updates a second): 1818 with both
  *   symmetries, 1506 mirror only, 1009 without; 1014 at s = 2, 2556 at s = 0.5.
  * Limits: s within the bins of Method. */
@@ -113,9 +114,9 @@ __global__ void __launch_bounds__(256, R *Z == 1    ? 4
 
 /* ---- general matrices ---- */
 
-/* Overview: 256 threads on 16 x 16 columns of 16 slices, one column piece a thread (see matrix_landing).
- * Memory: two 8-byte loads an update from a slot with a zero margin. A warp whose pieces lie inside the
- *   detector addresses it directly, any other clamps to the margin.
+/* Overview: 256 threads for 16 x 16 columns of 16 slices, one column piece a thread (matrix_landing).
+ * Global memory: two 8-byte loads an update from a slot with a zero margin. A warp whose pieces lie inside the detector
+ *   addresses it directly, any other clamps to the margin.
  * Cost: about 40 instructions an update; measured 580 on an H100 (512^2 x 1024 -> 512^3).
  * Limits: w > 1 / 1024 in the whole grid. */
 __global__ void __launch_bounds__(256, 3) k_backproject_matrix(const __grid_constant__ matrix_args a)
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(256, 3) k_backproject_matrix(const __grid_cons
 #pragma unroll 1
     for (int o = 0; o < a.n; o++, packed += slot) {
         const matrix_landing l = matrix_land(a.view[o], place);
-        /* u and v are monotonic along the piece: its ends decide. One texel of margin covers rounding. */
+        /* u and v are monotonic along the piece, so testing its ends suffices; one texel of margin covers rounding */
         bool inside = true;
 #pragma unroll
         for (int end = -1; end <= 1; end += 2) {
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(256, 3) k_backproject_matrix(const __grid_cons
     store_sums(a.out, 0, place, sum);
 }
 
-/* Overview: the definition in float64, one thread a voxel of MATRIX_K; nothing is assumed of the matrices.
+/* Overview: the definition in float64, a thread for each piece of MATRIX_K voxels; no assumption about the matrices.
  * Cost: some 60 float64 operations an update. For volumes that reach the source, and for tests. */
 __global__ void __launch_bounds__(256) k_backproject_plain(const __grid_constant__ matrix_args a)
 {
@@ -189,8 +190,8 @@ __global__ void __launch_bounds__(256) k_backproject_plain(const __grid_constant
 
 /* ---- extents ---- */
 
-/* The most texels that tiles span: the k-th of CORNERS of tile `at` lies within texels corner(at, k, low, high), and
- * MORE rows belong to it. */
+/* Computes the largest extent of tiles in texels: corner k of CORNERS of tile `at` lies within the texels low ... high
+ * that corner(at, k, low, high) sets; MORE further rows belong to it. */
 template <int CORNERS, int MORE, class Corner>
 __device__ __forceinline__ void find_extents(int64_t tiles, int *extent, const Corner &corner)
 {
@@ -210,7 +211,8 @@ __device__ __forceinline__ void find_extents(int64_t tiles, int *extent, const C
     atomicMax(&extent[1], most.y);
 }
 
-/* Overview: one thread a tile and view; the tile's corners at the first and the last segment bound all others. */
+/* Overview: one thread for each tile and view; the tile's corners at the first and the last segment bound all
+ * others. */
 __global__ void __launch_bounds__(256)
     k_column_extent(const __grid_constant__ column_args a, int tile_x, int tile_y, int K, int last_segment, int *extent)
 {
@@ -252,13 +254,13 @@ struct slices8<SET_DOUBLE>
     : method<8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>> {
 };
 
-/* Thread blocks of 256 for so many threads, which then take turns. */
+/* Returns the grid of blocks of 256 for `threads` threads, with a limit: kernels stride over the rest. */
 dim3 blocks_for(int64_t threads)
 {
     return dim3((unsigned)vp_min64(vp_div_up(threads, 256), 1 << 14));
 }
 
-/* One for each tile of columns and segment. */
+/* Returns a grid with a block for each tile of columns and segment. */
 template <class Args> dim3 tiles_of(const Args &a)
 {
     return dim3((unsigned)(a.tiles_x * a.tiles_y * a.segments));

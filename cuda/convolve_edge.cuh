@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Edges, samples that are not finite, and the constant, for all kernels of a convolution. The constant is taken off
- * the samples of a tile and added to its results again, as the CPU does it (local/convolve_rows.c). */
+/* Edges, samples that are not finite, and the offset, for all kernels of a convolution. The offset is subtracted from
+ * the samples of a tile and restored in its results, as on the CPU (local/convolve_rows.c). */
 #ifndef VP_CONVOLVE_EDGE_CUH
 #define VP_CONVOLVE_EDGE_CUH
 
@@ -15,7 +15,8 @@ namespace vp
 namespace
 {
 
-/* Where position p of an axis takes its sample from; -1: it is 0. Beyond `samples` of its tile nobody looks. */
+/* Returns the position whose sample stands for position p of an axis; -1: the sample is 0, or no output depends on
+ * it. */
 __device__ __forceinline__ int sample_from(const convolve_axis &a, int p)
 {
     if (p >= a.size + a.centre)
@@ -29,7 +30,7 @@ __device__ __forceinline__ int samples_of(const convolve_axis &a)
     return a.valid + a.taps - 1;
 }
 
-/* Taps of an axis that meet samples when they make output p: [lo, hi). */
+/* Sets [lo, hi) to the taps of an axis that meet samples for output p. */
 __device__ __forceinline__ void taps_inside(const convolve_axis &a, int p, int &lo, int &hi)
 {
     const int last = p + a.centre - a.first;
@@ -39,12 +40,12 @@ __device__ __forceinline__ void taps_inside(const convolve_axis &a, int p, int &
 
 __device__ __forceinline__ bool clips(const convolve_axis &a, int p)
 {
-    return p < a.first + a.behind() || p >= a.first + a.count - a.centre;
+    return p < a.first + a.pad_before() || p >= a.first + a.count - a.centre;
 }
 
-/* A result of a pair of tiles, with what it lacks. */
-__device__ __forceinline__ float completed(const convolve_ending &e, const convolve_axis axis[3], float v, int pair, int x,
-                                           int y, int z)
+/* Returns result v of a pair of tiles with the offset restored. */
+__device__ __forceinline__ float restored(const convolve_offset &e, const convolve_axis axis[3], float v, int pair,
+                                          int x, int y, int z)
 {
     int lo[3], hi[3];
     bool inner = true;
@@ -53,7 +54,7 @@ __device__ __forceinline__ float completed(const convolve_ending &e, const convo
         inner = inner && hi[a] - lo[a] == axis[a].taps;
     }
     if (!e.sums || inner)
-        return v + e.more[(int64_t)(z - e.more_z0) * e.pairs + pair];
+        return v + e.restore[(int64_t)(z - e.restore_z0) * e.pairs + pair];
     const int64_t row = axis[0].taps + 1, plane = row * (axis[1].taps + 1);
     const auto at = [&](int i, int j, int k) { return __ldg(e.sums + k * plane + j * row + i); };
     const auto in_plane = [&](int k) {
@@ -64,7 +65,7 @@ __device__ __forceinline__ float completed(const convolve_ending &e, const convo
         return (double)e.base[(int64_t)(q - e.base_z0) * e.pairs + pair];
     };
     const double base = base_of(z), in = in_plane(hi[2]) - in_plane(lo[2]);
-    double off = 0; /* of the planes' own constants */
+    double off = 0; /* from planes with other offsets */
     for (int k = lo[2]; axis[2].taps > 1 && k < hi[2]; k++) {
         const double d = base_of(z + axis[2].centre - k) - base;
         off += d != 0 ? d * (in_plane(k + 1) - in_plane(k)) : 0;
@@ -91,25 +92,25 @@ template <class L> __device__ __forceinline__ void make_finite(cx *v)
     each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
 }
 
-/* In natural order. */
+/* Stores a transformed line in natural order. */
 template <class L> __device__ __forceinline__ void store_row(cx *out, const cx *v, int t)
 {
-    out = hidden(out + t);
+    out = opaque(out + t);
     each_frequency<L>(t, [&](auto i, auto k) { out[k] = v[i]; });
 }
 
-/* A line forward; all threads of the block are here. A sample that is not finite leaves no frequency that is. */
+/* Transforms a line forward; all threads of the block call it. A sample that is not finite makes all frequencies so. */
 template <class L> __device__ __forceinline__ void line_forward(cx *v, cx *sm, int t, const cx *twiddle)
 {
-    samples_out<L, L::row_pitch, 1>(v, sm, t, twiddle);
-    meet_line<L>();
-    frequencies_in<L, L::row_pitch, 1>(v, sm, t);
+    forward_begin<L, L::row_pitch, 1>(v, sm, t, twiddle);
+    sync_line<L>();
+    forward_end<L, L::row_pitch, 1>(v, sm, t);
 }
 
-/* The largest magnitude of a line's samples that are finite, to *most, which others may write, too, unless the line is
- * ALONE: it is 0 before. */
+/* Stores the peak of a line: the largest magnitude of its finite samples. Not ALONE: several lines share *peak, which
+ * is 0 before; it becomes the maximum. */
 template <class L, bool ALONE = L::in_warp>
-__device__ __forceinline__ void store_most(float *most, const cx *v, int t, bool live)
+__device__ __forceinline__ void store_peak(float *peak, const cx *v, int t, bool live)
 {
     float m = 0;
     each<L::R1>([&](auto j) {
@@ -122,14 +123,14 @@ __device__ __forceinline__ void store_most(float *most, const cx *v, int t, bool
     if (!live || (L::in_warp && t > 0))
         return;
     if (ALONE)
-        *most = m;
+        *peak = m;
     else
-        atomicMax((int *)most, __float_as_int(m)); /* what is not negative has the order of its bits */
+        atomicMax((int *)peak, __float_as_int(m)); /* floats that are not negative order like their bits */
 }
 
-/* ---- the constant of a box of outputs, in plane z ---- */
+/* ---- the offset of a box of outputs in plane z ---- */
 
-/* The median of those of v[] that are finite; false: none is. */
+/* Sets *median to the median of the finite v[]. False if none is finite. */
 __device__ __forceinline__ bool median_of_five(const float v[5], float *median)
 {
     float sorted[5];
@@ -146,12 +147,14 @@ __device__ __forceinline__ bool median_of_five(const float v[5], float *median)
     return n > 0;
 }
 
-/* A median of medians, of 25 samples: what a transform makes of a constant is wrong by the same share of it everywhere,
- * so it matters how far the constant is from the mean, of noise, too. It is a sample: differences of integers are exact. */
+/* Returns a median of medians of 25 samples. The rounding errors of a transform are proportional to the mean that is
+ * left after the subtraction, so the offset must be close to the mean, in noise as well. It is one of the samples, so
+ * that differences of integers are exact. */
 __device__ __forceinline__ float box_constant(const vp_area &in, int type, const convolve_axis *axis, const int lo[2],
                                               const int hi[2], int z)
 {
-    const int at[5][2] = {{0, 0}, {-1, -1}, {1, 1}, {1, -1}, {-1, 1}}; /* from the middle: quarters, then tenths of the box */
+    /* positions from the middle, in quarters and then in tenths of the box */
+    const int at[5][2] = {{0, 0}, {-1, -1}, {1, 1}, {1, -1}, {-1, 1}};
     float median[5];
     for (int i = 0; i < 5; i++) {
         float v[5];
@@ -171,21 +174,23 @@ __device__ __forceinline__ float box_constant(const vp_area &in, int type, const
     return all;
 }
 
-/* ---- tiles in which samples stand out ---- */
+/* ---- tiles with spikes ---- */
 
+/* Statistics of the peaks of lines, in shared memory: the bits of the largest, the number of those comparable to it,
+ * whether there are smaller ones that are not 0. */
 struct peaks {
     int largest, high, rest;
 };
 
-/* As vp_convolve_is_spiked, of n lines with most(i); all threads of the block are here. */
-template <class Most> __device__ __forceinline__ bool is_spiked(peaks &s, int n, float base, const Most &most)
+/* Computes vp_convolve_is_spiked() for n lines with peaks peak(i); all threads of the block call it. */
+template <class Peak> __device__ __forceinline__ bool is_spiked(peaks &s, int n, float base, const Peak &peak)
 {
     if (threadIdx.x == 0)
         s.largest = s.high = s.rest = 0;
     __syncthreads();
     float m = 0;
     for (int i = threadIdx.x; i < n; i += blockDim.x)
-        m = fmaxf(m, most(i));
+        m = fmaxf(m, peak(i));
     if (m > 0)
         atomicMax(&s.largest, __float_as_int(m));
     __syncthreads();
@@ -194,7 +199,7 @@ template <class Most> __device__ __forceinline__ bool is_spiked(peaks &s, int n,
         return false;
     int high = 0, rest = 0;
     for (int i = threadIdx.x; i < n; i += blockDim.x) {
-        const float one = most(i);
+        const float one = peak(i);
         high += one > largest * (1 / 65536.0f);
         rest |= one > 0 && !(one > largest * (1 / 65536.0f));
     }
@@ -206,14 +211,15 @@ template <class Most> __device__ __forceinline__ bool is_spiked(peaks &s, int n,
     return largest > 1e30f || (4 * s.high < n && (s.rest || base != 0));
 }
 
-/* Tiles whose samples stand out, by the sum as it is defined: a block looks at a tile, and has every `gridDim.x`th result
- * of it. Of tile blockIdx.y of strip blockIdx.z the way `w` says how many lines it has, their largest magnitudes, its
- * outputs, its constant, the weight of a sample for an output, and how a sum is completed. */
-template <class Way> __global__ void __launch_bounds__(256) direct_kernel(const Way w)
+/* Computes tiles with spikes by the defining sum, since a transform would spread the rounding errors of a spike over
+ * the tile. gridDim.x blocks share tile blockIdx.y of strip blockIdx.z; they return at once if it has no spike. `w` has
+ * the method's tile(), its lines() and their peaks, its offset base(), weight() of a sample for an output, and
+ * restored(), which restores the offset. */
+template <class Tiles> __global__ void __launch_bounds__(256) direct_kernel(const Tiles w)
 {
     __shared__ peaks shared;
     const auto tile = w.tile((int)blockIdx.y, (int)blockIdx.z);
-    if (!is_spiked(shared, w.lines(tile), w.base(tile, tile.lo[2]), [&](int i) { return w.most_of(tile, i); }))
+    if (!is_spiked(shared, w.lines(tile), w.base(tile, tile.lo[2]), [&](int i) { return w.peak_of(tile, i); }))
         return;
     const vp_area &in = w.in, &out = w.out;
     const int nx = tile.hi[0] - tile.lo[0], ny = tile.hi[1] - tile.lo[1], nz = tile.hi[2] - tile.lo[2];
@@ -239,7 +245,7 @@ template <class Way> __global__ void __launch_bounds__(256) direct_kernel(const 
             }
         }
         store_sample((char *)out.data, (p[2] - out.box.lo[2]) * out.plane + (p[1] - out.box.lo[1]) * out.pitch
-                                           + (p[0] - out.box.lo[0]), w.type_out, w.completed(tile, (float)sum, p));
+                                           + (p[0] - out.box.lo[0]), w.type_out, w.restored(tile, (float)sum, p));
     }
 }
 

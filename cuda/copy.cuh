@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies from device to shared memory that a kernel does not wait for: by its own threads (from compute capability 8.0
- * on) and by the bulk copy engine (9.0), with the barriers that the latter arrives at. */
+/* Asynchronous copies from global to shared memory: by the kernel's threads (cp.async, compute capability 8.0) and by
+ * the bulk copy engine (tensor memory accelerator, 9.0), with the mbarriers on which the latter arrives. */
 #ifndef VP_COPY_CUH
 #define VP_COPY_CUH
 
@@ -16,12 +16,12 @@ __device__ __forceinline__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* ---- a thread's own ----
+/* ---- by threads ----
  *
- * CUDA's primitives __pipeline_* do the same. extremum_strip.cuh calls them: with ours the compiler works out its
- * addresses elsewhere. */
+ * CUDA's primitives __pipeline_* do the same. extremum_strip.cuh calls these, since with the functions below the
+ * compiler schedules its address arithmetic differently. */
 
-/* 4, 8 or 16 bytes, aligned to as many. 16 bytes bypass the first cache. */
+/* Copies 4, 8 or 16 bytes, aligned to their size. 16 bytes bypass the L1 cache. */
 template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const void *from)
 {
     const unsigned a = shared_address(to);
@@ -31,27 +31,28 @@ template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const 
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(a), "l"(from), "n"(BYTES) : "memory");
 }
 
-/* What was asked for since the last time is a group. */
+/* Commits the copies issued since the last call as a group. */
 __device__ __forceinline__ void copies_close()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* All groups but the last LEFT have come. */
+/* Waits until all groups but the last LEFT are complete. */
 template <int LEFT> __device__ __forceinline__ void copies_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
+/* Commits a group and waits for all. */
 __device__ __forceinline__ void copies_done()
 {
     asm volatile("cp.async.commit_group;\n cp.async.wait_group 0;" ::: "memory");
 }
 
-/* ---- the engine's ----
+/* ---- by the bulk copy engine ----
  *
- * One lane of a warp arrives for all of it after __syncwarp, which orders the other lanes' reads before the arrival.
- * compute-sanitizer's racecheck does not follow that step and reports the reuse of what a barrier guards. */
+ * One lane arrives for its whole warp after __syncwarp, which orders the other lanes' reads before the arrival.
+ * compute-sanitizer's racecheck does not model this and reports the reuse of the guarded memory as a hazard. */
 
 __device__ __forceinline__ void barrier_init(uint64_t *b, int arrivals)
 {
@@ -81,14 +82,15 @@ __device__ __forceinline__ void barrier_wait(uint64_t *b, unsigned parity)
                  : "memory");
 }
 
+/* Makes initialised barriers visible to the copy engine and to the block. */
 __device__ __forceinline__ void barriers_ready()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     __syncthreads();
 }
 
-/* Box of the map at (x, y, z) (innermost first, in elements of the map) to shared memory; arrives at `full`
- * with its bytes. */
+/* Copies the box of the tensor map at (x, y, z) (elements, innermost first) to shared memory; arrives at `full` with
+ * its bytes. */
 __device__ __forceinline__ void copy_box(void *to, const CUtensorMap *map, int x, int y, int z, uint64_t *full)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deconvolution: kernel "deconvolve" of local/deconvolve.h, step by step as there. The unknown and all that is between
- * iterations stay on the device; what the host needs to know of an iteration are a few sums, and it waits for them: so
- * unlike other kernels this one comes back from its launch when most is done.
+/* Deconvolution: kernel "deconvolve" of local/deconvolve.h, with the same steps. All volumes stay on the device between
+ * iterations. The host needs a few sums of each iteration and waits for them, so unlike other kernels this one returns
+ * from its launch when most of the work is done.
  *
- * The convolutions are those of kernel "convolve", whose tables are copied and whose spectra are made anew for each
- * launch, behind everything else in the scratch. Sums: SPAN voxels by each block, in one order, and those of all blocks
- * by one, so no bit depends on the device. Rows of volumes have a multiple of four voxels; those beyond the row are 0
- * (of the data NaN: unknown) and stay so. */
+ * Convolutions: by kernel "convolve"; its tables are copied and its spectra recomputed for each launch, at the end of
+ *   the scratch.
+ * Sums: a block reduces SPAN voxels in a fixed order, one block reduces the sums of all blocks. So results do not
+ *   depend on the device.
+ * Layout: rows of volumes are padded to a multiple of four voxels; padding is 0 (in the data NaN, which marks unknown
+ *   voxels) and stays so. */
 #include "convolve.h"
 #include "local/deconvolve.h"
 #include "sample.cuh"
@@ -15,6 +17,8 @@
 #include <cmath>
 #include <cstdio>
 
+extern "C" const vp_kernel vp_gpu_convolve; /* convolve.cu */
+
 namespace vp
 {
 namespace
@@ -22,13 +26,14 @@ namespace
 
 enum { SPAN = 8192, THREADS = 256, SUMS = 4 };
 enum { DATA, X, Y, T, U, NORM, BEFORE, STEP, VOLUMES };
-/* As local/deconvolve.c has them. */
+/* As in local/deconvolve.c. */
 constexpr float LEAST = 1e-3f, FLOOR = 1e-6f;
 
+/* The volumes of an iteration: the image and its surroundings that the kernel reaches. */
 struct frame {
-    int64_t n[3], pitch, voxels; /* with what is beyond the rows */
-    int64_t before[3];
-    vp_area image;               /* of the output */
+    int64_t n[3], pitch, voxels; /* voxels: padding of rows included */
+    int64_t before[3];           /* voxels before the image */
+    vp_area image;               /* the output */
     float *v[VOLUMES];
 };
 
@@ -43,31 +48,32 @@ struct sums {
     double s[SUMS]; /* the last is a maximum */
 };
 
-__device__ __forceinline__ void gather(sums &a, const sums &b)
+__device__ __forceinline__ void combine(sums &a, const sums &b)
 {
     for (int i = 0; i < SUMS - 1; i++)
         a.s[i] += b.s[i];
     a.s[SUMS - 1] = fmax(a.s[SUMS - 1], b.s[SUMS - 1]);
 }
 
-/* Of a block, in its first thread. */
-__device__ __forceinline__ void gather_block(sums &mine, sums *shared)
+/* Reduces the sums of a block; `mine` of the first thread receives them. */
+__device__ __forceinline__ void reduce_block(sums &mine, sums *shared)
 {
     shared[threadIdx.x] = mine;
     for (int n = THREADS / 2; n; n >>= 1) {
         __syncthreads();
         if (threadIdx.x < n)
-            gather(shared[threadIdx.x], shared[threadIdx.x + n]);
+            combine(shared[threadIdx.x], shared[threadIdx.x + n]);
     }
     mine = shared[0];
 }
 
-/* What is done to a frame: at(i, sums of this thread) for every voxel; COUNTS: it makes sums. */
-template <bool COUNTS> struct over {
-    static constexpr bool counts = COUNTS;
+/* Base of an operation on a frame, which defines at(i, sums of this thread) for voxel i; HAS_SUMS: it computes sums. */
+template <bool HAS_SUMS> struct voxel_op {
+    static constexpr bool has_sums = HAS_SUMS;
     frame f;
 };
 
+/* Applies operation f to n voxels; block[] receives the sums of each block. */
 template <class F> __global__ void __launch_bounds__(THREADS) voxels_kernel(const F f, int64_t n, sums *block)
 {
     extern __shared__ sums shared[];
@@ -75,25 +81,26 @@ template <class F> __global__ void __launch_bounds__(THREADS) voxels_kernel(cons
     sums mine = {};
     for (int64_t i = from + threadIdx.x; i < to; i += THREADS)
         f.at(i, mine.s);
-    if (!F::counts)
+    if (!F::has_sums)
         return;
-    gather_block(mine, shared);
+    reduce_block(mine, shared);
     if (threadIdx.x == 0)
         block[blockIdx.x] = mine;
 }
 
+/* Reduces the sums of all blocks, in one block. */
 __global__ void __launch_bounds__(THREADS) sums_kernel(const sums *block, int64_t blocks, sums *all)
 {
     extern __shared__ sums shared[];
     sums mine = {};
     for (int64_t i = threadIdx.x; i < blocks; i += THREADS)
-        gather(mine, block[i]);
-    gather_block(mine, shared);
+        combine(mine, block[i]);
+    reduce_block(mine, shared);
     if (threadIdx.x == 0)
         *all = mine;
 }
 
-/* ---- what is done to voxels ---- */
+/* ---- operations on voxels ---- */
 
 __device__ __forceinline__ void place(const frame &f, int64_t i, int64_t at[3])
 {
@@ -102,7 +109,7 @@ __device__ __forceinline__ void place(const frame &f, int64_t i, int64_t at[3])
     at[2] = i / f.pitch / f.n[1];
 }
 
-/* Whether voxel i of the frame is one of the image, and then where it is in an area whose plane `z` is the frame's
+/* True if voxel i of the frame is in the image; `at` is then its index in area a, whose plane `z` is the frame's
  * first. */
 __device__ __forceinline__ bool in_image(const frame &f, int64_t i, const vp_area &a, int64_t z, int64_t &at)
 {
@@ -114,12 +121,12 @@ __device__ __forceinline__ bool in_image(const frame &f, int64_t i, const vp_are
     return x >= 0 && y >= 0 && q >= 0 && x < f.image.box.hi[0] && y < f.image.box.hi[1] && q < nz;
 }
 
-/* The data into the frame, all other voxels are unknown; everything else is 0. Sums: of the data, their squares, their
- * number; the largest. */
-struct take_data : over<true> {
+/* Loads the data into the frame, unknown elsewhere, and clears the other volumes. Sums: of the data, of their squares,
+ * their number, the largest magnitude. */
+struct load_data : voxel_op<true> {
     vp_area in;
     int type, volumes;
-    int64_t z; /* plane of the input that is the first */
+    int64_t z; /* first plane of the input */
 
     __device__ void at(int64_t i, double *s) const
     {
@@ -141,8 +148,8 @@ struct take_data : over<true> {
     }
 };
 
-/* t = 1 where data are; x and what x was = start. */
-struct begin : over<false> {
+/* t = 1 where data are known, else 0; x = previous x = start. */
+struct begin : voxel_op<false> {
     float start;
     bool keeps;
 
@@ -156,12 +163,13 @@ struct begin : over<false> {
     }
 };
 
-/* Without any data. */
-struct unknown : over<false> {
+/* x = NaN, for images without any data. */
+struct no_data : voxel_op<false> {
     __device__ void at(int64_t i, double *) const { f.v[X][i] = __int_as_float(0x7fc00000); }
 };
 
-struct look_ahead : over<false> {
+/* y = x + alpha (x - previous x), not negative: the extrapolation of the accelerated iteration. */
+struct extrapolate : voxel_op<false> {
     float alpha;
 
     __device__ void at(int64_t i, double *) const
@@ -172,8 +180,8 @@ struct look_ahead : over<false> {
     }
 };
 
-/* t becomes the ratio of the data to it. Sum: of squares of the difference. */
-struct compare : over<true> {
+/* t = data / (t + background). Sum: squares of the residual. */
+struct compare : voxel_op<true> {
     float background, floor;
 
     __device__ void at(int64_t i, double *s) const
@@ -185,8 +193,8 @@ struct compare : over<true> {
     }
 };
 
-/* `to` from `from` and A' of the ratio, damped. */
-struct update : over<false> {
+/* to = from * u / norm with u the adjoint of the ratio, damped by total variation. */
+struct update : voxel_op<false> {
     const float *from;
     float *to;
     float tv, least;
@@ -227,9 +235,8 @@ struct update : over<false> {
     }
 };
 
-/* The step that was made from y, on the one before, which it replaces. Sums: their product, the square of the latter.
- */
-struct learn : over<true> {
+/* step = x - y. Sums: product with the previous step, its square. */
+struct measure_step : voxel_op<true> {
     __device__ void at(int64_t i, double *s) const
     {
         const float t = f.v[X][i] - f.v[Y][i], before = f.v[STEP][i];
@@ -239,8 +246,8 @@ struct learn : over<true> {
     }
 };
 
-/* Least squares. left = data - background - t; sum: its square */
-struct lack : over<true> {
+/* Least squares: residual (volume STEP) = data - background - t. Sum: its square. */
+struct residual_of : voxel_op<true> {
     float background;
 
     __device__ void at(int64_t i, double *s) const
@@ -251,8 +258,8 @@ struct lack : over<true> {
     }
 };
 
-/* step = rest (volumes Y and NORM); sum: the square of rest */
-struct first_step : over<true> {
+/* Search direction (volume Y) = gradient (volume NORM). Sum: square of the gradient. */
+struct first_step : voxel_op<true> {
     __device__ void at(int64_t i, double *s) const
     {
         const float r = f.v[NORM][i];
@@ -261,8 +268,8 @@ struct first_step : over<true> {
     }
 };
 
-/* t where data are, else 0 */
-struct mask : over<false> {
+/* t = 0 where data are unknown. */
+struct mask : voxel_op<false> {
     __device__ void at(int64_t i, double *) const
     {
         if (!known(f.v[DATA][i]))
@@ -270,8 +277,8 @@ struct mask : over<false> {
     }
 };
 
-/* q += noise step; sum: step q */
-struct along_step : over<true> {
+/* q += noise * direction, with q in volume U. Sum: product of direction and q. */
+struct along_step : voxel_op<true> {
     float noise;
 
     __device__ void at(int64_t i, double *s) const
@@ -282,8 +289,8 @@ struct along_step : over<true> {
     }
 };
 
-/* x += a step, rest -= a q, left -= a t; sums: squares of rest and of left */
-struct go : over<true> {
+/* x += a * direction, gradient -= a q, residual -= a t. Sums: squares of gradient and residual. */
+struct take_step : voxel_op<true> {
     float a;
 
     __device__ void at(int64_t i, double *s) const
@@ -297,14 +304,15 @@ struct go : over<true> {
     }
 };
 
-struct next_step : over<false> {
+/* direction = gradient + b * direction. */
+struct next_step : voxel_op<false> {
     float b;
 
     __device__ void at(int64_t i, double *) const { f.v[Y][i] = fmaf(b, f.v[Y][i], f.v[NORM][i]); }
 };
 
-/* The image out of the frame: x to plane `z` and on. */
-struct give_data : over<false> {
+/* Stores the image part of x from plane `z` of the output on. */
+struct store_data : voxel_op<false> {
     int type;
     int64_t z;
 
@@ -325,11 +333,12 @@ int volumes_of(const vp_deconvolve_params *p)
     return p->g.method == VP_LEAST_SQUARES || p->g.accelerate ? VOLUMES : NORM + 1;
 }
 
-/* The two convolutions, whose frame is there as a whole: its planes are known. */
-struct both {
+/* The two convolutions. All planes of the frame are present, so their number is known. */
+struct operator_pair {
     vp_op forward, adjoint;
 
-    explicit both(const vp_op *op) : forward(deconvolve_params(op)->forward), adjoint(deconvolve_params(op)->adjoint)
+    explicit operator_pair(const vp_op *op)
+        : forward(deconvolve_params(op)->forward), adjoint(deconvolve_params(op)->adjoint)
     {
         forward.whole[2] = adjoint.whole[2] = true;
     }
@@ -337,32 +346,32 @@ struct both {
 
 bool has(const vp_op *op, char *why, size_t size)
 {
-    const both b(op);
+    const operator_pair b(op);
     return vp_has_types(VP_CONVOLVE_TYPES & 1u << op->in, op, why, size) &&
            vp_gpu_convolve.has(&b.forward, why, size) && vp_gpu_convolve.has(&b.adjoint, why, size);
 }
 
 uint64_t table(const vp_op *op)
 {
-    const both b(op);
+    const operator_pair b(op);
     return vp_gpu_convolve.table(&b.forward) + vp_gpu_convolve.table(&b.adjoint);
 }
 
 void fill(const vp_op *op, void *to)
 {
-    const both b(op);
+    const operator_pair b(op);
     vp_gpu_convolve.fill(&b.forward, to);
     vp_gpu_convolve.fill(&b.adjoint, (char *)to + vp_gpu_convolve.table(&b.forward));
 }
 
-/* A convolution on the device, as the engine would have it. */
+/* A convolution and its table on the device. */
 struct convolution {
     vp_op op;
     char *table;
-    uint64_t filled;
+    uint64_t filled; /* bytes of the table that the host fills */
 };
 
-struct deconvolve_room {
+struct deconvolve_workspace {
     frame f;
     sums *block, *all;
     convolution forward, adjoint;
@@ -370,11 +379,11 @@ struct deconvolve_room {
     uint64_t bytes;
 };
 
-deconvolve_room room_of(const vp_op *op, void *base)
+deconvolve_workspace workspace_of(const vp_op *op, void *base)
 {
     const vp_deconvolve_params *const p = deconvolve_params(op);
-    vp_pieces all = {(char *)base, 0};
-    deconvolve_room r = {};
+    vp_arena all = {(char *)base, 0};
+    deconvolve_workspace r = {};
     for (int a = 0; a < 3; a++) {
         r.f.n[a] = p->frame[a];
         r.f.before[a] = a == 2 && p->frame[2] == 1 ? 0 : p->before[a];
@@ -385,7 +394,7 @@ deconvolve_room room_of(const vp_op *op, void *base)
         all.take(r.f.v[v], (uint64_t)r.f.voxels);
     all.take(r.block, (uint64_t)vp_div_up(r.f.voxels, SPAN));
     all.take(r.all, 1);
-    const both b(op);
+    const operator_pair b(op);
     const auto take = [&](const vp_op &c) {
         const uint64_t filled = vp_gpu_convolve.table(&c);
         return convolution{c, all.take<char>(filled + vp_gpu_convolve.made(&c)), filled};
@@ -400,17 +409,17 @@ deconvolve_room room_of(const vp_op *op, void *base)
 
 uint64_t scratch(const vp_op *op, const int64_t[3], const int64_t[3])
 {
-    return room_of(op, nullptr).bytes;
+    return workspace_of(op, nullptr).bytes;
 }
 
-/* One image. */
+/* The iterations for one image after another. */
 class deconvolution {
     const vp_op *const op;
     const vp_deconvolve_params *const p;
     const vp_work *const work;
     vp_err *const err;
     const cudaStream_t stream;
-    deconvolve_room r;
+    deconvolve_workspace r;
     int64_t page;
     double norm; /* root of the sum of squares of the data */
 
@@ -418,9 +427,9 @@ class deconvolution {
     {
         const int64_t blocks = vp_div_up(r.f.voxels, SPAN);
         if (vp_start(err, stream, voxels_kernel<F>, dim3((unsigned)blocks), dim3(THREADS),
-                     F::counts ? THREADS * sizeof(sums) : 0, f, r.f.voxels, r.block))
+                     F::has_sums ? THREADS * sizeof(sums) : 0, f, r.f.voxels, r.block))
             return -1;
-        if (!F::counts)
+        if (!F::has_sums)
             return 0;
         if (vp_start(err, stream, sums_kernel, dim3(1), dim3(THREADS), THREADS * sizeof(sums), r.block, blocks, r.all))
             return -1;
@@ -452,7 +461,7 @@ class deconvolution {
                    ? -1 : 0;
     }
 
-    void tell(int64_t iteration, double residual, bool last) const
+    void report(int64_t iteration, double residual, bool last) const
     {
         if (p->g.tell)
             p->g.tell(p->g.ctx, page, iteration, residual, last);
@@ -474,17 +483,17 @@ class deconvolution {
             return -1;
         for (; k < g.iterations; k++) {
             const int y = g.accelerate ? Y : X;
-            if (g.accelerate && each_voxel(look_ahead{{r.f}, (float)alpha}))
+            if (g.accelerate && each_voxel(extrapolate{{r.f}, (float)alpha}))
                 return -1;
             if (apply(r.forward, y, T) || each_voxel(compare{{r.f}, background, (float)floor}, &s))
                 return -1;
             const double now = relative(s.s[0]);
             if (k > 0)
-                tell(k, now, false);
+                report(k, now, false);
             if (k > 1 && residual - now < g.stop * residual && g.stop > 0)
                 break;
             residual = now;
-            const int to = g.tv > 0 ? T : X; /* damping looks at neighbours */
+            const int to = g.tv > 0 ? T : X; /* damping reads neighbours, so not in place */
             if (apply(r.adjoint, T, U)
                 || each_voxel(update{{r.f}, r.f.v[y], r.f.v[to], (float)g.tv, (float)(1e-4 * mean) + 1e-30f}))
                 return -1;
@@ -494,14 +503,14 @@ class deconvolution {
                 r.f.v[T] = was;
             }
             if (g.accelerate) {
-                if (each_voxel(learn{{r.f}}, &s))
+                if (each_voxel(measure_step{{r.f}}, &s))
                     return -1;
                 alpha = k > 0 && s.s[1] > 0 ? fmin(fmax(s.s[0] / s.s[1], 0), 0.99) : 0;
             }
         }
         if (apply(r.forward, X, T) || each_voxel(compare{{r.f}, background, (float)floor}, &s))
             return -1;
-        tell(k, relative(s.s[0]), true);
+        report(k, relative(s.s[0]), true);
         return 0;
     }
 
@@ -512,7 +521,7 @@ class deconvolution {
         sums s;
 
         if (each_voxel(begin{{r.f}, (float)(mean - g.background), false}) || apply(r.forward, X, T)
-            || each_voxel(lack{{r.f}, (float)g.background}, &s))
+            || each_voxel(residual_of{{r.f}, (float)g.background}, &s))
             return -1;
         double residual = relative(s.s[0]);
         if (apply(r.adjoint, STEP, NORM) || each_voxel(first_step{{r.f}}, &s))
@@ -523,13 +532,13 @@ class deconvolution {
             if (apply(r.forward, Y, T) || each_voxel(mask{{r.f}}) || apply(r.adjoint, T, U)
                 || each_voxel(along_step{{r.f}, (float)g.noise}, &s))
                 return -1;
-            if (each_voxel(go{{r.f}, (float)(s.s[0] > 0 ? squares / s.s[0] : 0)}, &s))
+            if (each_voxel(take_step{{r.f}, (float)(s.s[0] > 0 ? squares / s.s[0] : 0)}, &s))
                 return -1;
             if (each_voxel(next_step{{r.f}, (float)(squares > 0 ? s.s[0] / squares : 0)}))
                 return -1;
             squares = s.s[0];
             const double now = relative(s.s[1]);
-            tell(k + 1, now, false);
+            report(k + 1, now, false);
             const bool enough = k > 0 && residual - now < g.stop * residual && g.stop > 0;
             residual = now;
             if (enough) {
@@ -537,14 +546,14 @@ class deconvolution {
                 break;
             }
         }
-        tell(k, residual, true);
+        report(k, residual, true);
         return 0;
     }
 
   public:
     deconvolution(const vp_op *operation, const vp_work *w, vp_err *e)
         : op(operation), p(deconvolve_params(operation)), work(w), err(e), stream(w->queue->stream),
-          r(room_of(operation, w->scratch)), page(0), norm(0)
+          r(workspace_of(operation, w->scratch)), page(0), norm(0)
     {
         r.f.image = *w->out;
     }
@@ -559,14 +568,14 @@ class deconvolution {
     {
         sums s;
         page = z;
-        if (each_voxel(take_data{{r.f}, work->in[0], op->in, volumes_of(p), z}, &s))
+        if (each_voxel(load_data{{r.f}, work->in[0], op->in, volumes_of(p), z}, &s))
             return -1;
         const double mean = s.s[2] > 0 ? s.s[0] / s.s[2] : 0;
         norm = sqrt(s.s[1]);
-        if (s.s[2] == 0 ? each_voxel(unknown{{r.f}})
+        if (s.s[2] == 0 ? each_voxel(no_data{{r.f}})
                         : p->g.method == VP_LEAST_SQUARES ? least_squares(mean) : richardson_lucy(mean, s.s[3]))
             return -1;
-        return each_voxel(give_data{{r.f}, op->out, z});
+        return each_voxel(store_data{{r.f}, op->out, z});
     }
 };
 
@@ -587,4 +596,4 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
 }
 }
 
-extern "C" const vp_kernel vp_gpu_deconvolve = {"deconvolve", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
+VP_GPU_KERNEL(deconvolve, vp::has, vp::scratch, vp::table, vp::fill, vp::launch);

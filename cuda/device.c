@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plugin's table: CUDA devices behind the verbs of device/device.h, and the list of their kernels. */
+/* The plugin's table: the functions of device/device.h for CUDA devices, and the list of their kernels. */
 #include "device/device.h"
 #include "build.h"
 #include "gpu.h"
@@ -10,16 +10,14 @@
 
 const void *vp_plugin(void);
 
-static const struct vp_kernel *const kernels[] = {
-#define VP_GPU_KERNEL(name) &vp_gpu_##name,
-    VP_GPU_KERNELS(VP_GPU_KERNEL)
-#undef VP_GPU_KERNEL
-};
+/* The entries of VP_GPU_KERNEL: the linker names the ends of their section. */
+extern const struct vp_kernel *const __start_vp_kernels[] __attribute__((visibility("hidden")));
+extern const struct vp_kernel *const __stop_vp_kernels[] __attribute__((visibility("hidden")));
 
 struct vp_event {
     cudaEvent_t event;
     int device;
-    bool marked;
+    bool recorded;
 };
 
 static int failed(struct vp_err *err, cudaError_t e)
@@ -32,16 +30,16 @@ static int unusable(struct vp_err *err, cudaError_t e)
     return vp_gpu_check(err, e, "cannot use the CUDA device");
 }
 
-/* What devices were called before they were shown alone. */
-static const int *called;
-static int n_called;
+/* Numbers of the devices before set_visible() hid others, for messages. */
+static const int *original;
+static int n_original;
 
 static int name_of(int device)
 {
-    return device < n_called ? called[device] : device;
+    return device < n_original ? original[device] : device;
 }
 
-/* Token number `i` of a list with commas; NULL: there is none. */
+/* Returns token i of a comma-separated list, NULL if it has fewer. */
 static const char *token(const char *list, int i)
 {
     for (; list && i > 0; i--) {
@@ -51,8 +49,8 @@ static const char *token(const char *list, int i)
     return list;
 }
 
-/* CUDA_VISIBLE_DEVICES: what it holds already is a list of which these are numbers. CUDA starts every device that it
- * shows, 0.1 to 0.2 s each. */
+/* Sets CUDA_VISIBLE_DEVICES to device[], which are indices into its present list if there is one. CUDA initialises
+ * every visible device, 0.1 to 0.2 s each. Returns 0 or -1. */
 static int set_visible(const int *device, int n)
 {
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
@@ -71,8 +69,8 @@ static int set_visible(const int *device, int n)
         if (at >= sizeof list)
             return -1;
     }
-    called = device;
-    n_called = n;
+    original = device;
+    n_original = n;
     return setenv("CUDA_VISIBLE_DEVICES", list, 1);
 }
 
@@ -104,7 +102,7 @@ static int info(int device, struct vp_device_info *info, struct vp_err *err)
 
 /* ---- memory ---- */
 
-static int take(int device, uint64_t bytes, void **p, struct vp_err *err)
+static int device_alloc(int device, uint64_t bytes, void **p, struct vp_err *err)
 {
     if (unusable(err, cudaSetDevice(device)))
         return -1;
@@ -117,7 +115,7 @@ static int take(int device, uint64_t bytes, void **p, struct vp_err *err)
     return failed(err, e);
 }
 
-static void release(int device, void *p)
+static void device_free(int device, void *p)
 {
     cudaSetDevice(device);
     cudaFree(p);
@@ -175,7 +173,7 @@ static int event_create(int device, bool quiet, struct vp_event **out, struct vp
 
 static int event_record(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
-    e->marked = true;
+    e->recorded = true;
     cudaSetDevice(q->device);
     return failed(err, cudaEventRecord(e->event, q->stream));
 }
@@ -183,25 +181,25 @@ static int event_record(struct vp_queue *q, struct vp_event *e, struct vp_err *e
 static int queue_wait(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
 {
     cudaSetDevice(q->device);
-    return e->marked ? failed(err, cudaStreamWaitEvent(q->stream, e->event, 0)) : 0;
+    return e->recorded ? failed(err, cudaStreamWaitEvent(q->stream, e->event, 0)) : 0;
 }
 
 static int event_synchronize(struct vp_event *e, struct vp_err *err)
 {
-    return e->marked ? failed(err, cudaEventSynchronize(e->event)) : 0;
+    return e->recorded ? failed(err, cudaEventSynchronize(e->event)) : 0;
 }
 
 static bool event_query(struct vp_event *e)
 {
-    const bool yes = !e->marked || cudaEventQuery(e->event) != cudaErrorNotReady;
-    cudaGetLastError(); /* "not ready" is no error, but stays as the last one */
+    const bool yes = !e->recorded || cudaEventQuery(e->event) != cudaErrorNotReady;
+    cudaGetLastError(); /* clear "not ready", which is recorded as the last error */
     return yes;
 }
 
 static double event_elapsed(struct vp_event *from, struct vp_event *to)
 {
     float ms = 0;
-    if (!from->marked || !to->marked)
+    if (!from->recorded || !to->recorded)
         return 0;
     cudaSetDevice(from->device);
     return cudaEventElapsedTime(&ms, from->event, to->event) == cudaSuccess ? 1e-3 * (double)ms : 0;
@@ -209,13 +207,13 @@ static double event_elapsed(struct vp_event *from, struct vp_event *to)
 
 /* ---- copies ---- */
 
-/* As few calls as the layout allows. */
+/* Copies with as few calls as the layout allows. */
 static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from, const int64_t n[3],
                 enum vp_way way, struct vp_err *err)
 {
     static const enum cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
                                                 cudaMemcpyDeviceToDevice};
-    const enum cudaMemcpyKind backend = kinds[way];
+    const enum cudaMemcpyKind kind = kinds[way];
     const size_t width = (size_t)n[0];
     cudaError_t e = cudaSetDevice(q->device);
 
@@ -224,12 +222,12 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
     const bool dense = n[2] == 1 || (to->plane == to->row * n[1] && from->plane == from->row * n[1]);
     const bool whole_rows = to->plane % to->row == 0 && from->plane % from->row == 0;
     if (dense && to->row == n[0] && from->row == n[0]) {
-        e = cudaMemcpyAsync(to->data, from->data, width * (size_t)(n[1] * n[2]), backend, q->stream);
+        e = cudaMemcpyAsync(to->data, from->data, width * (size_t)(n[1] * n[2]), kind, q->stream);
     } else if (dense) {
         e = cudaMemcpy2DAsync(to->data, (size_t)to->row, from->data, (size_t)from->row, width,
-                              (size_t)(n[1] * n[2]), backend, q->stream);
+                              (size_t)(n[1] * n[2]), kind, q->stream);
     } else if (whole_rows) {
-        struct cudaMemcpy3DParms p = {.backend = backend, .extent = {width, (size_t)n[1], (size_t)n[2]}};
+        struct cudaMemcpy3DParms p = {.kind = kind, .extent = {width, (size_t)n[1], (size_t)n[2]}};
         p.srcPtr = (struct cudaPitchedPtr){from->data, (size_t)from->row, width, (size_t)(from->plane / from->row)};
         p.dstPtr = (struct cudaPitchedPtr){to->data, (size_t)to->row, width, (size_t)(to->plane / to->row)};
         e = cudaMemcpy3DAsync(&p, q->stream);
@@ -237,7 +235,7 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
         for (int64_t z = 0; z < n[2] && e == cudaSuccess; z++)
             e = cudaMemcpy2DAsync((char *)to->data + z * to->plane, (size_t)to->row,
                                   (const char *)from->data + z * from->plane, (size_t)from->row, width, (size_t)n[1],
-                                  backend, q->stream);
+                                  kind, q->stream);
     }
     return vp_gpu_check(err, e, way == VP_DOWN ? "cannot copy from the CUDA device" : "cannot copy to the CUDA device");
 }
@@ -246,9 +244,9 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
 
 static const struct vp_kernel *kernel(const char *name)
 {
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (!strcmp(kernels[i]->name, name))
-            return kernels[i];
+    for (const struct vp_kernel *const *k = __start_vp_kernels; k < __stop_vp_kernels; k++)
+        if (!strcmp((*k)->name, name))
+            return *k;
     return NULL;
 }
 
@@ -261,7 +259,7 @@ static const void *tables_of(const char *name)
 
 static const struct vp_backend table = {
     .build = VP_BUILD, .name = "cuda", .set_visible = set_visible, .count = count, .info = info,
-    .alloc = take, .release = release, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
+    .alloc = device_alloc, .release = device_free, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
     .queue_create = queue_create, .queue_destroy = queue_destroy,
     .event_create = event_create, .event_destroy = event_destroy,
     .copy = copy, .event_record = event_record, .queue_wait = queue_wait, .event_synchronize = event_synchronize,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Entropy of a neighbourhood: kernel "entropy" of local/entropy.h.
  *
- * First every sample becomes the number of its bin. Then a thread walks along a row with a histogram of its own: at
- * each step every line of the window gains one sample and loses one, and the sum of t(c) over the bins, being integers,
- * follows exactly, so the result is the CPU's to the bit. Histograms of neighbouring threads are interleaved: the
- * threads of a warp never meet in a bank of shared memory.
- *
- * Registers: samples in the histogram and the sum. Shared memory: the histograms of a block's THREADS_SHARED threads,
- * up to SHARED_MOST; larger ones lie in global memory, for THREADS_GLOBAL threads at most. Global: bins as u16, t(c)
- * and its steps.
- * Cost: a step gives a line of the window one addition and one removal, a walk of WALK voxels begins with a whole
- * window and an empty histogram. Limits: memory. */
+ * Overview: every sample is first replaced by its bin index. Then each thread slides a window along a row, with a
+ *   private histogram: at each step every line of the window adds one sample and removes one, and the sum of t(c) over
+ *   the bins is updated. The terms are integers, so the results equal the CPU's to the bit.
+ * Registers: the number of samples and the sum.
+ * Shared memory: the histograms of a block's THREADS_SHARED threads, up to SHARED_MOST bytes; larger ones are in global
+ *   memory, for at most THREADS_GLOBAL threads. Histograms of neighbouring threads are interleaved, so that a warp has
+ *   no bank conflicts.
+ * Global memory: bin indices as u16, t(c) and its differences.
+ * Cost: one addition and one removal for each line of the window and step; each walk of WALK voxels begins with an
+ *   empty histogram and a whole window.
+ * Limits: memory. */
 #include "footprint.cuh"
 #include "local/entropy.h"
 
@@ -21,6 +22,7 @@ namespace
 
 enum { WALK = 64, THREADS_SHARED = 64, SHARED_MOST = 96 << 10, THREADS_GLOBAL = 16384 };
 
+/* Replaces samples by bin indices. */
 template <class S>
 __global__ void __launch_bounds__(256) bins_kernel(vp_area in, vp_area out, struct vp_entropy_params p)
 {
@@ -29,15 +31,15 @@ __global__ void __launch_bounds__(256) bins_kernel(vp_area in, vp_area out, stru
     });
 }
 
-/* COUNT: u16 where a window has fewer than 65536 samples. */
+/* A thread's histogram. COUNT is u16 if a window has fewer than 65536 samples, else u32. */
 template <class COUNT> struct histogram {
-    COUNT *count; /* of bin 0 */
+    COUNT *count; /* count of bin 0 */
     int stride;   /* from bin to bin */
-    int bins, n;  /* samples in it */
-    int64_t sum;  /* of t(c) */
-    const int64_t *step;
+    int bins, n;  /* bins; samples */
+    int64_t sum;  /* sum of t(count) over the bins */
+    const int64_t *step; /* t(c + 1) - t(c) */
 
-    /* A sample comes (SIGN 1) or goes (-1). */
+    /* Adds (SIGN 1) or removes (-1) a sample. */
     template <int SIGN> __device__ __forceinline__ void count_one(int bin)
     {
         if (bin == bins)
@@ -50,13 +52,15 @@ template <class COUNT> struct histogram {
 };
 
 struct walk {
-    vp_area in, out; /* bins; f32 */
+    vp_area in, out;      /* bin indices, u16; entropy, f32 */
     vp_lines window;
     int bins;
     const int64_t *t, *step;
-    void *global;         /* histograms, or NULL: shared memory */
-    int64_t rows, pieces; /* y and z together; walks along x */
+    void *global;         /* histograms in global memory, or NULL: shared memory */
+    int64_t rows, pieces; /* rows of all planes; walks of a row */
 };
+
+/* Computes the walks, each by one thread. */
 
 template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_kernel(walk w)
 {
@@ -69,7 +73,7 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
     h.bins = w.bins;
     h.step = w.step;
 
-    /* neighbouring threads take neighbouring rows, whose windows share most samples */
+    /* neighbouring threads have neighbouring rows, whose windows share most samples */
     for (int64_t task = own; task < w.rows * w.pieces; task += threads) {
         const int64_t row = task % w.rows, y = w.out.box.lo[1] + row % ny, z = w.out.box.lo[2] + row / ny;
         const int64_t from = w.out.box.lo[0] + task / w.rows * WALK, to = min(from + WALK, w.out.box.hi[0]);
@@ -141,14 +145,14 @@ size_t shared_bytes(const struct vp_entropy_params *p)
     return (size_t)p->bins * THREADS_SHARED * count_bytes(p);
 }
 
-enum { BINS_UNIT = 64 }; /* rows of bins have a multiple of it */
+enum { BINS_UNIT = 64 }; /* rows of bin indices are padded to a multiple of it */
 
 uint64_t bins_bytes(int64_t nx, int64_t ny, int64_t nz)
 {
     return (uint64_t)vp_round_up(vp_round_up(nx, BINS_UNIT) * ny * nz * (int64_t)sizeof(uint16_t), VP_ALIGN);
 }
 
-/* Threads whose histograms lie in global memory, for so many walks; 0: they are in shared memory. */
+/* Returns the number of threads with histograms in global memory for `walks` walks; 0: they fit in shared memory. */
 int64_t threads_global(const struct vp_entropy_params *p, int64_t walks)
 {
     return shared_bytes(p) <= SHARED_MOST ? 0 : vp_min64(vp_round_up(walks, THREADS_SHARED), THREADS_GLOBAL);
@@ -191,4 +195,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_entropy = {"entropy", has, scratch, table, fill, launch};
+VP_GPU_KERNEL(entropy, has, scratch, table, fill, launch);

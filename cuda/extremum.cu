@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Minimum and maximum over a box or ball: kernels "min" and "max" of local/extremum.h.
  *
- * A box is a pass along x and y together and one along z, or one along each axis where windows are long
- * (extremum_strip.cuh, extremum_line.cuh); a ball is made at once (extremum_ball.cuh). */
+ * A box takes one pass along x and y together and one along z, or one pass along each axis if windows are long
+ * (extremum_strip.cuh, extremum_line.cuh). A ball takes a single pass (extremum_ball.cuh). */
 #include "extremum_ball.cuh"
 #include "extremum_line.cuh"
 
@@ -10,19 +10,19 @@ namespace
 {
 
 enum {
-    /* x and y are one pass if windows reach at most so many bytes along x and this is enough shared memory:
-     * where it was faster (H100) */
+    /* x and y are one pass up to this reach along x in bytes, and this shared memory: as measured (H100) */
     PLANE_REACH = 256,
     PLANE_SHARED = 52 << 10,
-    PASS_RADIUS = 256,     /* longer windows are made in turns, a window of windows, */
-    PASSES = 64,           /* at most so many */
-    PASS_RADIUS_MOST = 340 /* and then of these: what SHARED_LEAST can hold */
+    PASS_RADIUS = 256,     /* larger radii are split into passes, windows of windows */
+    PASSES = 64,           /* limit of these passes along an axis */
+    PASS_RADIUS_MOST = 340 /* limit of a pass's radius, by SHARED_LEAST */
 };
 
-/* Along x and y: a warp makes the windows along x of every fourth group of ROWS rows, and walks down its own columns.
- * Shared memory: the ring of all columns (plane_slots() rows) and a strip for each warp. Memory: reads the rows of a
- * segment and its halo once, writes once. */
-template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane_kernel(line l, int scratch)
+/* Pass along x and y.
+ * Mapping: a warp computes windows along x of every fourth group of ROWS rows, and walks down its own columns along y.
+ * Shared memory: a ring of plane_slots() rows, and a strip for each warp.
+ * Global memory: reads the rows of a segment and its halo once, writes once. */
+template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane_kernel(extremum_line l, int scratch)
 {
     extern __shared__ uint4 shared[];
     uint32_t *const ring = (uint32_t *)shared;
@@ -31,9 +31,9 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane
     const int64_t other = blockIdx.x / l.groups;
     const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start), origin = start - l.radius;
     const strip<SIZE> x(l, ring + l.slots * STRIP + warp * scratch, group * STRIP * keys<SIZE>::IN_WORD);
-    walker<SIZE, STRIP> walk(l, ring + threadIdx.x,
-                             (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
-                             word_of < l.words);
+    line_walker<SIZE, STRIP> walk(l, ring + threadIdx.x,
+                                  (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
+                                  word_of < l.words);
     const uint32_t *const in = (const uint32_t *)l.in + other * l.in_other;
     unsigned exist = 0;
 
@@ -65,13 +65,13 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane
         __pipeline_commit();
         if (chunk < 0)
             continue;
-        __syncthreads(); /* one is enough: the ring has room for the next rows */
+        __syncthreads(); /* no second barrier: the ring has room for the next rows */
         walk.to(min(chunk + PLANE_ROWS, walk.m));
     }
 }
 
-/* Along x alone: a warp makes x_rows rows of a strip; blockIdx.x: groups of rows, blockIdx.y: the strip. */
-template <int SIZE> __global__ void __launch_bounds__(STRIP) rows_kernel(line l, int scratch)
+/* Pass along x alone: a warp has x_rows rows of a strip; blockIdx.x counts groups of rows, blockIdx.y strips. */
+template <int SIZE> __global__ void __launch_bounds__(STRIP) rows_kernel(extremum_line l, int scratch)
 {
     extern __shared__ uint4 shared[];
     const int warp = threadIdx.x / LANES;
@@ -113,7 +113,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return true;
 }
 
-/* Bytes of a buffer that is large enough for what any pass leaves in a part. */
+/* Returns the bytes of a buffer for the output of any pass over a part. */
 uint64_t buffer_bytes(int64_t bytes, const int64_t n[3])
 {
     return (uint64_t)vp_round_up(vp_round_up(n[0], VP_ROW_ALIGN / bytes) * n[1] * n[2] * bytes, VP_ALIGN);
@@ -124,9 +124,9 @@ uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t[3])
     return params(op)->f.shape == VP_BOX ? 2 * buffer_bytes((int64_t)vp_type_size(op->in), in) : 0;
 }
 
-/* 0, 1 and 2: axes; PLANE: x and y together. */
+/* A pass along `axis`: 0, 1, 2, or PLANE for x and y together, with radius x_radius along x. */
 enum { PLANE = 3 };
-struct turn {
+struct extremum_pass {
     int axis, radius, x_radius;
 };
 
@@ -135,7 +135,7 @@ int plane_slots(int radius)
     return (int)vp_round_up(2 * radius, PLANE_ROWS) + 2 * PLANE_ROWS;
 }
 
-template <int SIZE> size_t plane_shared(line &l, const turn &t)
+template <int SIZE> size_t plane_shared(extremum_line &l, const extremum_pass &t)
 {
     l.x_strip = STRIP;
     l.x_rows = ROWS;
@@ -143,17 +143,17 @@ template <int SIZE> size_t plane_shared(line &l, const turn &t)
     return sizeof(uint32_t) * (STRIP * (size_t)plane_slots(t.radius) + warps * words);
 }
 
-/* Whether the windows are short enough for x and y together. */
-template <int SIZE> bool plane_pays(const turn &t)
+/* True if the windows are short enough for x and y together. */
+template <int SIZE> bool plane_pays(const extremum_pass &t)
 {
-    line l = {};
+    extremum_line l = {};
     return t.x_radius * SIZE <= PLANE_REACH && plane_shared<SIZE>(l, t) <= PLANE_SHARED;
 }
 
-/* Thread blocks for segments of l.n outputs along the pass's axis, each `wide` words of a row. */
+/* Launches a kernel with a thread block for each segment of l.n outputs along the pass's axis and `wide` words. */
 template <class Kernel, class... More>
-int march(const setting &s, line &l, Kernel *kernel, int64_t others, int wide, int most, int unit, int threads,
-          size_t shared, More... more)
+int launch_segments(const setting &s, extremum_line &l, Kernel *kernel, int64_t others, int wide, int most, int unit,
+                    int threads, size_t shared, More... more)
 {
     l.groups = (int)vp_div_up(l.words, wide);
     const int64_t lines = l.groups * others;
@@ -162,21 +162,21 @@ int march(const setting &s, line &l, Kernel *kernel, int64_t others, int wide, i
     return vp_start(s.err, s.stream, kernel, blocks, dim3(threads), shared, l, more...);
 }
 
-/* Bytes of shared memory for runs of N samples; sets l.slots. */
-template <int N> size_t runs_shared(line &l, int warps)
+/* Returns the bytes of shared memory for runs of N samples; sets l.slots. */
+template <int N> size_t runs_shared(extremum_line &l, int warps)
 {
     l.slots = 2 * l.radius / N + 1 + warps;
     return sizeof(uint32_t) * LANES * N * (size_t)(l.slots + 1);
 }
 
-template <int SIZE, int N> int runs_launch(const setting &s, line &l, int64_t others, int warps)
+template <int SIZE, int N> int runs_launch(const setting &s, extremum_line &l, int64_t others, int warps)
 {
     const size_t shared = runs_shared<N>(l, warps);
-    return march(s, l, runs_kernel<SIZE, N>, others, LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS, warps * N,
-                 warps * LANES, shared);
+    return launch_segments(s, l, runs_kernel<SIZE, N>, others, LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS, warps * N,
+                           warps * LANES, shared);
 }
 
-template <int SIZE> int runs_pass(const setting &s, line &l, int64_t others)
+template <int SIZE> int runs_pass(const setting &s, extremum_line &l, int64_t others)
 {
     if (l.radius >= LONG_RADIUS && runs_shared<LONG_RUN>(l, RUN_WARPS) <= SHARED_LEAST)
         return runs_launch<SIZE, LONG_RUN>(s, l, others, RUN_WARPS);
@@ -184,14 +184,14 @@ template <int SIZE> int runs_pass(const setting &s, line &l, int64_t others)
     return runs_launch<SIZE, RUN>(s, l, others, few ? RUN_WARPS / 2 : RUN_WARPS);
 }
 
-/* in and out differ in their extent along the pass's axis (or axes) only; along y and z also where their rows begin in
- * memory is alike. */
+/* Launches a pass. `in` and `out` differ in extent along its axis or axes only; for y and z their rows have the same
+ * alignment, too. */
 template <int SIZE>
-int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out, bool first, bool last)
+int pass(const setting &s, const extremum_pass &t, const vp_area *in, const vp_area *out, bool first, bool last)
 {
     const int64_t ny = vp_box_size(&out->box, 1), nz = vp_box_size(&out->box, 2);
     const int axis = t.axis == 2 ? 2 : 1;
-    line l = line_of<SIZE>(s, *in, *out, axis, first, last);
+    extremum_line l = line_of<SIZE>(s, *in, *out, axis, first, last);
 
     l.from = (int)(in->box.lo[axis] - out->box.lo[axis]);
     l.to = (int)(in->box.hi[axis] - out->box.lo[axis]);
@@ -201,13 +201,13 @@ int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out,
     if (t.axis == PLANE) {
         const size_t shared = plane_shared<SIZE>(l, t);
         l.slots = plane_slots(t.radius);
-        return march(s, l, plane_kernel<SIZE>, nz, STRIP, PLANE_BLOCKS, PLANE_ROWS, STRIP, shared,
-                     set_strip<SIZE>(l, t.x_radius));
+        return launch_segments(s, l, plane_kernel<SIZE>, nz, STRIP, PLANE_BLOCKS, PLANE_ROWS, STRIP, shared,
+                               set_strip<SIZE>(l, t.x_radius));
     }
     if (t.axis == 0) {
         l.x_strip = STRIP;
         l.x_rows = ROWS;
-        if (t.x_radius >= 16 / SIZE) { /* longer rows, where there are: what lies around them is made as well */
+        if (t.x_radius >= 16 / SIZE) { /* longer strips if rows are long: the windows' halo is computed as well */
             const int wide = (int)vp_max64(t.x_radius * SIZE / 4, l.words);
             while (l.x_rows > 1 && l.x_strip < wide) {
                 l.x_strip *= 2;
@@ -225,52 +225,52 @@ int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out,
     const int64_t others = axis == 1 ? nz : ny;
     if (t.radius >= RUN / 2)
         return runs_pass<SIZE>(s, l, others);
-    l.slots = (int)vp_round_up(2 * t.radius, LANES) + LANES; /* whole chunks */
-    return march(s, l, lines_kernel<SIZE>, others, LANES, LINE_BLOCKS, LANES, LANES,
-                 sizeof(uint32_t) * LANES * (size_t)l.slots);
+    l.slots = (int)vp_round_up(2 * t.radius, LANES) + LANES; /* a multiple of a chunk */
+    return launch_segments(s, l, lines_kernel<SIZE>, others, LANES, LINE_BLOCKS, LANES, LANES,
+                           sizeof(uint32_t) * LANES * (size_t)l.slots);
 }
 
 template <int SIZE> int box(const setting &s, const struct vp_op *op, const struct vp_work *args)
 {
     const struct vp_footprint *f = &params(op)->f;
-    turn turns[3 * PASSES];
+    extremum_pass passes[3 * PASSES];
     int64_t left[3];
     int n = 0;
     vp_area from = args->in[0];
     struct vp_box need = args->out->box;
 
     for (int a = 0; a < 3; a++) {
-        /* a window longer than the image sees no more than the image */
+        /* a window longer than the image has no further effect */
         left[a] = vp_min64(f->reach[a], vp_box_size(&from.box, a));
         vp_box_grow(&need, a, left[a], from.box);
     }
-    /* x is left out only where words of the input's rows are words of the output's */
+    /* the pass along x is skipped only if the output's rows are word-aligned within the input's */
     const bool skip_x =
         left[0] == 0 && left[1] + left[2] > 0 && (need.lo[0] - from.box.lo[0]) % keys<SIZE>::IN_WORD == 0;
     if (!skip_x) {
-        need.lo[0] = from.box.lo[0]; /* rows begin where words do */
+        need.lo[0] = from.box.lo[0]; /* rows begin at words */
         need.hi[0] = from.box.hi[0];
     }
-    const turn plane = {PLANE, (int)left[1], (int)left[0]};
+    const extremum_pass plane = {PLANE, (int)left[1], (int)left[0]};
     const bool together =
         !skip_x && left[1] > 0 && left[0] <= PASS_RADIUS && left[1] <= PASS_RADIUS && plane_pays<SIZE>(plane);
     if (together)
-        turns[n++] = plane;
+        passes[n++] = plane;
     for (int a = together ? 2 : 0; a < 3; a++) {
         int64_t r = left[a];
         const int64_t most = r > PASS_RADIUS * PASSES ? vp_div_up(r, PASSES) : (int64_t)PASS_RADIUS;
         for (bool once = a == 0 && !skip_x; r > 0 || once; once = false) {
             const int radius = (int)vp_min64(r, most);
-            turns[n++] = {a, radius, radius};
+            passes[n++] = {a, radius, radius};
             r -= radius;
         }
     }
-    /* only what is needed of the input */
+    /* only the part of the input that is needed */
     from = vp_part_of(from, need, SIZE);
     const int64_t size[3] = {vp_box_size(&need, 0), vp_box_size(&need, 1), vp_box_size(&need, 2)};
     const uint64_t buffer = buffer_bytes(SIZE, size);
     for (int i = 0; i < n; i++) {
-        const turn &t = turns[i];
+        const extremum_pass &t = passes[i];
         struct vp_box made = from.box;
         for (int a = 0; a < 3; a++) {
             if (t.axis != a && !(t.axis == PLANE && a < 2))
@@ -278,7 +278,7 @@ template <int SIZE> int box(const setting &s, const struct vp_op *op, const stru
             left[a] -= t.axis == PLANE && a == 0 ? t.x_radius : t.radius;
             made.lo[a] = args->out->box.lo[a];
             made.hi[a] = args->out->box.hi[a];
-            vp_box_grow(&made, a, left[a], need); /* what later turns along this axis need */
+            vp_box_grow(&made, a, left[a], need); /* the halo of later passes along this axis */
         }
         const vp_area to = i == n - 1 ? *args->out
                                           : vp_packed_part(made, VP_ROW_ALIGN / SIZE,
@@ -302,5 +302,5 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_min = {"min", has, scratch, table, fill, launch};
-const struct vp_kernel vp_gpu_max = {"max", has, scratch, table, fill, launch};
+VP_GPU_KERNEL(min, has, scratch, table, fill, launch);
+VP_GPU_KERNEL(max, has, scratch, table, fill, launch);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Minimum and maximum over a window: what the kernels of boxes and balls share.
+/* Minimum and maximum over a window: shared by the kernels of boxes and balls.
  *
- * Everything is a maximum of unsigned keys: floats become keys in the order of the numbers (with NaN below all and -0
- * below +0), a minimum is a maximum of the complements. Voxels outside the image are the key 0, which changes nothing.
- * A 32-bit word holds 4, 2 or 1 keys that are neighbours in x. */
+ * All kernels compute maxima of unsigned keys: floats become order-preserving keys (NaN below all, -0 below +0), a
+ * minimum is the maximum of the complements. Voxels outside the image have key 0, the neutral element. A 32-bit word
+ * holds 4, 2 or 1 keys of neighbours along x. */
 #ifndef VP_EXTREMUM_CUH
 #define VP_EXTREMUM_CUH
 
 #include "copy.cuh"
 #include "footprint.cuh"
+#include "base/order.h"
 #include "local/extremum.h"
 
 namespace
@@ -16,25 +17,26 @@ namespace
 
 enum {
     LANES = 32,
-    SHARED_GPU = 227 << 10,  /* that the thread blocks of a multiprocessor share */
-    SHARED_LEAST = 99 << 10, /* of a thread block: what all devices have */
-    STRIP = 4 * LANES,       /* words of a row that a thread block makes along x and y, a warp LANES of them */
-    ROWS = 4,                /* that a warp has in shared memory, */
-    PLANE_ROWS = STRIP / LANES * ROWS, /* and a thread block */
-    PLANE_BLOCKS = 5         /* thread blocks on a multiprocessor at most (registers): along x and y or balls */
+    SHARED_GPU = 227 << 10,  /* bytes of shared memory of a multiprocessor */
+    SHARED_LEAST = 99 << 10, /* bytes that a thread block can use on all devices */
+    STRIP = 4 * LANES,       /* words of a row of a thread block along x and y; a warp has LANES of them */
+    ROWS = 4,                /* rows that a warp has in shared memory */
+    PLANE_ROWS = STRIP / LANES * ROWS, /* rows that a thread block has */
+    PLANE_BLOCKS = 5         /* resident thread blocks of a multiprocessor, by registers: along x and y, or balls */
 };
 
 /* ---- keys ---- */
 
-/* The maxima of bytes come from those of 16-bit numbers where the device has an instruction for these: a
- * number is as large as its high byte first, whatever the low one. */
+/* SPLIT: maxima of bytes by 16-bit maxima, for which newer devices have an instruction: the order of two 16-bit numbers
+ * is that of their high bytes unless these are equal. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 enum { SPLIT = 0 };
 #else
 enum { SPLIT = 1 };
 #endif
 
-/* The keys of a word, for comparing: take() leaves the larger ones; most() is a word of the largest. */
+/* The keys of a word in registers: take() keeps the larger of each pair (or three); word() returns the word, most() a
+ * word filled with its largest key. */
 template <int SIZE> struct keys;
 template <> struct keys<4> {
     enum { IN_WORD = 1 };
@@ -60,7 +62,7 @@ template <> struct keys<2> {
 };
 template <> struct keys<1> {
     enum { IN_WORD = 4 };
-    uint32_t odd, even; /* not SPLIT: odd is the word */
+    uint32_t odd, even; /* without SPLIT, odd is the word */
     __device__ explicit keys(uint32_t w = 0) : odd(w), even(w << 8) {}
     __device__ void take(keys o)
     {
@@ -89,7 +91,7 @@ template <int SIZE> __device__ uint32_t to_keys(uint32_t w, uint32_t flip)
 {
     if (SIZE < 4)
         return w ^ flip;
-    const uint32_t k = (w ^ ((uint32_t)((int32_t)w >> 31) | 0x80000000u)) ^ flip;
+    const uint32_t k = vp_order_u32(w) ^ flip;
     return (w & 0x7fffffffu) > 0x7f800000u ? 0 : k; /* NaN: below all, also of the complements */
 }
 
@@ -98,33 +100,34 @@ template <int SIZE> __device__ uint32_t from_keys(uint32_t k, uint32_t flip)
     const uint32_t f = k ^ flip;
     if (SIZE < 4)
         return f;
-    return k == 0 ? 0x7fc00000u : f ^ ((uint32_t)((int32_t)~f >> 31) | 0x80000000u);
+    return k == 0 ? VP_NAN_F32 : vp_order_u32_bits(f);
 }
 
-/* One pass. Positions along the line (y or z) are counted from the first output. */
-struct line {
-    const void *in; /* position 0 of the first line; along x: the first row */
+/* Arguments of a pass. Positions along the line (y or z) are counted from the first output. */
+struct extremum_line {
+    const void *in;              /* position 0 of the first line; along x: the first row */
     void *out;
-    int64_t in_step, out_step; /* words from one position to the next */
-    int from, to;              /* there is input at from <= position < to */
-    int n;                     /* outputs */
+    int64_t in_step, out_step;   /* words from one position to the next */
+    int from, to;                /* input exists at from <= position < to */
+    int n;                       /* outputs */
     int radius;
-    int segment; /* outputs that one thread block makes */
-    int slots;   /* of the ring */
-    uint32_t flip;
-    bool first, last; /* samples come in, go out (else keys) */
-    /* words of a row, thread blocks for these, words from one row of lines to the next */
-    int words, groups;
-    int64_t in_other, out_other;
-    /* x */
-    int x_radius, x_samples, x_shift; /* samples of an input row, samples from its first to the output's */
-    int x_strip, x_rows;              /* outputs of a warp: words, rows */
-    int x_words, x_pitch;             /* input of these, words of shared memory for it */
-    unsigned row_groups, planes;      /* x alone: groups of x_rows in a plane */
+    int segment;                 /* outputs of a thread block */
+    int slots;                   /* slots of the ring */
+    uint32_t flip;               /* as in to_keys() */
+    bool first, last;            /* input, output are samples (else keys) */
+    int words, groups;           /* words of a row, thread blocks for them */
+    int64_t in_other, out_other; /* words from one row of lines to the next */
+    /* along x */
+    int x_radius;
+    int x_samples, x_shift;      /* samples of an input row; from its first to the output's first */
+    int x_strip, x_rows;         /* outputs of a warp: words, rows */
+    int x_words, x_pitch;        /* words of input for these; pitch of a row in shared memory */
+    unsigned row_groups, planes; /* along x alone: groups of x_rows rows of a plane; planes */
 };
 
 /* ---- host ---- */
 
+/* Parameters of a launch that all passes share. */
 struct setting {
     uint32_t flip;
     int sms;
@@ -138,8 +141,8 @@ struct setting {
     }
 };
 
-/* Outputs of a thread block: few thread blocks leave a device idle, many read the halo often. `at_once`: thread blocks
- * of a multiprocessor; `unit`: what it must be a multiple of. */
+/* Returns the outputs of a thread block, a multiple of `unit`: few thread blocks leave a device idle, many re-read the
+ * halo. `at_once`: resident thread blocks of a multiprocessor. */
 inline int choose_segment(int64_t n, int64_t lines, int radius, int64_t at_once, int sms, int unit)
 {
     int64_t best = n;
@@ -147,9 +150,9 @@ inline int choose_segment(int64_t n, int64_t lines, int radius, int64_t at_once,
 
     for (int pieces = 1; pieces <= 16; pieces++) {
         const int64_t t = vp_round_up(vp_div_up(n, pieces), unit);
-        const int64_t turns = vp_div_up(lines * vp_div_up(n, t), at_once * sms);
-        /* half a unit more for getting started */
-        const double c = (double)turns * ((double)t + 2 * radius + unit / 2);
+        const int64_t waves = vp_div_up(lines * vp_div_up(n, t), at_once * sms);
+        /* half a unit for starting up */
+        const double c = (double)waves * ((double)t + 2 * radius + unit / 2);
         if (c < cost * .97) {
             best = t;
             cost = c;
@@ -163,12 +166,12 @@ inline int64_t blocks_at_once(size_t shared, int most)
     return vp_max64(1, vp_min64((int64_t)(SHARED_GPU / (shared + 1024)), most));
 }
 
-/* Lines along an axis (1 or 2, the other one is from line to line) that begin where the areas do. */
+/* Describes the lines along an axis (1 or 2; the other one leads from line to line) at the origins of the areas. */
 template <int SIZE>
-line line_of(const setting &s, const vp_area &in, const vp_area &out, int axis, bool first, bool last)
+extremum_line line_of(const setting &s, const vp_area &in, const vp_area &out, int axis, bool first, bool last)
 {
     const int64_t per = keys<SIZE>::IN_WORD;
-    line l = {};
+    extremum_line l = {};
     l.in = in.data;
     l.out = out.data;
     l.in_step = (axis == 1 ? in.pitch : in.plane) / per;
@@ -184,15 +187,15 @@ line line_of(const setting &s, const vp_area &in, const vp_area &out, int axis, 
     return l;
 }
 
-/* What a warp needs of a strip of l.x_strip words: sets l.x_words and l.x_pitch, returns words of shared memory. */
-template <int SIZE> int set_strip(line &l, int radius)
+/* Sets l.x_words and l.x_pitch for a strip of l.x_strip words. Returns the words of shared memory of a warp. */
+template <int SIZE> int set_strip(extremum_line &l, int radius)
 {
     const int block = 16 / SIZE;
     l.x_radius = radius;
-    /* from the block of the sample before the first window to that of the last one's end */
+    /* blocks from that of the sample before the first window to that of the last window's end */
     l.x_words = l.x_strip + 4 * (int)vp_div_up(2 * radius + block, block);
-    l.x_pitch = l.x_words + 4; /* a word more is read, in growing windows two */
-    /* a word more is read behind the last block, too */
+    l.x_pitch = l.x_words + 4; /* reads go one word beyond, two in growing windows */
+    /* and one word beyond the last block */
     return (l.x_rows * (2 * l.x_pitch + (radius >= block ? 3 * l.x_words / 4 : 0)) + 4) / 4 * 4;
 }
 

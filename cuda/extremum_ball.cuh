@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Minimum and maximum over a ball.
+/* Minimum and maximum over a ball, taken as a set of chords along x.
  *
- * A ball is its chords along x. A thread block walks along z with LANES words of BALL_ROWS rows: of each row of a plane
- * it makes the windows of all chords' lengths, the shorter ones first, from these the maxima over the ball's cuts, and
- * these go to the outputs that the plane is in reach of.
- * Shared memory: the rows of a plane and its halo, the windows of `slots` lengths of them, the outputs of 2 reach.z + 1
- * planes. Where it cannot hold the windows of all lengths it makes some of them at a time.
- * Registers: BALL_ROWS / WARPS rows of one word, for each the longest window so far or the cut.
- * Cost: one comparison of three keys for each half length and for each chord of a quarter of the ball, a row and word.
- * Limits: shared memory for one length at least; larger balls are looked at sample by sample. */
+ * Overview: a thread block walks along z with LANES words of BALL_ROWS rows. For each plane it computes windows along x
+ *   of all chord lengths, from the shortest to the longest, then from these the maxima over the ball's cross sections,
+ *   and merges them into the outputs of all planes in reach.
+ * Registers: BALL_ROWS / WARPS rows of one word, for each the longest window so far or the cross section.
+ * Shared memory: the rows of a plane and its halo, windows of `slots` lengths for them, the outputs of 2 reach.z + 1
+ *   planes. If the windows of all lengths do not fit, they are computed in batches.
+ * Cost: one three-way maximum for each half length and for each chord of a quarter of the ball, row and word.
+ * Limits: shared memory for one length at least; ball_kernel handles larger balls sample by sample. */
 #ifndef VP_EXTREMUM_BALL_CUH
 #define VP_EXTREMUM_BALL_CUH
 
@@ -22,24 +22,25 @@ namespace
 
 enum {
     BALL_ROWS = 16, /* multiple of ROWS */
-    BALL_DEEP = 8   /* from this reach along z on twice as many warps: few thread blocks have room (H100) */
+    BALL_DEEP = 8   /* reach along z from which on 8 warps are used instead of 4, as few thread blocks fit (H100) */
 };
 
 struct ball_job {
-    line l; /* in, out: first row of the first plane; in_step: to the next row, in_other: to the next plane */
+    extremum_line l;      /* in, out: first row of the first plane; _step: to the next row, _other: to the next plane */
     int3 reach;
-    int in_ny, in_nz, y_shift, z_shift; /* rows, planes of the input; from its first to the output's */
-    int ny;
-    int slots, batches; /* half lengths 0, 1, ... at a time, and how often */
-    const int4 *chord;  /* of each batch the first in `chord` and that behind the last; then the chords: |dz|,
-                           |dy|,  slot, whether it is the last of its |dz| */
+    int in_ny, in_nz;     /* rows, planes of the input */
+    int y_shift, z_shift; /* from its first row and plane to the output's */
+    int ny;               /* rows of the output */
+    int slots, batches;   /* half lengths of a batch, batches */
+    const int4 *chord;    /* for each batch (first, end, 0, 0), indices into this array; then the chords:
+                             (|dz|, |dy|, slot, 1 if it is the last of its |dz|) */
 };
 
 template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) ball_rows_kernel(ball_job j)
 {
     enum { MINE = BALL_ROWS / WARPS, IN_WORD = keys<SIZE>::IN_WORD };
     extern __shared__ uint4 shared[];
-    const line &l = j.l;
+    const extremum_line &l = j.l;
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const int rows = (BALL_ROWS + 2 * j.reach.y + ROWS - 1) / ROWS * ROWS, around = 2 * j.reach.z + 1;
     uint32_t *const raw = (uint32_t *)shared, *const windows = raw + rows * l.x_pitch + lane,
@@ -67,7 +68,7 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
         for (int q = 0; q < MINE; q++)
             made[(i * BALL_ROWS + q) * LANES] = 0;
     load(0);
-    /* the output whose first plane is p is in slot p % around */
+    /* slot p % around holds the output that plane p is the first to reach */
     for (int p = 0, last = 0; p < planes; p++, last = last + 1 == around ? 0 : last + 1) {
         const bool exists = in_z + p >= 0 && in_z + p < j.in_nz;
         __pipeline_wait_prior(0);
@@ -92,7 +93,7 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
             for (int r = warp * MINE; r < rows; r += WARPS * MINE) {
                 keys<SIZE> best[MINE];
                 uint32_t *const to = windows + r * LANES;
-                if (b > 0) /* on from the longest before */
+                if (b > 0) /* continue with the longest window of the previous batch */
 #pragma unroll
                     for (int q = 0; q < MINE; q++)
                         best[q] = keys<SIZE>(to[((j.slots - 1) * rows + q) * LANES]);
@@ -151,7 +152,7 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
     }
 }
 
-/* Balls too large for that, or images too high: a voxel a thread, everything from global memory. */
+/* Balls too large for that, and images with too many rows: a thread for each voxel, samples from global memory. */
 template <int SIZE>
 using sample_of =
     std::conditional_t<SIZE == 1, uint8_t, std::conditional_t<SIZE == 2, uint16_t, uint32_t>>;
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_l
 
 /* ---- host ---- */
 
-/* Words of shared memory for a ball with windows of `slots` lengths. */
+/* Returns the words of shared memory for a ball with windows of `slots` lengths. */
 size_t ball_words(const struct vp_footprint *f, int bytes, int64_t slots)
 {
     const int64_t rows = vp_round_up(BALL_ROWS + 2 * f->reach[1], ROWS), block = 16 / bytes;
@@ -180,8 +181,8 @@ size_t ball_words(const struct vp_footprint *f, int bytes, int64_t slots)
     return (size_t)(rows * pitch + slots * rows * LANES + (2 * f->reach[2] + 1) * BALL_ROWS * LANES);
 }
 
-/* How many lengths at a time, 0 if the ball is too large: all, or some and then as many thread blocks on a
- * multiprocessor as can be. */
+/* Returns the half lengths of a batch, 0 if the ball is too large: all, or at least four such that the number of
+ * resident thread blocks of a multiprocessor is largest. */
 int ball_slots(const struct vp_footprint *f, int bytes)
 {
     const size_t most = vp_shared_most(), wanted[3] = {SHARED_GPU / 4 - 1024, SHARED_GPU / 2 - 1024, most};
@@ -206,7 +207,7 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
         return vp_start_voxels(s.err, args, out.box, ball_kernel<SIZE>, in, out,
                                vp_lines_of(f, op->image, args->table), s.flip);
     const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);
-    line &l = j.l;
+    extremum_line &l = j.l;
     l = line_of<SIZE>(s, in, out, 1, true, true);
     l.n = (int)vp_box_size(&out.box, 2);
     l.x_strip = LANES;
@@ -227,7 +228,7 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
                     dim3((deep ? 8 : 4) * LANES), shared, j);
 }
 
-/* The table of a ball: the spans, and for each of the lengths that are made together the chords of it. */
+/* The table of a ball: its spans, and its chords by batches (ball_job.chord). */
 uint64_t table(const struct vp_op *op)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;

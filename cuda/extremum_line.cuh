@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows along y and z: a lane walks down a column of words, with a ring of shared memory that holds little more than
- * a window. Windows are made as van Herk (1992) and Gil and Werman (1993) did: the line is cut into blocks of the
- * window's length; a window is the end of one block and the beginning of the next, so the maximum of it is that of a
- * suffix and of a prefix. */
+/* Maxima of windows along y and z by the algorithm of van Herk (1992) and Gil and Werman (1993): the line is cut into
+ * blocks of the window's length; a window is the end of one block and the beginning of the next, so its maximum is that
+ * of a suffix maximum and a prefix maximum. A lane walks down a column of words, with a ring in shared memory that
+ * holds little more than a window. */
 #ifndef VP_EXTREMUM_LINE_CUH
 #define VP_EXTREMUM_LINE_CUH
 
@@ -12,18 +12,18 @@ namespace
 {
 
 enum {
-    BATCH = 8,          /* samples looked at together */
-    SMALL = 4,          /* radii up to it: windows of the samples themselves */
-    LINE_BLOCKS = 20,   /* thread blocks on a multiprocessor at most */
-    RUN = 16,           /* samples of a warp where windows are long, */
-    LONG_RUN = 32,      /* and where they are so long that there are many runs in one: */
-    LONG_RADIUS = 88,   /* from here on (H100) */
-    RUN_WARPS = 8,      /* of a thread block */
-    RUN_BLOCKS = 4,     /* thread blocks on a multiprocessor (registers) for the ones */
-    LONG_RUN_BLOCKS = 3 /* and the others */
+    BATCH = 8,          /* samples processed together */
+    SMALL = 4,          /* up to this radius windows are computed directly from their samples */
+    LINE_BLOCKS = 20,   /* resident thread blocks of a multiprocessor, at most */
+    RUN = 16,           /* samples of a run, for long windows (runs_kernel) */
+    LONG_RUN = 32,      /* samples of a run from radius LONG_RADIUS on */
+    LONG_RADIUS = 88,   /* as measured (H100) */
+    RUN_WARPS = 8,      /* warps of a thread block of runs_kernel */
+    RUN_BLOCKS = 4,     /* resident thread blocks of a multiprocessor, by registers, for RUN */
+    LONG_RUN_BLOCKS = 3 /* and for LONG_RUN */
 };
 
-/* The windows of samples i, i + 1, ... as far as these are in [lo, hi), `step` words apart. */
+/* Stores the windows that samples i, i + 1, ... complete, those in [lo, hi), `step` words apart. */
 template <int N>
 __device__ __forceinline__ void store_windows(uint32_t *out, int64_t step, const uint32_t (&e)[N], int i, int lo,
                                               int hi)
@@ -40,28 +40,31 @@ __device__ __forceinline__ void store_windows(uint32_t *out, int64_t step, const
     }
 }
 
-/* ---- windows as they are ----
+/* ---- blocks of the window's length ----
  *
- * Shared memory: the ring, `slots` words of keys a lane (2 radius and a chunk), STEP words from a slot to the next.
- * Sample i is in slot i % slots, and completes the window of output i - 2 radius. A sample is replaced by its suffix
- * when its block is complete. Registers: the prefix; the 2 SMALL samples before the next where windows are small.
- * Cost: three comparisons a voxel whatever the radius; R of three keys for radii R up to SMALL.
- * Limits: the ring's shared memory. */
-template <int SIZE, int STEP> struct walker {
-    const line &l;
+ * Sample i is in slot i % slots of the ring, and completes the window of output i - 2 radius. When a block is complete
+ * its samples are replaced by suffix maxima.
+ * Registers: the prefix maximum; for small windows the 2 SMALL samples before the next one.
+ * Shared memory: the ring, `slots` words of keys a lane (2 radius and a chunk), STEP words from one slot to the next.
+ * Cost: three comparisons a voxel for any radius; R three-way maxima for radii R up to SMALL.
+ * Limits: shared memory for the ring. */
+template <int SIZE, int STEP> struct line_walker {
+    const extremum_line &l;
     uint32_t *const own; /* slot 0 of this lane */
-    uint32_t *out;       /* of the next window */
-    const int w, m;      /* window, samples */
-    const bool there;    /* has outputs */
-    /* the sample; its place in its block, its slot, that of i - w + 1 */
-    int i = 0, place = 0, slot = 0, suffix = 0;
+    uint32_t *out;       /* next output */
+    const int w, m;      /* length of a window, samples */
+    const bool active;   /* the lane has outputs */
+    int i = 0;           /* next sample */
+    int place = 0;       /* its position in its block */
+    int slot = 0;        /* its slot */
+    int suffix = 0;      /* slot of sample i - w + 1 */
     keys<SIZE> best;
-    uint32_t before[2 * SMALL] = {}; /* the samples before i, if the window is small */
+    uint32_t before[2 * SMALL] = {}; /* small windows: the samples before i */
 
-    __device__ walker(const line &line_, uint32_t *own_, uint32_t *out_, int count, bool there_)
-        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), there(there_)
+    __device__ line_walker(const extremum_line &line_, uint32_t *own_, uint32_t *out_, int count, bool active_)
+        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), active(active_)
     {
-        if (l.radius <= SMALL) /* where the window of sample 0 would go */
+        if (l.radius <= SMALL) /* the (virtual) output of sample 0 */
             out -= 2 * l.radius * l.out_step;
     }
 
@@ -72,7 +75,7 @@ template <int SIZE, int STEP> struct walker {
     }
     __device__ __forceinline__ uint32_t *at(int s) const { return own + s * STEP; }
 
-    /* Windows' keys as they go out. */
+    /* Converts keys of windows to samples in the last pass. */
     template <int N> __device__ __forceinline__ void finish(uint32_t (&e)[N]) const
     {
         if (l.last)
@@ -81,7 +84,7 @@ template <int SIZE, int STEP> struct walker {
                 e[k] = from_keys<SIZE>(e[k], l.flip);
     }
 
-    /* Windows of 2 R + 1 samples. */
+    /* Computes windows of 2 R + 1 samples directly. */
     template <int R> __device__ __forceinline__ void small(int end)
     {
 #pragma unroll 1
@@ -106,12 +109,12 @@ template <int SIZE, int STEP> struct walker {
                 e[k] = a.word();
             }
             finish(e);
-            if (there)
+            if (active)
                 store_windows(out, l.out_step, e, i, 2 * R, m);
         }
     }
 
-    /* N samples and what became of those a window before them. */
+    /* Completes N windows from samples and the suffix maxima one window before. */
     template <int N> __device__ __forceinline__ void some(const uint32_t *sample, const uint32_t *suffix_)
     {
         uint32_t v[N], e[N];
@@ -128,15 +131,15 @@ template <int SIZE, int STEP> struct walker {
             e[k] = a.word();
         }
         finish(e);
-        if (there)
+        if (active)
 #pragma unroll
             for (int k = 0; k < N; k++)
                 out[k * l.out_step] = e[k];
         out += N * l.out_step;
     }
 
-    /* n samples before and at `from` become suffixes. */
-    __device__ __forceinline__ void turn_back(uint32_t *from, int n)
+    /* Replaces the n samples up to `from` by suffix maxima. */
+    __device__ __forceinline__ void make_suffixes(uint32_t *from, int n)
     {
 #pragma unroll 1
         for (; n >= BATCH; n -= BATCH, from -= BATCH * STEP) {
@@ -161,15 +164,14 @@ template <int SIZE, int STEP> struct walker {
     {
         while (i < end) {
             if (place == w - 1) {
-                /* the block is complete: samples become suffixes, and the first of them is that of a window
-                 */
+                /* the block is complete: its first suffix maximum is that of a window */
                 best = keys<SIZE>(0);
                 const int here = min(w, slot + 1);
-                turn_back(at(slot), here);
-                turn_back(at(l.slots - 1), w - here);
+                make_suffixes(at(slot), here);
+                make_suffixes(at(l.slots - 1), w - here);
                 uint32_t e[1] = {best.word()};
                 finish(e);
-                if (there)
+                if (active)
                     *out = e[0];
                 out += l.out_step;
                 best = keys<SIZE>(0);
@@ -180,7 +182,7 @@ template <int SIZE, int STEP> struct walker {
                 continue;
             }
             int n = min(end - i, min(w - 1 - place, l.slots - slot));
-            if (i < w - 1) { /* in the first block, before there are suffixes: prefixes of it are not needed */
+            if (i < w - 1) { /* the first block has no window to complete yet */
                 i += n;
                 place += n;
                 slot = next(slot, n);
@@ -203,7 +205,7 @@ template <int SIZE, int STEP> struct walker {
         }
     }
 
-    /* Samples before `end` are in the ring; what is in it behind sample m - 1, up to a batch, does not matter. */
+    /* Processes samples up to `end`, which are in the ring. Up to a batch beyond sample m - 1 is read and ignored. */
     __device__ __forceinline__ void to(int end)
     {
         switch (l.radius) {
@@ -216,20 +218,20 @@ template <int SIZE, int STEP> struct walker {
     }
 };
 
-/* One warp; blockIdx.x: the lines, blockIdx.y: the segment. The next LANES samples are on their way to registers while
- * those before them are looked at. */
-template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(line l)
+/* A thread block is one warp; blockIdx.x selects the lines, blockIdx.y the segment. The next LANES samples are
+ * prefetched into registers while the previous ones are processed. */
+template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(extremum_line l)
 {
     extern __shared__ uint4 shared[];
     uint32_t *const own = (uint32_t *)shared + threadIdx.x;
     const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start);
     const int word_of = blockIdx.x % l.groups * LANES + threadIdx.x, other = blockIdx.x / l.groups;
-    const bool there = word_of < l.words;
+    const bool active = word_of < l.words;
     const uint32_t *from = (const uint32_t *)l.in + other * l.in_other + word_of + (start - l.radius) * l.in_step;
-    walker<SIZE, LANES> walk(l, own, (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
-                             there);
-    /* samples there are */
-    const int lo = there ? max(0, l.from - (start - l.radius)) : walk.m, hi = min(walk.m, l.to - (start - l.radius));
+    line_walker<SIZE, LANES> walk(l, own, (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
+                                  active);
+    /* samples that exist */
+    const int lo = active ? max(0, l.from - (start - l.radius)) : walk.m, hi = min(walk.m, l.to - (start - l.radius));
     uint32_t coming[LANES];
 
     for (int chunk = -LANES, slot = 0; chunk < walk.m; chunk += LANES) {
@@ -252,28 +254,29 @@ template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(line l
     }
 }
 
-/* ---- long windows ----
+/* ---- runs ----
  *
- * Shorter blocks, runs: a window is a suffix, whole runs and a prefix, and more warps fit than with one window in each
- * one's ring.
- * Registers: a warp has a run of N samples of its columns; the warps of a thread block have runs that follow each
- * other, and walk down together. Shared memory: a ring of the runs' suffixes, the first of which is the maximum of the
- * run. With 2 radius = whole N + rest, the window that ends with sample k of a run begins with sample k - rest of the
- * run `whole` before it; where that is negative, with sample k - rest + N of the one before.
- * Cost: three comparisons a voxel, and `whole` / 2 a lane for each run. Limits: 2 radius / N + 1 + warps runs in shared
- * memory. */
+ * Blocks shorter than the window ("runs"): a window is a suffix, whole runs and a prefix. All warps share one ring, so
+ * more of them fit than with a ring of a whole window for each. With 2 radius = whole N + rest, the window that ends at
+ * sample k of a run begins at sample k - rest of the run `whole` runs earlier, or if k < rest at sample k - rest + N of
+ * the one before that.
+ * Mapping: the warps of a thread block have consecutive runs of the same columns and advance together.
+ * Registers: a run of N samples.
+ * Shared memory: a ring of the suffix maxima of runs; the first of a run is its maximum.
+ * Cost: three comparisons a voxel, and `whole` / 2 a lane for each run.
+ * Limits: 2 radius / N + 1 + warps runs in shared memory. */
 template <int SIZE, int N>
-__global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS) runs_kernel(line l)
+__global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS) runs_kernel(extremum_line l)
 {
     extern __shared__ uint4 shared[];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start), origin = start - l.radius;
     const int reach = 2 * l.radius, m = count + reach, whole = reach / N, rest = reach % N;
     const int word_of = blockIdx.x % l.groups * LANES + lane, other = blockIdx.x / l.groups;
-    const bool there = word_of < l.words; /* other lanes look at the last word */
-    /* samples there are */
+    const bool active = word_of < l.words; /* other lanes read the last word */
+    /* samples that exist */
     const int lo = max(0, l.from - origin), hi = min(m, l.to - origin);
-    /* slot 0; before it is a copy of the last one, so that the suffixes that belong to a run are in line */
+    /* slot 0; a copy of the last slot precedes it, so that the suffix maxima for a run are contiguous */
     uint32_t *const ring = (uint32_t *)shared + N * LANES + lane;
     const uint32_t *from =
         (const uint32_t *)l.in + other * l.in_other + min(word_of, l.words - 1) + (origin + warp * N) * l.in_step;
@@ -325,25 +328,25 @@ __global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : 
                 middle.take(keys<SIZE>(*before()));
             const uint32_t *const first = before(), *const suffix = first - rest * LANES;
             const keys<SIZE> others(middle);
-            if (rest > 0) /* the first windows hold that run, too */
+            if (rest > 0) /* the first `rest` windows contain that run, too */
                 middle.take(keys<SIZE>(*first));
 #pragma unroll
             for (int k = 0; k < N; k++) {
-                if (k > 0 && k % 2 == 0 && k == rest) /* which is even */
+                if (k > 0 && k % 2 == 0 && k == rest) /* rest is even */
                     middle = others;
                 prefix.take(keys<SIZE>(v[k]));
                 keys<SIZE> a(prefix);
                 a.take(keys<SIZE>(suffix[k * LANES]), middle);
                 v[k] = l.last ? from_keys<SIZE>(a.word(), l.flip) : a.word();
             }
-            if (there)
+            if (active)
                 store_windows(out, l.out_step, v, i, reach, m);
         }
         from += warps * N * l.in_step;
         out += warps * N * l.out_step;
         slot += warps;
         slot -= slot >= l.slots ? l.slots : 0;
-        __syncthreads(); /* the next suffixes replace some of these */
+        __syncthreads(); /* the next suffix maxima overwrite some of these */
     }
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows along x, by one warp for some rows of a strip.
+/* Maxima of windows along x, by one warp for some rows of a strip.
  *
- * Shared memory: the rows twice, as they come (raw) and what is made of them (aside), and where windows are long three
- * words for each block of 16 bytes. Registers: what a lane holds of a block or, of short windows, a word of ROWS rows.
- * Long windows: blocks are 16 bytes, what a lane holds; a window is a suffix, whole blocks and a prefix. Short windows
- * grow by overlapping: one of 3 a is three of a.
- * Cost: short windows grow in three rounds at most; of long ones each sample gets a suffix and a prefix, and the maxima
- * of whole blocks grow fourfold a round.
+ * Overview: short windows are grown by overlapping: a window of 3 a samples is three of a. Long windows: a block is the
+ *   16 bytes of a lane; a window is a suffix, whole blocks and a prefix.
+ * Registers: a block or, for short windows, one word of ROWS rows.
+ * Shared memory: the rows as loaded (raw) and as processed (aside); for long windows three words for each block.
+ * Cost: short windows take at most three rounds; long ones a suffix and a prefix maximum for each sample, while the
+ *   maxima of whole blocks grow fourfold in each round.
  * Limits: shared memory for x_rows rows of x_strip words and the window's length. */
 #ifndef VP_EXTREMUM_STRIP_CUH
 #define VP_EXTREMUM_STRIP_CUH
@@ -16,8 +16,8 @@
 namespace
 {
 
-/* The maxima of a word's keys and all behind it (SUFFIX), or before it, in a block of 4 words: `carry` has that of the
- * words so far in every key. */
+/* Returns running maxima of a word's keys with all keys after (SUFFIX) or before it in a block of 4 words. `carry`
+ * holds the maximum of the words so far in every key, and is updated. */
 template <int SIZE, bool SUFFIX> __device__ __forceinline__ uint32_t running(uint32_t w, uint32_t &carry)
 {
     const auto shifted = [](uint32_t v, int bits) { return SUFFIX ? v >> bits : v << bits; };
@@ -40,18 +40,18 @@ template <int SIZE, bool SUFFIX> __device__ __forceinline__ uint32_t running(uin
     return s;
 }
 
-/* Rows of a strip, by one warp. */
+/* Rows of a strip in shared memory, processed by one warp. */
 template <int SIZE> struct strip {
     enum { IN_WORD = keys<SIZE>::IN_WORD, BLOCK = 4 * IN_WORD };
-    const line &l;
-    uint32_t *const raw, *const aside; /* x_rows times x_pitch each */
-    uint32_t *const most;              /* 3 times x_rows of a word for each block */
+    const extremum_line &l;
+    uint32_t *const raw, *const aside; /* x_rows * x_pitch words each */
+    uint32_t *const most;              /* maxima of blocks, 3 buffers of a word for each block */
     const int lane, blocks;
-    int base; /* the block of the input's row at which that of the strip begins */
-    int off;  /* the sample of it at which the window of the first output begins, 1 or more */
+    int base; /* block of the input row at which the strip begins */
+    int off;  /* sample of the strip at which the first output's window begins, 1 or more */
 
-    /* `first`: the first output of the strip, in samples */
-    __device__ strip(const line &line_, uint32_t *mine, int first)
+    /* `first`: sample index of the strip's first output */
+    __device__ strip(const extremum_line &line_, uint32_t *mine, int first)
         : l(line_), raw(mine), aside(mine + line_.x_rows * line_.x_pitch),
           most(mine + 2 * line_.x_rows * line_.x_pitch), lane(threadIdx.x % LANES), blocks(line_.x_words / 4)
     {
@@ -60,7 +60,7 @@ template <int SIZE> struct strip {
         off = a + 1 - base * BLOCK;
     }
 
-    /* Sets out to load n rows. */
+    /* Issues asynchronous copies of n rows. */
     __device__ __forceinline__ void load(int row, int n, const uint32_t *from, int64_t step) const
     {
         const int end = min(blocks, (l.x_samples + BLOCK - 1) / BLOCK - base);
@@ -74,7 +74,7 @@ template <int SIZE> struct strip {
         }
     }
 
-    /* Which bytes of word j are of the image. */
+    /* Returns the mask of the bytes of word j that are inside the image. */
     __device__ __forceinline__ uint32_t inside(int j) const
     {
         const int at = base * BLOCK + j * IN_WORD, left = l.x_samples - at;
@@ -85,14 +85,14 @@ template <int SIZE> struct strip {
         return (l.first ? to_keys<SIZE>(w, l.flip) : w) & mask;
     }
 
-    /* The keys from sample o of a row on, as word j of them: `word` is o's, `select` from select_at(o). */
+    /* Returns word j of the keys from sample o of a row on: `word` is o's word, `select` is select_at(o). */
     __device__ __forceinline__ uint32_t keys_at(const uint32_t *row, int j, int word, uint32_t select) const
     {
         return IN_WORD == 1 ? row[j + word] : __byte_perm(row[j + word], row[j + word + 1], select);
     }
     __device__ __forceinline__ static uint32_t select_at(int o) { return 0x3210u + 0x1111u * (o % IN_WORD * SIZE); }
 
-    /* Windows of a = IN_WORD or 2 samples, from the keys of two words. */
+    /* Returns windows of a = IN_WORD or 2 samples from the keys of two words. */
     __device__ __forceinline__ static uint32_t grown(uint32_t k0, uint32_t k1, int a)
     {
         if constexpr (SIZE == 1) {
@@ -108,12 +108,12 @@ template <int SIZE> struct strip {
         return __vmaxu2(k0, __byte_perm(k0, k1, 0x5432));
     }
 
-    /* Short windows, of ROWS rows. */
+    /* Computes short windows of ROWS rows. */
     template <class F> __device__ __forceinline__ void grow(const F &emit) const
     {
         const int w = 2 * l.x_radius + 1;
         int a = w >= IN_WORD ? (int)IN_WORD : w == 1 ? 1 : 2;
-        /* the windows of a samples from each on; of split bytes: from the one behind each on */
+        /* windows of a samples from each sample on; of split bytes: from the one after it on */
         const int o = off - (SPLIT && SIZE == 1 && a > 1);
         for (int j = lane; j < l.x_words; j += LANES) {
             const uint32_t mask = inside(j), mask1 = inside(j + 1);
@@ -161,8 +161,8 @@ template <int SIZE> struct strip {
             }
     }
 
-    /* Blocks [from, to) of all rows, of which there are 1, 2 or 4: f(block, its place in raw and aside, index
-     * of both). */
+    /* Calls f(block, its index in raw and aside, its index in `most`) for blocks [from, to) of all x_rows rows, which
+     * are 1, 2 or 4. */
     template <class F> __device__ __forceinline__ void each_block(int from, int to, const F &f) const
     {
         /* log2 of the lanes for a row */
@@ -180,12 +180,12 @@ template <int SIZE> struct strip {
         }
     }
 
-    /* Windows that hold a whole block or more: `whole` at least, whole + 1 at most. The suffixes get the
-     * maximum of the `whole` blocks behind them, the prefixes that of the block before them. */
+    /* Computes long windows, which contain `whole` or whole + 1 whole blocks. The suffix maxima include the `whole`
+     * blocks after them, the prefix maxima the block before them. */
     template <class F> __device__ __forceinline__ void join(const F &emit) const
     {
         const int w = 2 * l.x_radius + 1, whole = (w - 1) / BLOCK - 1, n = l.x_rows * blocks;
-        /* the blocks that the image has */
+        /* blocks inside the image */
         const int lo = min(max(0, -base), blocks), hi = min(max(lo, (l.x_samples + BLOCK - 1) / BLOCK - base), blocks);
 #pragma unroll 1
         for (int i = lane; i < (n + 3) / 4; i += LANES)
@@ -211,17 +211,17 @@ template <int SIZE> struct strip {
         for (int a = 1; a < whole;) {
             const int more = min(4 * a, whole), s3 = more - a, s2 = min(2 * a, s3), s1 = min(a, s3);
 #pragma unroll 2
-            for (int i = lane; i < n - s3; i += LANES) /* those at a row's end are not needed */
+            for (int i = lane; i < n - s3; i += LANES) /* values at the end of a row are not needed */
                 to[i] = __vimax3_u32(max(from[i], from[i + s1]), from[i + s2], from[i + s3]);
             __syncwarp();
             from = to;
             to = to == most + n ? to + n : most + n;
             a = more;
         }
-        /* no window begins behind the image, and none ends before it */
+        /* no window begins after the image, and none ends before it */
         each_block(0, lo, [&](int, int place, int i) {
-            const uint32_t behind = from[i + 1];
-            ((uint4 *)raw)[place] = make_uint4(behind, behind, behind, behind);
+            const uint32_t after = from[i + 1];
+            ((uint4 *)raw)[place] = make_uint4(after, after, after, after);
         });
         each_block(hi, blocks, [&](int, int place, int i) {
             const uint32_t before = most[i - 1];
@@ -230,9 +230,9 @@ template <int SIZE> struct strip {
         each_block(lo, hi, [&](int, int place, int i) {
             uint4 *const at = (uint4 *)raw + place;
             const uint4 k = *at;
-            uint32_t behind = from[i + 1], before = most[i - 1]; /* the last and the first do not matter */
-            const uint32_t s3 = running<SIZE, true>(k.w, behind), s2 = running<SIZE, true>(k.z, behind),
-                           s1 = running<SIZE, true>(k.y, behind), s0 = running<SIZE, true>(k.x, behind);
+            uint32_t after = from[i + 1], before = most[i - 1]; /* unused in the last and the first block */
+            const uint32_t s3 = running<SIZE, true>(k.w, after), s2 = running<SIZE, true>(k.z, after),
+                           s1 = running<SIZE, true>(k.y, after), s0 = running<SIZE, true>(k.x, after);
             *at = make_uint4(s0, s1, s2, s3);
             const uint32_t p0 = running<SIZE, false>(k.x, before), p1 = running<SIZE, false>(k.y, before),
                            p2 = running<SIZE, false>(k.z, before), p3 = running<SIZE, false>(k.w, before);
@@ -257,8 +257,8 @@ template <int SIZE> struct strip {
             }
     }
 
-    /* What was loaded has come; emit(row, word j of the strip, keys of words j, j + LANES, ...). The rows can
-     * be loaded again afterwards. */
+    /* Computes windows of loaded rows and calls emit(row, word j, keys of words j, j + LANES, ...). The rows may be
+     * reloaded afterwards. */
     template <class F> __device__ __forceinline__ void make(const F &emit) const
     {
         if (l.x_radius >= BLOCK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ramp filter on a CUDA device: which transform (filter_rows.cuh), its tables, launches. */
+/* The ramp filter on a CUDA device: choice of the transform (filter_rows.cuh), its tables, launches. */
 #include "filter_rows.cuh"
 #include "launch.cuh"
 #include "engine/rates.h"
@@ -12,23 +12,23 @@
 namespace
 {
 
-struct method {
+struct filter_method {
     int n, threads, rows, stages, radix[MAX_STAGES];
     size_t shared;
     void (*kernel)(row_args);
     double ns; /* a row */
 };
 
-template <int T, int B, int M, int... R> constexpr method make_method(double ns)
+template <int T, int B, int M, int... R> constexpr filter_method make_method(double ns)
 {
-    using S = shape<T, B, M, R...>;
+    using S = filter_shape<T, B, M, R...>;
     return {S::N, T, B, S::stages, {R...}, S::shared, filter_rows<S>, ns};
 }
 
-/* The fastest radices that were measured, among those without bank conflicts; the first takes the factor 3, so that
- * strides stay powers of two. ns: rows of N samples with cosine and redundancy weights, device memory to device memory,
- * on an H100 SXM with 132 multiprocessors at 1.98 GHz (gpu_speed in engine/rates.h). */
-const method methods[] = {
+/* The fastest radices as measured, among those without bank conflicts; the first radix takes the factor 3, so that
+ * strides stay powers of two. ns: nanoseconds for a row of N samples with cosine and redundancy weights, device memory
+ * to device memory, on an H100 SXM with 132 multiprocessors at 1.98 GHz (gpu_speed in engine/rates.h). */
+const filter_method methods[] = {
     make_method<16, 4, 16, 8, 16>(0.614),     make_method<16, 4, 12, 16, 16>(1.01),
     make_method<16, 4, 8, 24, 16>(1.55),      make_method<16, 4, 8, 32, 16>(1.95),
     make_method<32, 2, 8, 24, 32>(3.26),      make_method<64, 1, 10, 16, 16, 4>(4.38),
@@ -40,13 +40,15 @@ const method methods[] = {
 
 /* ---- the host ---- */
 
-/* Which method, and what it is told but for the rows; its tables lie one after the other in so many bytes. */
+/* The chosen method, its arguments except for the rows, and the bytes of its tables. */
 struct layout {
-    const method *how;
+    const filter_method *how;
     row_args a;
     size_t bytes;
 };
 
+/* Chooses the shortest transform that holds a row with its padding, lays out its tables in `memory` (NULL: only sizes)
+ * and fills *plan. Returns 0 or -1. */
 int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l, struct vp_devfilter_plan *plan,
            struct vp_err *err)
 {
@@ -57,16 +59,16 @@ int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l
         return -1;
     *l = {};
     const int64_t left = vp_max64(t.pad, t.before), need = left + t.nu + vp_max64(t.pad, t.after);
-    for (const method &m : methods)
+    for (const filter_method &m : methods)
         if (m.n >= need && m.shared <= (size_t)most && (!l->how || m.n < l->how->n))
             l->how = &m;
     if (!l->how)
         return vp_fail(err, VP_ERUN, "rows of %lld samples with their padding are too long for this device",
                        (long long)need);
 
-    const method &how = *l->how;
+    const filter_method &how = *l->how;
     row_args &a = l->a;
-    vp_pieces all = {memory, 0};
+    vp_arena all = {memory, 0};
     all.take(a.twiddle[0], how.n);
     for (int s = 1, length = how.n / how.radix[0]; s < how.stages - 1; length /= how.radix[s++])
         all.take(a.twiddle[s], length);
@@ -93,11 +95,11 @@ int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l
     return 0;
 }
 
-/* What goes to `memory`. */
+/* Fills all[] with the tables that are to be copied to `memory`. Returns 0 or -1. */
 int make_tables(const struct vp_filter_tables &t, const layout &l, const char *memory, std::vector<char> &all,
                 struct vp_err *err)
 {
-    const method &how = *l.how;
+    const filter_method &how = *l.how;
     all.resize(l.bytes);
     const auto at = [&](auto *table) {
         return (std::remove_const_t<std::remove_pointer_t<decltype(table)>> *)(all.data() + ((char *)table - memory));
@@ -108,7 +110,7 @@ int make_tables(const struct vp_filter_tables &t, const layout &l, const char *m
     };
     const auto root = [](double k, double n) { return cx{(float)cos(2 * PI * k / n), (float)-sin(2 * PI * k / n)}; };
 
-    /* the first stage's factors also turn element j of N by j / (4 N) */
+    /* factors of the first stage, times exp(-2 pi i j / (4 N)) of the right-angle convolution */
     cx *w = at(l.a.twiddle[0]);
     const int64_t r0 = how.radix[0], q0 = how.n / r0;
     for (int64_t i = 0; i < r0; i++)
@@ -124,7 +126,7 @@ int make_tables(const struct vp_filter_tables &t, const layout &l, const char *m
         length = q;
     }
 
-    /* frequency k lies where its digits, reversed, say; the last digit is the output of the last butterfly */
+    /* frequency k is at its digit-reversed position; the last digit is the output of the last butterfly */
     std::vector<double> response(how.n);
     if (vp_filter_response(&t, how.n, response.data(), err))
         return -1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the window operations on a device have in common: addresses, types, the spans of a ball in device memory,
- * boxes, grids. */
+/* Shared by the window operations on a device: addresses, the spans of a ball in device memory, boxes, grids. */
 #ifndef VP_FOOTPRINT_CUH
 #define VP_FOOTPRINT_CUH
 
@@ -9,7 +8,7 @@
 
 #include <cstring>
 
-/* Sample (x, y, z) of the image: its number, its address. */
+/* Return the index and the address of sample (x, y, z) of the image in an area. */
 __device__ __forceinline__ int64_t vp_place(const vp_area &p, int64_t x, int64_t y, int64_t z)
 {
     return (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
@@ -20,11 +19,11 @@ template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t
     return (S *)p.data + vp_place(p, x, y, z);
 }
 
-/* The spans of a ball in a table, as (dz, dy, x0, x1), for operations whose params begin with the footprint: table and
- * fill of a vp_kernel that needs nothing else. */
+/* Table of the spans of a ball as (dz, dy, x0, x1), for operations whose params begin with the footprint: `table` and
+ * `fill` of a vp_kernel that needs nothing else. */
 static inline uint64_t vp_spans_bytes(const struct vp_op *op)
 {
-    return (uint64_t)vp_params<vp_footprint>(op)->spans * sizeof(int4); /* of a box none */
+    return (uint64_t)vp_params<vp_footprint>(op)->spans * sizeof(int4); /* a box has none */
 }
 
 static inline void vp_spans_fill(const struct vp_op *op, void *table)
@@ -33,20 +32,20 @@ static inline void vp_spans_fill(const struct vp_op *op, void *table)
     memcpy(table, vp_params<vp_footprint>(op)->span, vp_spans_bytes(op));
 }
 
-/* The lines along x that a window is made of: the spans of a ball, all rows of a box. */
+/* A window as lines along x: the spans of a ball, or all rows of a box. */
 struct vp_lines {
-    const int4 *span; /* of a ball */
+    const int4 *span; /* balls only */
     int3 reach;
-    int n;
+    int n;            /* lines */
 
-    /* (dz, dy, x0, x1) */
+    /* Returns line i as (dz, dy, x0, x1). */
     template <bool BALL> __device__ __forceinline__ int4 line(int i) const
     {
         const int rows = 2 * reach.y + 1;
         return BALL ? __ldg(span + i) : make_int4(i / rows - reach.z, i % rows - reach.y, -reach.x, reach.x);
     }
 
-    /* f(first sample, how many) for the lines around a voxel, as far as `in` has them; a number may be negative. */
+    /* Calls f(first sample, count) for the lines around a voxel, clipped to `in`; count may be negative. */
     template <class S, bool BALL, class F>
     __device__ __forceinline__ void each(const vp_area &in, int64_t x, int64_t y, int64_t z, const F &f) const
     {
@@ -60,7 +59,7 @@ struct vp_lines {
     }
 };
 
-/* A window longer than the image sees no more than the image. */
+/* Returns the reach of a window, cut to the size of the image, beyond which it has no effect. */
 static inline int3 vp_reach(const struct vp_footprint *f, const int64_t image[3])
 {
     int r[3];
@@ -69,7 +68,7 @@ static inline int3 vp_reach(const struct vp_footprint *f, const int64_t image[3]
     return make_int3(r[0], r[1], r[2]);
 }
 
-/* `spans`: of a ball in a table, whose reach is not cut. */
+/* Returns the lines of a footprint; `spans`: the table of a ball, whose reach is not cut. */
 static inline vp_lines vp_lines_of(const struct vp_footprint *f, const int64_t image[3], const void *spans)
 {
     const int3 r = vp_reach(f, image);
@@ -78,21 +77,21 @@ static inline vp_lines vp_lines_of(const struct vp_footprint *f, const int64_t i
     return {(const int4 *)spans, make_int3((int)f->reach[0], (int)f->reach[1], (int)f->reach[2]), (int)f->spans};
 }
 
-/* `box` grown by n on both sides of an axis, within `all`. */
+/* Grows `box` by n on both sides of an axis, within `all`. */
 static inline void vp_box_grow(struct vp_box *box, int axis, int64_t n, const struct vp_box &all)
 {
     box->lo[axis] = vp_max64(box->lo[axis] - n, all.lo[axis]);
     box->hi[axis] = vp_min64(box->hi[axis] + n, all.hi[axis]);
 }
 
-/* A part without gaps for the box, its rows of a whole number of `unit` samples. */
+/* Returns an area at `data` for the box, without gaps except that rows are padded to a multiple of `unit` samples. */
 static inline vp_area vp_packed_part(const struct vp_box &box, int64_t unit, void *data)
 {
     const int64_t pitch = vp_round_up(vp_box_size(&box, 0), unit);
     return {box, pitch, pitch * vp_box_size(&box, 1), data};
 }
 
-/* The part of an area, of samples of `size` bytes, that a box within it takes. */
+/* Returns the part of an area that a box within it covers; samples have `size` bytes. */
 static inline vp_area vp_part_of(const vp_area &a, const struct vp_box &box, int64_t size)
 {
     const int64_t from = (box.lo[2] - a.box.lo[2]) * a.plane + (box.lo[1] - a.box.lo[1]) * a.pitch +
@@ -105,7 +104,7 @@ static inline int64_t vp_box_voxels(const struct vp_box &b)
     return vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
 }
 
-/* A grid is at most so high, and so deep. */
+/* Largest extent of a grid along y and along z. */
 enum { VP_GRID_MOST = 65535 };
 
 static inline unsigned vp_grid_depth(int64_t n)
@@ -113,13 +112,14 @@ static inline unsigned vp_grid_depth(int64_t n)
     return (unsigned)vp_min64(n, VP_GRID_MOST);
 }
 
-/* Whether thread blocks of so many rows each make a grid that is not too high. */
+/* True if thread blocks of `rows` rows cover the box within the limit along y. */
 static inline bool vp_grid_holds(const struct vp_box &b, int64_t rows)
 {
     return vp_box_size(&b, 1) <= VP_GRID_MOST * rows;
 }
 
-/* 256 threads for the voxels of a plane, `wide` of them along x, or fewer where the grid would be too high. */
+/* Returns a block of 256 threads for voxels of a plane, `wide` of them along x, or fewer if the grid is too high
+ * then. */
 static inline dim3 vp_threads(const struct vp_box &b, int wide)
 {
     while (wide > 1 && !vp_grid_holds(b, 256 / wide))
@@ -127,14 +127,14 @@ static inline dim3 vp_threads(const struct vp_box &b, int wide)
     return dim3(wide, 256 / wide);
 }
 
-/* Thread blocks that make so many voxels each. */
+/* Returns the grid of thread blocks of x * y * z voxels each. */
 static inline dim3 vp_grid(const struct vp_box &b, int64_t x, int64_t y, int64_t z)
 {
     return dim3((unsigned)vp_div_up(vp_box_size(&b, 0), x), (unsigned)vp_div_up(vp_box_size(&b, 1), y),
                 vp_grid_depth(vp_div_up(vp_box_size(&b, 2), z)));
 }
 
-/* f(x, y, z) for the voxels of a box that are this thread's: a column, in steps of gridDim.z, which has a limit. */
+/* Calls f(x, y, z) for this thread's voxels of a box: a column along z, in steps of gridDim.z. */
 template <class F> __device__ __forceinline__ void vp_each_voxel(const vp_box &b, const F &f)
 {
     const int64_t x = b.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -144,7 +144,7 @@ template <class F> __device__ __forceinline__ void vp_each_voxel(const vp_box &b
             f(x, y, z);
 }
 
-/* Starts a kernel that calls it. */
+/* Launches a kernel that calls vp_each_voxel(). Returns 0 or -1. */
 template <class... P, class... A>
 int vp_start_voxels(struct vp_err *err, const struct vp_work *work, const vp_box &b, void (*kernel)(P...),
                     const A &...args)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What everything in cuda/ stands on, from C and C++: errors, sizes, queues, page-locked memory and the tables of
- * kernels.
+/* Shared by everything in cuda/, C and C++: errors, sizes, queues, page-locked memory and the tables of kernels.
  *
- * To add an operation: cuda/NAME.cu defines one `const struct vp_kernel vp_gpu_NAME`, and the list below names it.
+ * To add an operation: cuda/NAME.cu ends in VP_GPU_KERNEL(NAME, ...).
  * The promise of engine/op.h holds here too: the bits of an output voxel depend on the image and the
  * parameters, never on the boxes, the pitch, the lane or the device's number of multiprocessors. */
 #ifndef VP_GPU_H
@@ -23,60 +22,44 @@ extern "C" {
 #include "ct/kernels.h"
 #include "engine/op.h"
 
-/* 0, or -1 of a call that failed: "WHAT: reason", VP_ERESOURCE where device memory fell short, VP_ERUN else. */
+/* Returns 0 if e is cudaSuccess, else -1 with the message "WHAT: reason"; code VP_ERESOURCE if device memory is
+ * exhausted, else VP_ERUN. */
 static inline int vp_gpu_check(struct vp_err *err, cudaError_t e, const char *what)
 {
     if (e == cudaSuccess)
         return 0;
-    cudaGetLastError(); /* or the next launch would report it again */
+    cudaGetLastError(); /* clear it, or the next launch reports it again */
     return vp_fail(err, e == cudaErrorMemoryAllocation ? VP_ERESOURCE : VP_ERUN, "%s: %s", what, cudaGetErrorString(e));
 }
 
-/* What the pieces of `size` that hold n hold together. */
+/* Returns n rounded up to a multiple of `size`. */
 static inline int64_t vp_round_up(int64_t n, int64_t size)
 {
     return vp_div_up(n, size) * size;
 }
 
-/* What the verbs of device/device.h stand on: a queue is a stream of one device. */
+/* A queue of device/device.h: a stream of one device. */
 struct vp_queue {
     cudaStream_t stream;
-    int device, sms; /* sms: its multiprocessors, for choosing a grid */
+    int device;
+    int sms; /* multiprocessors of the device, for choosing a grid */
 };
 
-/* host.c: page-locked memory, host_alloc and host_free of device/device.h. Any device may copy from it. A device of the
- * calling thread has to be set. NULL if it cannot be had. */
+/* Allocate and free page-locked host memory, which any device may copy from (host_alloc and host_free of
+ * device/device.h). The calling thread must have set a device. Return NULL on failure. Defined in host.c. */
 void *vp_cuda_host_alloc(size_t bytes);
 void vp_cuda_host_free(void *p);
 
 extern const struct vp_backproject_kernels vp_gpu_backproject; /* backproject.cu */
 extern const struct vp_filter_kernels vp_gpu_filter;           /* filter.cu */
 
-/* The kernels of operations, one line for each: vp_gpu_gauss is defined by separable.cu and found as "gauss". */
-#define VP_GPU_KERNELS(X) \
-    X(gauss) \
-    X(log) \
-    X(min) \
-    X(max) \
-    X(rank) \
-    X(entropy) \
-    X(mean) \
-    X(var) \
-    X(std) \
-    X(wiener) \
-    X(above) \
-    X(threshold) \
-    X(subtract) \
-    X(nlmeans) \
-    X(math) \
-    X(convolve) \
-    X(deconvolve) \
-    X(sat) \
-    X(morphrecon)
-
-#define VP_GPU_KERNEL(name) extern const struct vp_kernel vp_gpu_##name;
-VP_GPU_KERNELS(VP_GPU_KERNEL)
-#undef VP_GPU_KERNEL
+/* Defines the kernel of operation NAME and enters it in the plugin's table, in which it is found by that name:
+ *     VP_GPU_KERNEL(NAME, has, scratch, ...);     the fields of struct vp_kernel after its name
+ * The table is the section vp_kernels of the plugin (device.c), so no list names the kernels. */
+#define VP_GPU_KERNEL(name, ...) \
+    extern "C" const struct vp_kernel vp_gpu_##name; \
+    const struct vp_kernel vp_gpu_##name = {#name, __VA_ARGS__}; \
+    __attribute__((section("vp_kernels"), used)) static const struct vp_kernel *const vp_entry_##name = &vp_gpu_##name
 
 #ifdef __cplusplus
 }

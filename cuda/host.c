@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Page-locked host memory. cudaHostAlloc gets its pages one by one, in one thread, and zeroes them there; here several
- * threads get large pages first, where the system has them, and the driver only locks what is there. */
+/* Page-locked host memory. cudaHostAlloc allocates and zeroes page by page in one thread. Here several threads touch
+ * the memory first, in huge pages if the system has them, and the driver only locks it. */
 #include "gpu.h"
 
 #include <stdlib.h>
 
 enum { THREADS = 8, PAGE = 4096 };
-static const size_t LARGE = (size_t)2 << 20;  /* a large page */
-static const size_t SMALL = (size_t)16 << 20; /* below, it is not worth it */
+static const size_t LARGE = (size_t)2 << 20;  /* bytes of a huge page */
+static const size_t SMALL = (size_t)16 << 20; /* smaller buffers use cudaHostAlloc */
 
 static void touch(char *p, size_t bytes)
 {
@@ -39,6 +39,6 @@ void vp_cuda_host_free(void *p)
         free(p);
         return;
     }
-    cudaGetLastError(); /* it was not registered here */
+    cudaGetLastError(); /* not registered here: from cudaHostAlloc */
     cudaFreeHost(p);
 }

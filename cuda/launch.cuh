@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting kernels, from any thread; what they work in; types and parameters of operations. */
+/* Launches of kernels, from any thread; layout of their memory; types and parameters of operations. */
 #ifndef VP_LAUNCH_CUH
 #define VP_LAUNCH_CUH
 
@@ -7,12 +7,12 @@
 
 #include <cstdio>
 
-/* Arrays one after the other in a block of device memory, each from a multiple of VP_ALIGN bytes on. */
-struct vp_pieces {
-    char *base; /* NULL: they are only counted */
-    uint64_t used;
+/* Arena: arrays one after the other in a block of device memory, each aligned to VP_ALIGN bytes. */
+struct vp_arena {
+    char *base;    /* NULL: only sizes are computed */
+    uint64_t used; /* bytes */
 
-    /* n numbers; NULL: none. */
+    /* Returns an array of n elements, NULL if n is 0 or base is NULL. */
     template <class T> T *take(uint64_t n)
     {
         T *const at = base && n ? (T *)(base + used) : NULL;
@@ -25,7 +25,7 @@ struct vp_pieces {
     }
 };
 
-/* Of the device in use; 0 if it does not say. */
+/* Returns an attribute of the current device, 0 on failure. */
 static inline int vp_attribute(enum cudaDeviceAttr what)
 {
     int device = 0, value = 0;
@@ -34,13 +34,13 @@ static inline int vp_attribute(enum cudaDeviceAttr what)
     return known ? value : 0;
 }
 
-/* Shared memory that a thread block can have. */
+/* Returns the shared memory in bytes that a thread block can use on the current device. */
 static inline size_t vp_shared_most(void)
 {
     return (size_t)vp_max64(vp_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), 48 << 10);
 }
 
-/* The least of that among the devices of this machine: what does not depend on the one in use asks for it. */
+/* Returns the minimum of that over all devices of the machine, for decisions that must not depend on the device. */
 static inline size_t vp_shared_least(void)
 {
     int n = 0, least = 227 << 10, bytes;
@@ -52,10 +52,11 @@ static inline size_t vp_shared_least(void)
     return (size_t)least;
 }
 
-/* Let thread blocks of `kernel` have so many bytes of shared memory. The limit is the kernel's, not a launch's: were
- * it set to what this launch needs, another thread could lower it before the launch, which then fails. So it is only
- * ever raised, and at once to the most that there is. (Back-projection has one thread a device and sets its own.)
- * `code`: 90 where its code is for compute capability 9.0: new devices may run that for 8.0. NULL: nobody asks. */
+/* Allows thread blocks of `kernel` to use `shared` bytes of dynamic shared memory. The limit belongs to the kernel, not
+ * to a launch: if it were set to the needs of this launch, another thread could lower it before the launch, which would
+ * fail. So it is only ever raised, and at once to the device's maximum. (Back-projection has one thread for each device
+ * and sets its own.) Sets *code unless NULL to the compute capability of the loaded code, 90 for 9.0: newer devices may
+ * run code for 8.0. */
 template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t shared, int *code = NULL)
 {
     cudaFuncAttributes a;
@@ -68,8 +69,8 @@ template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t share
                                 (int)(vp_shared_most() - a.sharedSizeBytes));
 }
 
-/* kernel<<<blocks, threads, shared, stream>>>(args...), and whether it started: of several launches in a row,
- * cudaGetLastError() after the last one does not tell. `attribute`: NULL: none. */
+/* Launches kernel<<<blocks, threads, shared, stream>>>(args...) with an optional attribute. Returns the error of this
+ * launch: cudaGetLastError() after several launches does not reveal which one failed. */
 template <class... P, class... A>
 cudaError_t vp_launch_with(cudaLaunchAttribute *attribute, cudaStream_t stream, void (*kernel)(P...), dim3 blocks,
                            dim3 threads, size_t shared, const A &...args)
@@ -91,7 +92,7 @@ cudaError_t vp_launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, di
     return vp_launch_with(NULL, stream, kernel, blocks, threads, shared, args...);
 }
 
-/* The same, with as much shared memory as it wants. 0 or -1. */
+/* Launches a kernel after allowing its shared memory. Returns 0 or -1. */
 template <class... P, class... A>
 int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
              const A &...args)
@@ -102,9 +103,10 @@ int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3
     return vp_gpu_check(err, e, "cannot start a CUDA kernel");
 }
 
-/* The same, but where its code can (`code` is 90 or more), the kernel may begin while the one before it in the stream,
- * which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait) before it
- * needs what that one writes. vp_allow_shared() comes before both launches, for it takes as long as a small kernel. */
+/* Launches a kernel with programmatic dependent launch if its code supports it (`code` is 90 or more): it may begin
+ * while the preceding kernel of the stream, which executes griddepcontrol.launch_dependents, still runs, and must
+ * execute griddepcontrol.wait before it reads that kernel's output. vp_allow_shared() has to be called before both
+ * launches, since it takes as long as a small kernel. */
 template <class... P, class... A>
 int vp_start_early(struct vp_err *err, int code, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
                    size_t shared, const A &...args)
@@ -119,7 +121,7 @@ int vp_start_early(struct vp_err *err, int code, cudaStream_t stream, void (*ker
 
 /* ---- operations ---- */
 
-/* f(a sample of the type), which is one of TYPES (bits), or else Last. */
+/* Returns f(S()) with S the sample type `type` if it is one of TYPES (a bit set), else f(Last()). */
 #pragma nv_exec_check_disable
 template <unsigned TYPES, class Last, class F> VP_ANYWHERE auto vp_by_type_of(int type, const F &f)
 {
@@ -143,18 +145,18 @@ template <unsigned TYPES, class Last, class F> VP_ANYWHERE auto vp_by_type_of(in
     return f(Last());
 }
 
-/* What to launch for u8, u16, i16 or else f32. */
+/* The same for u8, u16, i16, else f32. */
 template <class F> auto vp_by_type(int type, const F &f)
 {
     return vp_by_type_of<1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16, float>(type, f);
 }
 
-/* The range of an integer type, on the device, too. */
+/* The range of an integer type, usable on the device. */
 template <class T> struct vp_limits {
     static constexpr T MOST = (T)(~0ull >> (64 - 8 * sizeof(T) + ((T)-1 < 0))), LEAST = (T)~MOST;
 };
 
-/* What has() says of a kernel that has some types. */
+/* Returns `yes`, for has() of a kernel whose types are limited; sets why[] if false. */
 static inline bool vp_has_types(bool yes, const struct vp_op *op, char *why, size_t size)
 {
     if (!yes)
@@ -162,10 +164,10 @@ static inline bool vp_has_types(bool yes, const struct vp_op *op, char *why, siz
     return yes;
 }
 
-/* And of one whose positions are ints: an axis may be as long, and twice as much is an int. Where planes end nobody may
- * know yet. */
+/* Limit of an axis for kernels whose positions are ints: twice as much still fits an int. */
 constexpr int VP_FAR = (1 << 30) - 1;
 
+/* True if the image is within it, for has(); else sets why[]. The number of planes may be unknown. */
 static inline bool vp_has_sizes(const struct vp_op *op, char *why, size_t size)
 {
     for (int a = 0; a < 3; a++)

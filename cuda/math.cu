@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An expression over one or more stacks: kernel "math" of local/math.h.
  *
- * The program of local/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step
- * up is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the
- * device (within 2 ulp).
- *
- * Registers: the operands of one step for EACH voxels. Shared memory: the program's places, EACH doubles of every
- * thread.
- * Global: each input is read once, the output written once, the program comes from the caches.
- * Cost: two or three reads and a write of shared memory a step and voxel, besides its arithmetic. Limits: 96 places. */
+ * Overview: interprets the program of local/math.c in float64, for EACH voxels a thread, which share the decoding of a
+ *   step. + - * / sqrt % floor ceil round equal the CPU's to the bit; pow, exp and log are the device's (within 2 ulp).
+ * Registers: the operands of one step for EACH voxels.
+ * Shared memory: the program's places, EACH doubles of every thread.
+ * Global memory: each input is read once, the output is written once, the program comes from the caches.
+ * Cost: two or three reads and a write of shared memory for each step and voxel, besides its arithmetic.
+ * Limits: 96 places. */
 #include "footprint.cuh"
 #include "local/math.h"
 
@@ -19,19 +18,19 @@ namespace
 {
 
 enum {
-    THREADS = 128, /* of a thread block, or half or a quarter of them */
+    THREADS = 128, /* threads of a block, or half or a quarter of them if there are many places */
     EACH = 4       /* voxels of a thread */
 };
 
-/* The table: the program with its places numbered anew, those that are used only. */
+/* The table: the program, with its used places renumbered. */
 struct step {
     uint8_t code, to, from[3], unused[3];
 };
 
 struct program {
     int steps, places, constants, result;
-    int stack[VP_MAX_INPUTS], position[4]; /* places, -1: not used */
-    double value[VP_MATH_PLACES];          /* of constants, which come first */
+    int stack[VP_MAX_INPUTS], position[4]; /* places of inputs and of coordinates, -1: not used */
+    double value[VP_MATH_PLACES];          /* constants, which have the first places */
     struct step step[VP_MATH_LONGEST];
 };
 
@@ -50,7 +49,8 @@ __device__ __forceinline__ double load(const void *data, int64_t i, int type)
     return by_type(type, [=](auto s) { return (double)((const decltype(s) *)data)[i]; });
 }
 
-/* Integers to the nearest, halves to even, clamped, NaN to 0. Whether it did not fit, as vp_convert counts. */
+/* Stores v: integers are rounded to nearest even and clamped, NaN becomes 0. True if v was out of range, as vp_convert
+ * counts. */
 __device__ __forceinline__ bool store(void *data, int64_t i, int type, double v)
 {
     return by_type(type, [=](auto s) {
@@ -75,7 +75,7 @@ __device__ double modulo(double a, double b)
     return r == 0 ? copysign(0.0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* Places of the program, each EACH doubles of every thread. A thread only ever looks at its own. */
+/* A thread's places in shared memory: EACH doubles each. */
 struct places {
     double *own;
     __device__ double &at(int place, int k) const { return own[(place * EACH + k) * blockDim.x]; }
@@ -135,13 +135,14 @@ __device__ void run_step(const struct step s, const places &v)
         v.at(s.to, k) = d[k];
 }
 
-/* A thread block takes turns of EACH voxels for every thread, of a row; `lost` counts samples that did not fit. */
+/* Evaluates the program; in each turn every thread of a block has EACH voxels of a row. `lost` counts samples out of
+ * range. */
 __global__ void __launch_bounds__(THREADS, 8)
     math_kernel(inputs in, vp_area out, int type, int out_type, const struct program *p, int64_t inner, int64_t nz,
                 unsigned long long *lost)
 {
-    extern __shared__ double room[];
-    const places v = {room + threadIdx.x};
+    extern __shared__ double memory[];
+    const places v = {memory + threadIdx.x};
     const int64_t nx = out.box.hi[0] - out.box.lo[0], ny = out.box.hi[1] - out.box.lo[1];
     const int threads = blockDim.x, one_turn = threads * EACH;
     const int64_t in_a_row = (nx + one_turn - 1) / one_turn, turns = in_a_row * ny * (out.box.hi[2] - out.box.lo[2]);
@@ -189,7 +190,7 @@ bool is_copy(const struct vp_op *op)
     return params(op)->n == 0 && params(op)->result < VP_MAX_INPUTS && op->in == op->out;
 }
 
-/* Numbers places: constants first, then what is read or written. */
+/* Renumbers places: constants first, then those that are read or written. */
 void number(const struct vp_math *m, int of[VP_MATH_PLACES], struct program *p)
 {
     bool used[VP_MATH_PLACES] = {};
@@ -310,4 +311,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_math = {"math", has, NULL, table, fill, launch, state};
+VP_GPU_KERNEL(math, has, NULL, table, fill, launch, state);

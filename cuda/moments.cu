@@ -2,20 +2,20 @@
 /* Mean, variance, standard deviation, Wiener's filter and local thresholds: kernels "mean", "var", "std", "wiener" and
  * "above" of local/moments.h.
  *
- * Boxes of integers that are one plane deep slide (moments_slide.cuh). Other boxes take three passes. Along each axis
- * the states of the window's samples are put together: for integers sums and sums of squares, exact modulo 2^64, so the
- * results are the CPU's to the bit. For floats sums and squared deviations in float64: m parts of u samples each, with
- * the sums s_i and the total S, deviate from the common mean by
+ * Overview: boxes of integers in one plane use sliding sums (moments_slide.cuh). Other boxes take a pass along each
+ *   axis, which combines the states (partial moments) of the window. Integers: sums and sums of squares, exact modulo
+ *   2^64, so results equal the CPU's to the bit. Floats: sums and squared deviations d in float64. m parts of u samples
+ *   each with sums s_i, total S and deviations d_i from their own means deviate from the common mean by
  *
  *     sum d_i + sum (m s_i - S)^2 / (u m^2)
  *
- * which subtracts nothing that was added before (Chan, Golub and LeVeque 1983), and is 0 exactly where all samples
- * are one number. The order is that of the window, from its lowest sample up. Balls are summed sample by sample, twice
- * where deviations are wanted.
- *
- * Registers: the state of one voxel. Shared memory: none, windows come from the caches. Global: the states of the x
- * pass and of the y pass, 8 (mean) or 16 bytes a voxel each.
- * Cost: 2 radius + 1 states read a voxel and pass, twice for deviations of floats; a ball all its samples.
+ *   which has no cancellation (Chan, Golub and LeVeque 1983), and is exactly 0 if all samples are equal. The order of
+ *   summation is that of the window, from its lowest sample up. Balls are summed sample by sample, twice for
+ *   deviations.
+ * Registers: the state of one voxel.
+ * Shared memory: none, windows are read through the caches.
+ * Global memory: the states after the x pass and after the y pass, 8 (mean) or 16 bytes a voxel each.
+ * Cost: 2 radius + 1 states read for each voxel and pass, twice for deviations of floats; for a ball all its samples.
  * Limits: memory for the states. */
 #include "moments_result.cuh"
 #include "moments_slide.cuh"
@@ -25,7 +25,7 @@ namespace
 
 /* ---- boxes ---- */
 
-/* What the samples are that a sum of the type is of. */
+/* Type of samples that are summed in T. */
 template <class T> using value_of = std::conditional_t<std::is_same<T, double>::value, double, int64_t>;
 
 template <class T, int N> __device__ __forceinline__ void take(state<T, N> &s, value_of<T> v)
@@ -35,7 +35,7 @@ template <class T, int N> __device__ __forceinline__ void take(state<T, N> &s, v
         s.v[N - 1] += (T)(v * v);
 }
 
-/* Samples or states from the first along an axis of [lo, hi) that a window around p has; how many. */
+/* Returns the first sample or state in [lo, hi) of the window around p; sets m to their number. */
 __device__ __forceinline__ int64_t first_in(int64_t p, int reach, int64_t lo, int64_t hi, int &m)
 {
     const int64_t first = max(p - reach, lo);
@@ -43,7 +43,7 @@ __device__ __forceinline__ int64_t first_in(int64_t p, int reach, int64_t lo, in
     return first;
 }
 
-/* Along x: from samples to states. `out` has the rows of `in`. */
+/* Pass along x, from samples to states. `out` has the rows of `in`. */
 template <class S, class T, int N>
 __global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int reach)
 {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int
     });
 }
 
-/* m states, each of u samples; N = 2 and f32: the squares of m s - sum, over u m^2. */
+/* Combines m states of u samples each; deviations of f32 as in the head of this file. */
 template <class T, int N>
 __device__ __forceinline__ void gather(state<T, N> &s, const state<T, N> *p, int64_t step, int m, double u)
 {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void gather(state<T, N> &s, const state<T, N> *p, int
     }
 }
 
-/* Voxels that a window around p has along an axis of n. */
+/* Returns the number of samples of a window around p along an axis of n. */
 __device__ __forceinline__ int inside(int64_t p, int reach, int64_t n)
 {
     int m;
@@ -92,7 +92,7 @@ __device__ __forceinline__ int inside(int64_t p, int reach, int64_t n)
     return m;
 }
 
-/* Along y: from states to states. */
+/* Pass along y, from states to states. */
 template <class T, int N>
 __global__ void __launch_bounds__(256) next_kernel(vp_area in, vp_area out, int3 reach, int64_t image_x)
 {
@@ -105,10 +105,10 @@ __global__ void __launch_bounds__(256) next_kernel(vp_area in, vp_area out, int3
     });
 }
 
-/* Along z, and the result. */
+/* Pass along z, from states to results. */
 template <class S, class O, class T, int N>
 __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, vp_area out, int3 reach,
-                                                   int64_t image_x, int64_t image_y, finish f)
+                                                   int64_t image_x, int64_t image_y, result_args f)
 {
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         int m;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, 
 /* ---- balls ---- */
 
 template <class S, class O, class T, int N>
-__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, finish f)
+__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, result_args f)
 {
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         state<T, N> s = {};
@@ -184,7 +184,7 @@ template <class S, class O, class T, int N>
 int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_moments_params *p = params(op);
-    const finish f = {p->moment, p->sample, p->noise, p->limit};
+    const result_args f = {p->moment, p->sample, p->noise, p->limit};
     const struct vp_area in = args->in[0], out = *args->out;
     if (p->f.shape == VP_BALL)
         return vp_start_voxels(err, args, out.box, ball_kernel<S, O, T, N>, in, out,
@@ -194,7 +194,7 @@ int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
         if (slides(op))
             return slide<S, O, N>(op, in, out, reach, f, args->queue->stream, err);
     struct vp_box bx = out.box, by = out.box;
-    vp_box_grow(&bx, 1, reach.y, in.box); /* the rows and planes that the later passes look at */
+    vp_box_grow(&bx, 1, reach.y, in.box); /* the rows and planes that later passes read */
     vp_box_grow(&bx, 2, reach.z, in.box);
     vp_box_grow(&by, 2, reach.z, in.box);
     const vp_area sx = vp_packed_part(bx, 1, args->scratch);
@@ -216,7 +216,7 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 {
     if (params(op)->moment == VP_ABOVE)
         return vp_by_type(op->in, [=](auto in) { return lanes<decltype(in), uint8_t>(op, args, err); });
-    if (op->in == VP_F32) /* the last of several iterations goes to any type */
+    if (op->in == VP_F32) /* the last of several iterations may have any output type */
         return vp_by_type(op->out, [=](auto out) { return lanes<float, decltype(out)>(op, args, err); });
     return vp_by_type(op->in, [=](auto in) {
         return op->out == VP_F32 ? lanes<decltype(in), float>(op, args, err)
@@ -226,8 +226,8 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_var = {"var", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_std = {"std", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
-const struct vp_kernel vp_gpu_above = {"above", has, scratch, vp_spans_bytes, vp_spans_fill, launch};
+VP_GPU_KERNEL(mean, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(var, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(std, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(wiener, has, scratch, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(above, has, scratch, vp_spans_bytes, vp_spans_fill, launch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What kernels of moments.cu make of sums: means, variances, deviations, Wiener's estimate, marks. */
+/* Results from sums, for the kernels of moments.cu: means, variances, deviations, Wiener's estimate, marks. */
 #ifndef VP_MOMENTS_RESULT_CUH
 #define VP_MOMENTS_RESULT_CUH
 
@@ -11,19 +11,19 @@
 namespace
 {
 
-/* N = 1: only the sum. */
+/* Partial moments: the sum, and for N = 2 the sum of squares (integers) or of squared deviations (floats). */
 template <class T, int N> struct state {
     T v[N];
 };
 
-struct finish {
+struct result_args {
     enum vp_moment moment;
     bool sample;
     double noise;
     struct vp_limit limit;
 };
 
-/* k q - s s as a double, rounded once. */
+/* Returns k q - s^2 as a double, rounded once. */
 __device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
 {
     const uint64_t a = (uint64_t)(s < 0 ? -s : s);
@@ -37,7 +37,7 @@ __device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
     return ldexp((double)(top | (rest != 0)), shift);
 }
 
-/* Whether results are rounded to integers. */
+/* True if results are rounded to integers. */
 template <class O> constexpr bool WHOLE = !std::is_same<O, float>::value;
 
 template <class O> __device__ O stored(double v)
@@ -50,13 +50,13 @@ template <class O> __device__ O stored(double v)
     return (O)v;
 }
 
-/* As on the CPU: where float32 comes out the inverse will do. */
+/* Returns v / by, as on the CPU: for float32 output by the reciprocal. */
 __device__ double divided(double v, double by, bool exact)
 {
     return exact ? v / by : v * (1 / by);
 }
 
-/* n^2 times the variance. */
+/* Returns n^2 times the variance. */
 template <int N> __device__ double spread(const state<uint64_t, N> &s, double n)
 {
     return spread_of((uint64_t)n, s.v[N - 1], (int64_t)s.v[0]);
@@ -84,7 +84,7 @@ __device__ double total(double s)
     return s;
 }
 
-/* As `above` in local/moments_isa.c, to the bit. */
+/* Equals `above` in local/moments_isa.c to the bit. */
 template <int N> __device__ double marked(const struct vp_limit &l, double n, double sum, double spread, double x)
 {
     const double yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0, off = __dmul_rn(n, x - l.base);
@@ -98,7 +98,7 @@ template <int N> __device__ double marked(const struct vp_limit &l, double n, do
 }
 
 template <class T, int N>
-__device__ double result(const finish &f, const state<T, N> &s, double n, double x, bool exact)
+__device__ double result(const result_args &f, const state<T, N> &s, double n, double x, bool exact)
 {
     if (f.moment == VP_ABOVE)
         return marked<N>(f.limit, n, total(s.v[0]), N == 2 ? spread(s, n) : 0, x);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moments of integers in windows that are one plane deep, in one pass and in a time that does not depend on the window:
- * sums are exact modulo the range of their numbers, so what leaves the window may be taken away again.
+/* Moments of integers in windows of one plane by sliding sums, in one pass whose time does not depend on the window.
+ * Sums are exact modulo their range, so rows that leave the window can be subtracted.
  *
- * A thread block goes down a strip of COLUMNS columns. Each thread holds the sums of EACH columns of the window's rows;
- * with every row one comes in and one goes, both fetched a turn before. Their running sums over the strip are in shared
- * memory, and a window is the difference of two of them.
- *
- * Registers: EACH column sums, what comes and what goes. Shared memory: COLUMNS + 1 states. Global: every sample is
- * read twice, as four at once, and once as itself; the strips overlap by a window.
- * Cost: of masks most samples are decided in float32, the others and all else in float64.
+ * Overview: a thread block walks down a strip of COLUMNS columns. Each thread holds the sums of EACH columns over the
+ *   window's rows; each step adds the row that enters and subtracts the row that leaves, both prefetched one step
+ *   before. The prefix sums over the strip go to shared memory, and a window is the difference of two of them.
+ * Registers: EACH column sums, the entering and the leaving row.
+ * Shared memory: COLUMNS + 1 states.
+ * Global memory: every sample is read twice in groups of four, and once by itself; strips overlap by a window.
+ * Cost: masks are decided in float32 for most samples, and in float64 for the others; all other results in float64.
  * Limits: a window of at most COLUMNS / 4 * 3 columns. */
 #ifndef VP_MOMENTS_SLIDE_CUH
 #define VP_MOMENTS_SLIDE_CUH
@@ -22,27 +22,27 @@ enum {
     SLIDERS = 256, /* threads */
     EACH = 4,
     COLUMNS = SLIDERS * EACH,
-    RESIDENT = 4, /* thread blocks of a multiprocessor, at least */
+    RESIDENT = 4, /* resident thread blocks of a multiprocessor, at least */
     REACH_MOST = COLUMNS * 3 / 8,
     SEGMENTS = 1056 /* thread blocks that fill a device */
 };
 
 /* EACH samples or sums, loaded or stored at once. */
-template <class S> struct alignas(EACH * sizeof(S)) four {
+template <class S> struct alignas(EACH * sizeof(S)) group_of {
     S v[EACH];
 };
 
 /* EACH column sums of N kinds. */
-template <class A, int N> struct columns {
+template <class A, int N> struct column_sums {
     A v[EACH][N];
 };
 
-/* EACH samples of a row: `left` columns from `at` on are in the image, none of a row that is not. */
-template <class S> __device__ __forceinline__ four<S> fetch(const S *at, int left, bool row)
+/* Loads EACH samples of a row at `at`; 0 for all but the first `left`, and if `row` is false. */
+template <class S> __device__ __forceinline__ group_of<S> fetch(const S *at, int left, bool row)
 {
-    four<S> s = {};
+    group_of<S> s = {};
     if (row && left > 0)
-        s = *(const four<S> *)at;
+        s = *(const group_of<S> *)at;
 #pragma unroll
     for (int j = 1; j < EACH; j++)
         if (j >= left)
@@ -50,8 +50,9 @@ template <class S> __device__ __forceinline__ four<S> fetch(const S *at, int lef
     return s;
 }
 
-/* They come in, or go: a sign of -1, modulo the range of A. */
-template <int SIGN, class S, class A, int N> __device__ __forceinline__ void add(columns<A, N> &sum, const four<S> &s)
+/* Adds (SIGN 1) or subtracts (-1) a row, modulo the range of A. */
+template <int SIGN, class S, class A, int N>
+__device__ __forceinline__ void add(column_sums<A, N> &sum, const group_of<S> &s)
 {
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
@@ -62,28 +63,29 @@ template <int SIGN, class S, class A, int N> __device__ __forceinline__ void add
     }
 }
 
-/* The limit in float32, which most samples are clearly above or not. */
-struct rough {
+/* The limit in float32, sufficient for samples not close to it. */
+struct rough_limit {
     float base, mean, std, both;
     bool of_use;
 };
 
-/* A sum with its sign. */
-template <class A> __device__ __forceinline__ std::make_signed_t<A> real(A sum)
+/* Returns a sum as a signed number. */
+template <class A> __device__ __forceinline__ std::make_signed_t<A> signed_sum(A sum)
 {
     return (std::make_signed_t<A>)sum;
 }
 
-/* Whether x is above the limit, if there is no doubt of it: of k samples with that sum and sum of squares. Float64
- * takes longer than all else; float32 may be wrong by about 2^-20 of what is added and subtracted. */
+/* Decides in float32 whether x is above the limit for k samples with that sum and sum of squares, and sets `mark`.
+ * False if x is too close to the limit: float32 may be wrong by about 2^-20 of the terms. (Float64 would take longer
+ * than all the rest.) */
 template <int N, class A>
-__device__ __forceinline__ bool clear(const rough &l, const struct vp_limit &limit, A sum, A squares, uint32_t k,
-                                      int32_t x, uint8_t &mark)
+__device__ __forceinline__ bool is_clear(const rough_limit &l, const struct vp_limit &limit, A sum, A squares,
+                                         uint32_t k, int32_t x, uint8_t &mark)
 {
-    const float n = (float)k, s = (float)real(sum), mean = l.mean * s;
+    const float n = (float)k, s = (float)signed_sum(sum), mean = l.mean * s;
     float left = n * ((float)x - l.base) - mean, most = n * (fabsf((float)x) + fabsf(l.base)) + fabsf(mean);
     if (N == 2) {
-        const uint64_t a = (uint64_t)(int64_t)real(sum);
+        const uint64_t a = (uint64_t)(int64_t)signed_sum(sum);
         const uint64_t spread = (uint64_t)k * squares - a * a;
         const float root = sqrtf((float)(uint32_t)(spread >> 32) * 0x1p32f + (float)(uint32_t)spread);
         left = n * left - (n * l.std + l.both * s) * root;
@@ -93,12 +95,13 @@ __device__ __forceinline__ bool clear(const rough &l, const struct vp_limit &lim
     return fabsf(left) > most * 0x1p-17f;
 }
 
+/* Computes strips of `width` columns and `rows` rows. */
 template <class S, class O, class A, int N>
 __global__ void __launch_bounds__(SLIDERS, RESIDENT)
-    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows, finish f,
-                 rough l)
+    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows,
+                 result_args f, rough_limit l)
 {
-    __shared__ __align__(32) A edge[N][COLUMNS + EACH]; /* [i]: of the columns before i */
+    __shared__ __align__(32) A edge[N][COLUMNS + EACH]; /* [i]: sum of the columns before i */
     __shared__ A warps[N][SLIDERS / 32];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32;
     const int64_t x0 = out.box.lo[0] + (int64_t)blockIdx.x * width, x1 = min(x0 + width, out.box.hi[0]);
@@ -106,9 +109,9 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
     const int64_t n = in.box.hi[0] - in.box.lo[0], from = x0 - reach.x - in.box.lo[0];
     const int64_t strip = from - ((from % EACH) + EACH) % EACH, c = strip + t * EACH;
     const int shift = (int)(from - strip), span = 2 * reach.x + 1, out_n = (int)(x1 - x0);
-    const int left = c < 0 ? 0 : (int)min(n - c, (int64_t)EACH); /* columns of this thread, from its first on */
+    const int left = c < 0 ? 0 : (int)min(n - c, (int64_t)EACH); /* columns of this thread that exist */
     const int first = (int)in.box.lo[1], last = (int)in.box.hi[1];
-    uint32_t wide[EACH]; /* samples of a row of the windows that this thread completes */
+    uint32_t wide[EACH]; /* width of the windows that this thread completes */
 
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
@@ -121,22 +124,22 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
             const bool is = y >= first && y < last;
             return fetch(column + (is ? (int64_t)(y - first) * in.pitch : 0), left, is);
         };
-        columns<A, N> sum = {};
+        column_sums<A, N> sum = {};
         for (int y = y0 - reach.y; y < y0 + reach.y; y++)
             add<1>(sum, row(y));
-        four<S> comes = row(y0 + reach.y), goes = {};
+        group_of<S> entering = row(y0 + reach.y), leaving = {};
         for (int y = y0; y < y1; y++) {
             A before[N];
             S samples[EACH];
-            add<1>(sum, comes);
-            add<-1>(sum, goes);
-            /* on their way while the sums are made */
+            add<1>(sum, entering);
+            add<-1>(sum, leaving);
+            /* prefetch */
             const S *const p = vp_at<S>(in, x0, y, z);
 #pragma unroll
             for (int i = 0; i < EACH; i++)
                 samples[i] = t + i * SLIDERS < out_n ? p[t + i * SLIDERS] : (S)0;
-            comes = row(y + 1 + reach.y);
-            goes = row(y - reach.y);
+            entering = row(y + 1 + reach.y);
+            leaving = row(y - reach.y);
 #pragma unroll
             for (int k = 0; k < N; k++) {
                 const A own = sum.v[0][k] + sum.v[1][k] + sum.v[2][k] + sum.v[3][k];
@@ -156,13 +159,13 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
 #pragma unroll
                 for (int w = 0; w < SLIDERS / 32; w++)
                     before[k] += w < warp ? warps[k][w] : (A)0;
-                four<A> sums;
+                group_of<A> sums;
 #pragma unroll
                 for (int j = 0; j < EACH; j++) {
                     sums.v[j] = before[k];
                     before[k] += sum.v[j][k];
                 }
-                *(four<A> *)&edge[k][t * EACH] = sums;
+                *(group_of<A> *)&edge[k][t * EACH] = sums;
                 if (t == SLIDERS - 1)
                     edge[k][COLUMNS] = before[k];
             }
@@ -178,12 +181,12 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
                 const A two = N == 2 ? edge[N - 1][a + span] - edge[N - 1][a] : (A)0;
                 const uint32_t k = wide[i] * tall;
                 uint8_t mark;
-                if (sizeof(O) == 1 && l.of_use && clear<N>(l, f.limit, one, two, k, (int32_t)samples[i], mark)) {
+                if (sizeof(O) == 1 && l.of_use && is_clear<N>(l, f.limit, one, two, k, (int32_t)samples[i], mark)) {
                     to[o] = (O)mark;
                     continue;
                 }
                 state<uint64_t, N> s;
-                s.v[0] = (uint64_t)(int64_t)real(one);
+                s.v[0] = (uint64_t)(int64_t)signed_sum(one);
                 if (N == 2)
                     s.v[N - 1] = two;
                 to[o] = stored<O>(result(f, s, (double)k, (double)samples[i], WHOLE<O>));
@@ -201,7 +204,7 @@ bool slides(const struct vp_op *op)
 }
 
 template <class S, class O, int N>
-int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 reach, const finish &f,
+int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 reach, const result_args &f,
           cudaStream_t stream, struct vp_err *err)
 {
     const int width = (COLUMNS - EACH + 1 - 2 * reach.x) / 32 * 32;
@@ -210,13 +213,13 @@ int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 re
     int64_t rows = vp_min64(512, vp_max64(32, high * strips * planes / SEGMENTS));
     rows = vp_max64(rows, vp_div_up(high, 65535));
     const dim3 grid = vp_grid(out.box, width, rows, 1);
-    /* the most that a window adds up to: whether sums of 32 bits are enough, and n sum(x^2) fits 64 */
+    /* the largest sum of a window decides whether sums of 32 bits suffice, and whether n sum(x^2) fits 64 bits */
     const double n = (double)vp_min64(2 * (int64_t)reach.x + 1, op->image[0]) *
                      (double)vp_min64(2 * (int64_t)reach.y + 1, op->image[1]);
     const double top = op->in == VP_U8 ? 255 : op->in == VP_U16 ? 65535 : 32768, all = n * top;
     const bool narrow = all < 0x1p31 && (N == 1 || all * top < 0x1p32);
     const struct vp_limit &m = f.limit;
-    const rough l = {(float)m.base, (float)m.mean, (float)m.std, (float)m.both,
+    const rough_limit l = {(float)m.base, (float)m.mean, (float)m.std, (float)m.both,
                      f.moment == VP_ABOVE && (N == 1 || all * all < 0x1p63)};
     return vp_start(err, stream, narrow ? slide_kernel<S, O, uint32_t, N> : slide_kernel<S, O, uint64_t, N>, grid,
                     dim3(SLIDERS), 0, in, out, make_int2(reach.x, reach.y), op->image[0], op->image[1], width,

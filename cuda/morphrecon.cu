@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction: kernel "morphrecon" of global/morphrecon.h.
  *
- * Samples become keys in tiles (morphrecon_samples.cuh), which are reconstructed, flat images by active tiles in
- * registers first (morphrecon_tiles.cuh), and what these leave, and solid images, by contraction
- * (morphrecon_contract.cuh, morphrecon_solve.cuh); then keys become samples. Nothing is waited for: the queue of tiles
- * decides on the device whether the contraction has anything to do. */
+ * Overview: samples are converted to keys in tiles (morphrecon_samples.cuh). Flat images are first reconstructed by
+ *   active tiles in registers (morphrecon_tiles.cuh). What these leave, and solid images, is reconstructed by
+ *   contraction (morphrecon_contract.cuh, morphrecon_solve.cuh). Then keys are converted back to samples. The host does
+ *   not wait in between: the queue of tiles sets a flag on the device if the contraction has work left. */
 #include "morphrecon_samples.cuh"
 #include "morphrecon_shell.cuh"
 #include "morphrecon_tiles.cuh"
@@ -17,15 +17,16 @@ namespace
 
 using namespace vp;
 
-/* ---- what is where ---- */
+/* ---- memory ---- */
 
-/* The most nodes of a tile and the most edges between it and those behind it; slots of the queue. */
+/* Lays out the buffers in `scratch` (NULL: only sizes), for the largest numbers of nodes of a tile, of edges to later
+ * tiles, and of slots of the queue. Returns the bytes. */
 template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratch, recon_buffers<U> *b)
 {
     typedef tile_of<U, CONN> TILE;
     const uint64_t tiles = (uint64_t)s.tiles, voxels = tiles * TILE::P, nodes = tiles * TILE::RIM,
                    edges = nodes + tiles * TILE::crossings();
-    vp_pieces c = {(char *)scratch, 0};
+    vp_arena c = {(char *)scratch, 0};
     b->slots = 16384; /* more than twice the blocks of a launch */
     while (b->slots < 2 * tiles)
         b->slots *= 2;
@@ -33,7 +34,7 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratc
     c.take(b->value, voxels);
     c.take(b->mask, voxels);
     if (TILE::FLAT) {
-        c.take(b->turned, voxels);
+        c.take(b->transposed, voxels);
         c.take(b->slot, b->slots);
         c.take(b->state, tiles);
     }
@@ -59,8 +60,8 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratc
 
 /* ---- the kernels in order ---- */
 
-/* As many blocks as are on the device together. */
-template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue *q, int threads, size_t shared)
+/* Returns the number of blocks that are resident on the device at once. */
+template <class Kernel> unsigned resident_blocks(Kernel *kernel, const struct vp_queue *q, int threads, size_t shared)
 {
     int n = 1;
     if (shared) {
@@ -72,17 +73,17 @@ template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue 
     return (unsigned)n * (unsigned)q->sms;
 }
 
-/* Start a kernel whose thread blocks wait for each other: no more than are on the device together. */
+/* Launches a kernel whose thread blocks synchronise with each other: at most `blocks`, all resident at once. */
 template <class Job>
-int meet(void (*kernel)(Job), const Job &job, int64_t blocks, size_t shared, const struct vp_queue *q,
-         struct vp_err *err)
+int launch_resident(void (*kernel)(Job), const Job &job, int64_t blocks, size_t shared, const struct vp_queue *q,
+                    struct vp_err *err)
 {
-    const dim3 grid((unsigned)vp_min64(blocks, together(kernel, q, SOLVE_THREADS, shared)));
-    return vp_gpu_check(err, launch_together(q->stream, kernel, grid, dim3(SOLVE_THREADS), shared, job),
+    const dim3 grid((unsigned)vp_min64(blocks, resident_blocks(kernel, q, SOLVE_THREADS, shared)));
+    return vp_gpu_check(err, launch_cooperative(q->stream, kernel, grid, dim3(SOLVE_THREADS), shared, job),
                         "cannot start a CUDA kernel");
 }
 
-/* The contraction, or only its graph. */
+/* Launches the contraction, or, for the summary of a box with `shell`, only the part that builds its graph. */
 template <class U, int CONN>
 int contract(const recon_buffers<U> &b, const recon_shape &s, const struct vp_shell *shell, const struct vp_queue *q,
              struct vp_err *err)
@@ -92,7 +93,7 @@ int contract(const recon_buffers<U> &b, const recon_shape &s, const struct vp_sh
         job.outside[2 * a] = shell->lo[a];
         job.outside[2 * a + 1] = shell->hi[a];
     }
-    return meet(contract_kernel<U, CONN, SOLVE_THREADS>, job, s.tiles, contract_shared<U, CONN>(), q, err);
+    return launch_resident(contract_kernel<U, CONN, SOLVE_THREADS>, job, s.tiles, contract_shared<U, CONN>(), q, err);
 }
 
 template <class U, bool DIAGONAL>
@@ -102,16 +103,16 @@ int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
     const size_t shared = sizeof(tile_memory<U>);
     const uint64_t sms = (uint64_t)q->sms;
     flat_job<U> job = {b, s.t[0], s.t[1], 0, 0, 0, 1};
-    /* A visit takes 5 to 20 us and as many are under way as there are blocks, but one at a time on a winding path. The
-     * contraction takes about 0.25 us a tile. */
+    /* A visit takes 5 to 20 us; all blocks work in parallel, but on a winding path only one does. The contraction takes
+     * about 0.25 us a tile. */
     job.least = 120000;
     job.each = 45 * 132 / sms + 1;
     job.most = 150000 + (uint64_t)s.tiles * 250 * 132 / sms;
-    const dim3 blocks((unsigned)vp_min64(s.tiles, together(kernel, q, 32, shared)));
+    const dim3 blocks((unsigned)vp_min64(s.tiles, resident_blocks(kernel, q, 32, shared)));
     return vp_start(err, q->stream, kernel, blocks, dim3(32), shared, job);
 }
 
-/* The whole of it, marker and mask being in their tiles, all of them in the queue and the counters 0. */
+/* Launches the reconstruction; marker and mask are in their tiles, all tiles are queued, and the counters are 0. */
 template <class U, int CONN>
 int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, struct vp_err *err)
 {
@@ -124,7 +125,7 @@ int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
     return contract<U, CONN>(b, s, NULL, q, err);
 }
 
-/* ---- what is to be made ---- */
+/* ---- the passes over a box ---- */
 
 template <class S, int CONN>
 int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit visit, const struct vp_queue *q,
@@ -139,7 +140,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_div_up(faces, 256), most)),
         threads(256);
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
-        || vp_start(err, q->stream, take_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
+        || vp_start(err, q->stream, load_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
         return -1;
     if (visit == VP_FINISH
         && vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_RAISE>, rim, threads, 0, shell, faces))
@@ -147,22 +148,22 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     if (fill<U, CONN>(b, j.s, q, err))
         return -1;
     if (visit != VP_SUMMARY) {
-        if (vp_start(err, q->stream, give_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
+        if (vp_start(err, q->stream, store_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
             return -1;
         return visit == VP_MAKE && shell.entry
-                   ? vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, false)
+                   ? vp_start(err, q->stream, header_kernel<U>, dim3(1), dim3(1), 0, shell, false)
                    : 0;
     }
     struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)shell.entry;
     const solve_job<U> job = {b, &e->edges, shell.entry + vp_entry_edge(shell.key, shell.voxels), shell.voxels};
-    if (vp_start(err, q->stream, again_kernel<U>, dim3(1), dim3(1), 0, b, e)
+    if (vp_start(err, q->stream, reset_kernel<U>, dim3(1), dim3(1), 0, b, e)
         || contract<U, CONN>(b, j.s, &shell.shell, q, err)
         || vp_start(err, q->stream, clear_kernel<U>, rim, threads, 0, b)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_COUNT>, rim, threads, 0, shell, faces)
-        || meet(summary_kernel<U>, job, vp_div_up((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
-                SOLVE_THREADS / 32 * sizeof(uint32_t), q, err)
-        || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_TELL>, rim, threads, 0, shell, faces)
-        || vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, true))
+        || launch_resident(summary_kernel<U>, job, vp_div_up((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
+                           SOLVE_THREADS / 32 * sizeof(uint32_t), q, err)
+        || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_STORE>, rim, threads, 0, shell, faces)
+        || vp_start(err, q->stream, header_kernel<U>, dim3(1), dim3(1), 0, shell, true))
         return -1;
     return 0;
 }
@@ -172,7 +173,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
 constexpr auto params = vp_params<vp_morphrecon_params>;
 constexpr unsigned TYPES = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
 
-/* f(a sample of the type, a connectivity) */
+/* Returns f(sample, connectivity) with values of the types of op. */
 template <class F> auto by_kind(const struct vp_morphrecon_params *p, const F &f)
 {
     const auto with = [&](auto s) {
@@ -199,35 +200,35 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return vp_has_types(TYPES & 1u << t, op, why, size);
 }
 
-/* Images of one row and many planes are flat, too: then z is what y is elsewhere. */
-bool lies(const struct vp_op *op)
+/* True for images of one row and many planes, which are flat, too: y and z are exchanged for them. */
+bool is_one_row(const struct vp_op *op)
 {
     const int c = params(op)->connectivity;
     return op->image[1] == 1 && op->image[2] > 1 && (c == 4 || c == 8);
 }
 
-void lay_down(int64_t v[3])
+void swap_yz(int64_t v[3])
 {
     std::swap(v[1], v[2]);
 }
 
-void lay_down(struct vp_box *b)
+void swap_yz(struct vp_box *b)
 {
-    lay_down(b->lo);
-    lay_down(b->hi);
+    swap_yz(b->lo);
+    swap_yz(b->hi);
 }
 
-void lay_down(vp_area *a)
+void swap_yz(vp_area *a)
 {
-    lay_down(&a->box);
+    swap_yz(&a->box);
     std::swap(a->pitch, a->plane);
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
 {
     int64_t n[3] = {out[0], out[1], out[2]};
-    if (lies(op))
-        lay_down(n);
+    if (is_one_row(op))
+        swap_yz(n);
     return by_kind(params(op), [&](auto s, auto conn) -> uint64_t {
         typedef key<decltype(s)> U;
         recon_buffers<U> b;
@@ -262,13 +263,13 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
             j.image[a] = op->image[a];
             j.seed[a] = p->seed[a];
         }
-        if (lies(op)) {
-            lay_down(j.image);
-            lay_down(j.seed);
-            lay_down(&j.box);
-            lay_down(&j.in[0]);
-            lay_down(&j.in[1]);
-            lay_down(&j.out);
+        if (is_one_row(op)) {
+            swap_yz(j.image);
+            swap_yz(j.seed);
+            swap_yz(&j.box);
+            swap_yz(&j.in[0]);
+            swap_yz(&j.in[1]);
+            swap_yz(&j.out);
         }
         shell.shell = vp_shell_of(&j.box, j.image);
         shell.s = j.s = recon_shape_of<U, tile_of<U, conn.value>::FLAT>(shell.shell.size);
@@ -289,4 +290,4 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state};
+VP_GPU_KERNEL(morphrecon, has, scratch, NULL, NULL, launch, state);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernels of morphological reconstruction share: keys, tiles, neighbours, and what lies where in the scratch.
+/* Shared by the kernels of morphological reconstruction: tiles, neighbours, and buffers in the scratch.
  *
- * All of them work on unsigned keys (global/morphrecon.h), marker and mask in tiles of their own, one after another in
- * memory and filled up with key 0 at the image's edge: key 0 brings nothing anywhere, so a tile knows no edge of the
- * image. */
+ * All kernels work on unsigned keys (global/morphrecon.h). Marker and mask are stored tile by tile, padded with key 0
+ * at the image's edge: key 0 raises no neighbour, so kernels need not test for the edge of the image. */
 #ifndef VP_MORPHRECON_CUH
 #define VP_MORPHRECON_CUH
 
@@ -11,7 +10,7 @@
 
 #include <stdint.h>
 
-/* The dynamic shared memory of a thread block as a struct. */
+/* Declares the dynamic shared memory of a thread block as a struct. */
 #define VP_SHARED(type, name)                                                                                          \
     extern __shared__ uint4 vp_shared_memory[];                                                                        \
     type &name = *(type *)vp_shared_memory
@@ -21,12 +20,12 @@ namespace vp
 
 /* ---- tiles ---- */
 
-/* Side of a tile: flat ones are as wide as a warp holds in one row, bricks have 4096 voxels. */
+/* Side of a tile in voxels: flat tiles have the width that a warp holds in one row, bricks have 4096 voxels. */
 template <class U, bool FLAT> constexpr int tile_side = FLAT ? (sizeof(U) <= 2 ? 64 : 32) : 16;
 
-/* n voxels, in t tiles, along x, y, z. Flat tiles have one plane. */
+/* Size of an image. Flat tiles have one plane. */
 struct recon_shape {
-    int n[3], t[3], tiles;
+    int n[3], t[3], tiles; /* voxels and tiles along x, y, z; all tiles */
 };
 
 template <class U, bool FLAT> inline recon_shape recon_shape_of(const int64_t size[3])
@@ -41,9 +40,10 @@ template <class U, bool FLAT> inline recon_shape recon_shape_of(const int64_t si
     return s;
 }
 
-/* Where voxel (x, y, z) of a tile lies in it. Bricks are plain; flat tiles are as a warp takes them into registers: a
- * lane has one or two columns, 16 bytes of them at a time, so that 32 lanes read 512 bytes in a row, and a column of
- * the tile beside this one lies in few pieces. */
+/* Strips of flat tiles, WIDE x HIGH voxels in 16 bytes. voxel_at() returns the index of voxel (x, y, z) in its tile.
+ * Bricks are in row-major order. Flat tiles are in the order in which a warp loads them into registers: a lane has one
+ * or two columns, 16 bytes of them at a time, so that 32 lanes load 512 contiguous bytes, and a column of a
+ * neighbouring tile lies in few pieces. */
 template <class U> struct strip_of {
     enum { WIDE = sizeof(U) <= 2 ? 2 : 1, HIGH = 16 / (WIDE * (int)sizeof(U)) };
 };
@@ -55,8 +55,8 @@ template <class U, bool FLAT> __host__ __device__ __forceinline__ int voxel_at(i
     return ((y / HIGH * 32 + x / WIDE) * HIGH + y % HIGH) * WIDE + x % WIDE;
 }
 
-/* Directions: one of each pair of opposite ones. Flat 4 and 8, solid 6, 18 and 26. A table
- * for each axis: with one for all three the compiler took 70 registers instead of 56. */
+/* Directions to neighbours, one of each opposite pair: flat 4 and 8, solid 6, 18 and 26. A table for each axis: with
+ * one for all three the compiler uses 70 registers instead of 56. */
 template <int CONN> struct directions {
     static constexpr bool FLAT = CONN == 4 || CONN == 8;
     static constexpr int N = CONN / 2;
@@ -77,7 +77,7 @@ template <int CONN> struct directions {
     }
 };
 
-/* Words that device memory and shared memory have an atomic maximum for. */
+/* The type of a key for atomicMax in device and shared memory. */
 template <class U> struct wide_of {
     typedef uint32_t type;
 };
@@ -86,57 +86,60 @@ template <> struct wide_of<uint64_t> {
 };
 template <class U> using wide = typename wide_of<U>::type;
 
-/* ---- what is where ---- */
+/* ---- buffers ---- */
 
 enum { RECON_VOTES = 8 };
 
 /* Counters of one launch; all 0 at first. */
 struct recon_control {
-    uint32_t head, unused0[31]; /* the queue of tiles: tickets taken, tickets given, */
-    uint32_t tail, unused1[31];
-    int pending; /* and tiles that are queued or under way */
+    /* the queue of tiles, each counter in a cache line of its own */
+    uint32_t head, unused0[31];  /* tickets drawn by consumers */
+    uint32_t tail, unused1[31];  /* tickets drawn by producers */
+    int pending;                 /* tiles queued or in process */
     uint32_t unused2[31];
-    uint32_t stop;   /* the queue was given up */
-    uint32_t contract; /* what follows the queue has something to do */
+    uint32_t stop;               /* the queue was abandoned */
+    uint32_t contract;           /* the contraction has work */
     uint32_t unused3[30];
     struct {
-        uint32_t ticket[2]; /* tiles taken by the kernels of the contraction */
-        uint32_t nodes, crossing;
-        uint32_t kept;      /* nodes of a box that become its entry's */
+        uint32_t ticket[2];      /* tiles drawn by the two stages of the contraction */
+        uint32_t nodes;          /* nodes of all tiles */
+        uint32_t crossing;       /* edges between tiles */
+        uint32_t kept;           /* nodes of a box that are part of its entry */
     } graph;
     struct {
         uint32_t barrier, vote[RECON_VOTES];
-    } meeting;
-    unsigned long long clipped, nan;
+    } grid;
+    unsigned long long clipped, nan; /* samples counted for the report */
 };
 
 template <class U> struct recon_buffers {
     recon_control *control;
-    U *value, *mask;  /* tiles */
-    U *turned;        /* masks of flat tiles with x and y exchanged */
-    uint32_t *slot;   /* the queue, a power of two of them */
-    uint32_t slots;
-    uint32_t *state;  /* of a tile */
-    /* The contraction: of voxels */
-    U *low, *high;    /* value = max(low, min(high, value of the node)) */
-    uint16_t *node;   /* number in its tile, NO_NODE */
-    uint32_t *base;   /* of a tile: the number of its first node */
-    /* of nodes */
+    U *value, *mask;  /* keys, by tiles */
+    U *transposed;    /* masks of flat tiles with x and y exchanged */
+    uint32_t *slot;   /* ring buffer of the queue */
+    uint32_t slots;   /* its size, a power of two */
+    uint32_t *state;  /* flags of each tile */
+    /* contraction, for each voxel in row-major order within its tile */
+    U *low, *high;    /* value = max(low, min(high, result of the node)) */
+    uint16_t *node;   /* node index in its tile, or NO_NODE */
+    /* for each tile */
+    uint32_t *base;   /* index of its first node */
+    /* for each node */
     uint32_t *label, *parent;
     wide<U> *marker, *through, *result;
-    wide<U> *beyond;  /* the best way out of the box, and the number in its entry: for those of boxes only */
-    uint32_t *number;
+    wide<U> *beyond;  /* boxes: capacity of the best way out of the box */
+    uint32_t *number; /* boxes: index in the entry */
     unsigned long long *best;
     uint32_t *which;  /* keys of 64 bits only */
-    /* of edges: those within tiles have the number of a node, the others follow */
+    /* for each edge; the index of an edge within a tile is that of a node, edges between tiles follow */
     uint32_t *from, *to;
     U *capacity;
 };
 
 enum { NO_NODE = 0xffff };
 
-/* Tiles: whether one is to be visited (and who asked for it: a tile above, below or at a corner, one at the left or
- * right), and whether somebody is there. */
+/* Flags of a tile: it is queued (by a neighbour above, below or at a corner, or by one on the left or right), it is in
+ * process. */
 enum : uint32_t { QUEUED = 1, UNDER_WAY = 2, FROM_ROW = 4, FROM_COLUMN = 8 };
 
 __device__ __forceinline__ uint32_t load_now(const uint32_t *p)
@@ -146,7 +149,7 @@ __device__ __forceinline__ uint32_t load_now(const uint32_t *p)
     return v;
 }
 
-/* What was written before is seen by whoever sees what is written after; reads after it see what was seen before. */
+/* Orders memory accesses of this thread at device scope (acquire and release). */
 __device__ __forceinline__ void fence()
 {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
@@ -159,15 +162,15 @@ __device__ __forceinline__ uint64_t nanoseconds()
     return t;
 }
 
-/* Launches that must be on the device all at once, because they wait for each other. */
+/* Launches a kernel whose blocks synchronise with each other, so that all must be resident (cooperative launch). */
 template <class... P, class... A>
-cudaError_t launch_together(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
-                            const A &...args)
+cudaError_t launch_cooperative(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
+                               const A &...args)
 {
-    cudaLaunchAttribute together = {};
-    together.id = cudaLaunchAttributeCooperative;
-    together.val.cooperative = 1;
-    return vp_launch_with(&together, stream, kernel, blocks, threads, shared, args...);
+    cudaLaunchAttribute cooperative = {};
+    cooperative.id = cudaLaunchAttributeCooperative;
+    cooperative.val.cooperative = 1;
+    return vp_launch_with(&cooperative, stream, kernel, blocks, threads, shared, args...);
 }
 
 }

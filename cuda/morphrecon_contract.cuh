@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reconstruction by contraction, for any image, however its paths wind: Boruvka's rounds over voxels, then over what is
- * left of each tile.
+/* Reconstruction by contraction: rounds of Boruvka's algorithm over the voxels of each tile, then over the components
+ * that remain. The time does not depend on how the paths wind.
  *
- * Let v be the largest capacity (lesser of both masks) among the edges of a vertex u, and w at the other end of such an
- * edge. Then R(u) = max(marker(u), min(v, R(w))) exactly: whatever way comes into u brings v at most, and w offers
- * that. So u hooks to w: it is told by R(w), and w takes over its edges, and its marker as min(v, marker(u)). Along a
- * chain of hooks capacities never fall, so of the chain only its end counts: R(u) = max(marker(u), min(v, R(end))).
- * Every round at least halves the number of components that still have edges. Ties are broken by hashed numbers, or a
- * flat corridor would be one chain.
- *
- * In a tile a component whose best edge leaves the tile is stuck: it becomes a node. What else is to know of the tile
- * is a forest of the best ways between its nodes: the same rounds without the edges that leave. Nodes are few (under
- * one voxel in a hundred in most images, at most one for each voxel at the tile's border), and solved with the edges
- * between tiles in the same way, by all multiprocessors together (morphrecon_solve.cuh).
- *
- * A voxel whose value is its mask needs nothing any more: it gives what it has to its neighbours and is left out, so
- * after the queue of active tiles little is left to contract. */
+ * Overview: the capacity of an edge is the smaller mask of its ends. Let v be the largest capacity among the edges of a
+ *   vertex u, and w the other end of such an edge. Then the result R(u) = max(marker(u), min(v, R(w))) exactly, since
+ *   any path into u brings at most v, and the edge from w attains it. So u is hooked to w: its result follows from
+ *   R(w), and w takes over its edges and its marker, as min(v, marker(u)). Capacities never decrease along a chain of
+ *   hooks, so only its end matters: R(u) = max(marker(u), min(v, R(end))). Every round at least halves the number of
+ *   components with edges. Ties are broken by hashed indices: a flat corridor would be one long chain otherwise.
+ *     Within a tile a component whose best edge leaves the tile cannot be hooked: it becomes a node. The rest of the
+ *     tile
+ *   is summarised by a forest of the best paths between its nodes, found by the same rounds without the edges that
+ *   leave the tile. Nodes are few (under one voxel in a hundred in most images, at most one for each voxel at the
+ *   tile's border). They are solved with the edges between tiles in the same way, by the whole device
+ *   (morphrecon_solve.cuh).
+ *     A voxel whose value equals its mask is final: it passes its value to its neighbours and is left out. So little is
+ *   left to contract after the queue of active tiles. */
 #ifndef VP_MORPHRECON_CONTRACT_CUH
 #define VP_MORPHRECON_CONTRACT_CUH
 
@@ -26,9 +26,9 @@
 namespace vp
 {
 
-/* ---- places ---- */
+/* ---- tiles ---- */
 
-/* A tile in shared memory, with a border of one voxel of the tiles around it. */
+/* Geometry of a tile, also with its halo of one voxel in shared memory. */
 template <class U, int CONN> struct tile_of {
     typedef directions<CONN> D;
     static constexpr bool FLAT = D::FLAT;
@@ -58,7 +58,7 @@ template <class U, int CONN> struct tile_of {
     {
         return (D::z(k) * W + D::y(k)) * W + D::x(k);
     }
-    /* Pairs of neighbours, one of them here and one in a tile further on. */
+    /* Returns the number of pairs of neighbours of which one is in this tile and one in a later tile. */
     static constexpr int crossings()
     {
         int n = 0;
@@ -68,7 +68,8 @@ template <class U, int CONN> struct tile_of {
     }
 };
 
-/* Where the tile begins that has a voxel beside this tile, whose place in it x, y, z become; -1 outside the image. */
+/* Returns the offset of the tile that contains voxel (x, y, z) next to this tile, and makes x, y, z relative to it; -1
+ * outside the image. */
 template <class TILE>
 __device__ __forceinline__ int64_t tile_beside(const recon_shape &s, int tx, int ty, int tz, int &x, int &y, int &z)
 {
@@ -84,7 +85,7 @@ __device__ __forceinline__ int64_t tile_beside(const recon_shape &s, int tx, int
     return ((int64_t)(tz * s.t[1] + ty) * s.t[0] + tx) * TILE::P;
 }
 
-/* A strict order of a tile's voxels that looks like none. */
+/* Returns a hash of a voxel's index in its tile, a bijection. */
 __device__ __forceinline__ uint32_t mixed(uint32_t p)
 {
     p ^= p >> 5;
@@ -94,7 +95,7 @@ __device__ __forceinline__ uint32_t mixed(uint32_t p)
     return p ^ p >> 6;
 }
 
-/* Numbers of edges in another order. */
+/* Hashes of edge indices: multiplication by an odd number, and its inverse. */
 constexpr uint32_t inverse_of(uint32_t odd)
 {
     uint32_t x = odd;
@@ -107,37 +108,37 @@ constexpr uint32_t MIX32 = 0x9e3779b1u, UNMIX32 = inverse_of(MIX32);
 
 /* ---- the best edge of a component of a tile ---- */
 
-/* Capacity, then the mixed number of the edge with a bit above it: 0 is no edge. */
+/* Word for the atomic maximum: capacity, then the hashed edge index with a bit above it; 0 is no edge. */
 template <class U> struct best_words {
     typedef typename std::conditional<sizeof(U) == 1, uint32_t, unsigned long long>::type word;
     enum { SCANS = 1 };
 };
 template <> struct best_words<uint64_t> {
     typedef unsigned long long word;
-    enum { SCANS = 2 }; /* first the capacity, then the number */
+    enum { SCANS = 2 }; /* first the capacity, then the edge index */
 };
 
 template <class U, int CONN> struct contract_memory {
     typedef tile_of<U, CONN> TILE;
-    enum { MOST = TILE::P / 2 }; /* basins: no two of their peaks are neighbours */
+    enum { MOST = TILE::P / 2 }; /* limit of basins: no two of their peaks are neighbours */
     U mask[TILE::HALO];
-    uint16_t basin[TILE::P]; /* of a voxel: first the place of a higher one, then a basin, then a node */
+    uint16_t basin[TILE::P]; /* for each voxel: first a higher voxel, then its basin, then its node */
     union {
-        uint16_t number[TILE::P]; /* of a peak */
+        uint16_t number[TILE::P]; /* basin index of a peak */
         struct {
             uint16_t label[MOST], parent[MOST];
         } of;
     };
-    /* Edges of a voxel that are still of use, bits of directions: looked at by one thread only. */
+    /* for each voxel its edges that are still in use, as bits of directions; private to one thread */
     typename std::conditional<(directions<CONN>::N > 8), uint16_t, uint8_t>::type live[TILE::P];
     alignas(16) U through[MOST];
     union {
-        U gives[TILE::HALO]; /* voxels that need nothing: their values */
+        U final_value[TILE::HALO]; /* values of final voxels, 0 for others */
         struct {
             wide<U> marker[MOST], leaving[MOST];
             union {
                 typename best_words<U>::word best[MOST];
-                uint16_t node[MOST]; /* of a component, between the rounds */
+                uint16_t node[MOST]; /* node of a component, between the rounds */
             };
             uint32_t which[sizeof(U) == 8 ? MOST : 1];
         } c;
@@ -149,8 +150,8 @@ template <class U, int CONN> struct contract_memory {
 template <class U> struct contract_job {
     recon_buffers<U> b;
     recon_shape s;
-    bool outside[6]; /* at the faces of the box others touch it: below and above in x, y, z */
-    bool solve;      /* not only the graph but what comes of it */
+    bool outside[6]; /* other boxes adjoin this one: below and above in x, y, z */
+    bool solve;      /* also solve the graph, not only build it */
 };
 
 template <class T> __device__ __forceinline__ void raise(T *p, T v)
@@ -159,8 +160,8 @@ template <class T> __device__ __forceinline__ void raise(T *p, T v)
         atomicMax(p, v);
 }
 
-/* Rounds of Boruvka over n vertices of a tile, to which voxels belong by s.basin[]. FOREST: all edges are within the
- * tile, and every one that is used is kept. */
+/* Runs Boruvka's rounds over n vertices of a tile, to which voxels belong by s.basin[]. FOREST: edges that leave the
+ * tile are ignored, and every edge that is used is stored. */
 template <class U, int CONN, int THREADS, bool FOREST>
 __device__ void rounds(contract_memory<U, CONN> &s, int n, const recon_buffers<U> &b)
 {
@@ -244,7 +245,7 @@ __device__ void rounds(contract_memory<U, CONN> &s, int n, const recon_buffers<U
                 q += j == k ? TILE::step(j) : 0;
             const uint32_t at_p = s.of.label[s.basin[p]], at_q = s.of.label[s.basin[q]];
             const uint32_t other = at_p == (uint32_t)c ? at_q : at_p;
-            /* both want this edge: the lower number stays */
+            /* if both ends choose this edge, the lower index is not hooked */
             const bool same = s.c.best[other] == key && (SCANS == 1 || s.c.which[other] == id)
                               && (FOREST || capacity >= (U)s.c.leaving[other]);
             if (same && (uint32_t)c < other)
@@ -278,7 +279,7 @@ __device__ void rounds(contract_memory<U, CONN> &s, int n, const recon_buffers<U
     }
 }
 
-/* The graph within tiles, one at a time. Cost: a few rounds, each over the voxels that still touch another
+/* Builds the graph within tiles, one tile at a time. Cost: a few rounds over the voxels that still adjoin another
  * component. */
 template <class U, int CONN, int THREADS>
 __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CONN> &s)
@@ -303,18 +304,18 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
         const int tx = tile % job.s.t[0], ty = tile / job.s.t[0] % job.s.t[1], tz = tile / (job.s.t[0] * job.s.t[1]);
         const int64_t at = (int64_t)tile * P;
 
-        /* masks; a voxel that needs nothing gives, and is out */
+        /* masks; final voxels pass on their values and are left out */
         for (int h = thread; h < TILE::HALO; h += THREADS) {
             int x = h % TILE::W - 1, y = h / TILE::W % TILE::W - 1, z = TILE::FLAT ? 0 : h / (TILE::W * TILE::W) - 1;
             const int64_t t = TILE::inside(x, y, z) ? at : tile_beside<TILE>(job.s, tx, ty, tz, x, y, z);
             const int i = voxel_at<U, TILE::FLAT>(x, y, z);
             const U g = t < 0 ? (U)0 : b.mask[t + i], v = t < 0 ? (U)0 : b.value[t + i];
             s.mask[h] = v == g ? (U)0 : g;
-            s.gives[h] = v == g ? g : (U)0;
+            s.final_value[h] = v == g ? g : (U)0;
         }
         __syncthreads();
 
-        /* the highest neighbour that is not lower */
+        /* find the highest neighbour that is not lower */
 #pragma unroll(D::N <= 4 ? 2 : 1)
         for (int i = 0; i < EACH; i++) {
             const int p = i * THREADS + thread;
@@ -323,7 +324,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
             const int h = TILE::with_halo(x, y, z);
             const U g = s.mask[h];
             const bool rim = x == 0 || y == 0 || x == T - 1 || y == T - 1 || (!TILE::FLAT && (z == 0 || z == T - 1));
-            U value = b.value[at + voxel_at<U, TILE::FLAT>(x, y, z)], best = g, gift = 0;
+            U value = b.value[at + voxel_at<U, TILE::FLAT>(x, y, z)], best = g, received = 0;
             uint32_t rank = mixed(p);
             int higher = p;
             if (g) {
@@ -333,7 +334,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
                     const int dx = sign * D::x(d), dy = sign * D::y(d), dz = sign * D::z(d);
                     const int to = h + sign * TILE::halo_step(d);
                     const U other = s.mask[to];
-                    gift = max(gift, s.gives[to]);
+                    received = max(received, s.final_value[to]);
                     if (other < best || (rim && !TILE::inside(x + dx, y + dy, z + dz)))
                         continue;
                     const uint32_t r = mixed(p + sign * TILE::step(d));
@@ -343,13 +344,13 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
                         higher = p + sign * TILE::step(d);
                     }
                 }
-                value = max(value, min(g, gift));
+                value = max(value, min(g, received));
             }
             b.low[at + p] = value;
             s.basin[p] = (uint16_t)higher;
         }
         __syncthreads();
-        /* to the peak: places only ever change to higher ones of the same way */
+        /* follow to the peak by pointer jumping: entries only change to higher voxels of the same path */
         for (;;) {
             int moved = 0;
 #pragma unroll
@@ -365,7 +366,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
             if (!__syncthreads_or(moved))
                 break;
         }
-        /* basins get numbers */
+        /* number the basins */
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             const int p = i * THREADS + thread;
@@ -397,7 +398,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
             s.c.marker[c] = s.c.leaving[c] = 0;
         }
         __syncthreads();
-        /* edges between them, the best edge that leaves the tile, the highest marker */
+        /* edges between basins, the best edge that leaves the tile, the highest marker */
 #pragma unroll(D::N <= 4 ? 2 : 1)
         for (int i = 0; i < EACH; i++) {
             const int p = i * THREADS + thread;
@@ -441,13 +442,13 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
         __syncthreads();
         rounds<U, CONN, THREADS, false>(s, n, b);
 
-        /* components that are stuck are the nodes */
+        /* components whose best edge leaves the tile are the nodes */
         for (int c = thread; c < n; c += THREADS)
             s.c.node[c] = s.of.label[c] == c && s.c.leaving[c] ? (uint16_t)atomicAdd(&s.nodes, 1) : (uint16_t)NO_NODE;
         __syncthreads();
         if (thread == 0)
             b.base[tile] = s.base = atomicAdd(&b.control->graph.nodes, (uint32_t)s.nodes);
-        /* R = max(low, min(high, R of the component)); of one without edges R is its marker */
+        /* R = max(low, min(high, R of the component)); R of a component without edges is its marker */
         U low[BASINS], high[BASINS];
 #pragma unroll
         for (int i = 0; i < BASINS; i++) {
@@ -482,7 +483,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
             }
         }
         __syncthreads();
-        /* the same of voxels */
+        /* the same for voxels */
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             const int p = i * THREADS + thread;
@@ -535,7 +536,7 @@ template <class U> struct cross_memory {
     uint32_t count, base, tile;
 };
 
-/* Each pair of nodes once, as far as the table goes. */
+/* Stores the edges between tiles, each pair of nodes once unless the hash table overflows. */
 template <class U, int CONN, int THREADS> __device__ void cross_tiles(const contract_job<U> &job, cross_memory<U> &s)
 {
     typedef tile_of<U, CONN> TILE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Samples to keys in tiles, with the marker (take), and keys to samples (give). */
+/* Conversion of samples to keys in tiles, with the marker (load_kernel), and of keys to samples (store_kernel). */
 #ifndef VP_MORPHRECON_SAMPLES_CUH
 #define VP_MORPHRECON_SAMPLES_CUH
 
@@ -42,8 +42,8 @@ template <class S> struct sample_job {
     recon_buffers<key<S>> b;
 };
 
-/* Samples [x, x + N) of a row, of which `n` are there. Not load_run: take_kernel<float> has 46 registers with it, and
- * 31 so. */
+/* Loads samples [x, x + N) of a row, of which n exist. Not load_run(): with that load_kernel<float> needs 46 registers
+ * instead of 31. */
 template <int N, class S>
 __device__ __forceinline__ run_of<S, N> read_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n)
 {
@@ -71,12 +71,12 @@ template <class S> __device__ __forceinline__ S lowered(S v, double h, bool eros
     return erosion ? v + (S)h : v - (S)h;
 }
 
-/* Samples that are counted. */
+/* Counts of samples, for the report. */
 struct tally {
     uint32_t clipped, nan;
 };
 
-/* Keys of the n samples that are there of [x, x + N): mask and marker. */
+/* Computes the keys of samples [x, x + N), of which n exist: mask and marker. */
 template <int N, class S>
 __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64_t y, int64_t z, int n,
                                         run_of<key<S>, N> &mask, run_of<key<S>, N> &value, tally &t)
@@ -125,7 +125,7 @@ __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64
     }
 }
 
-/* A flat tile on its way, by rows. */
+/* A flat tile in shared memory, by rows, for the conversion to and from strips. */
 template <class U> struct staged_tile {
     static constexpr int T = tile_side<U, true>, N = 16 / (int)sizeof(U), PITCH = T + N, PIECES = T * T / N,
                          WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
@@ -135,7 +135,7 @@ template <class U> struct staged_tile {
     {
         return *(run_of<U, N> *)(v + piece / (T / N) * PITCH + piece % (T / N) * N);
     }
-    /* Strip number `piece` of the tile, or of the tile with x and y exchanged. */
+    /* Return strip `piece` of the tile, and of the tile with x and y exchanged. */
     __device__ __forceinline__ run_of<U, N> strip(int piece) const
     {
         const U *const from = v + piece / 32 * HIGH * PITCH + piece % 32 * WIDE;
@@ -145,7 +145,7 @@ template <class U> struct staged_tile {
             *(run_of<U, WIDE> *)(to.v + r * WIDE) = *(const run_of<U, WIDE> *)(from + r * PITCH);
         return to;
     }
-    __device__ __forceinline__ run_of<U, N> turned_strip(int piece) const
+    __device__ __forceinline__ run_of<U, N> transposed_strip(int piece) const
     {
         const U *const from = v + piece % 32 * WIDE * PITCH + piece / 32 * HIGH;
         run_of<U, N> to;
@@ -169,18 +169,19 @@ template <class U> struct staged_tile {
 
 enum { SAMPLE_THREADS = 256 };
 
-/* Where tile t begins, in voxels of the box. */
+/* Sets x, y, z to the first voxel of tile t. */
 template <int SIDE, int DEPTH>
-__device__ __forceinline__ void begin_of(const recon_shape &s, int t, int &x, int &y, int &z)
+__device__ __forceinline__ void first_voxel(const recon_shape &s, int t, int &x, int &y, int &z)
 {
     x = t % s.t[0] * SIDE;
     y = t / s.t[0] % s.t[1] * SIDE;
     z = t / (s.t[0] * s.t[1]) * DEPTH;
 }
 
-/* When a flat tile is visited first: every second of every second row, then those that touch these at corners, then the
- * others, so that neighbours are not under way together, and most see what their neighbours have become. */
-__device__ __forceinline__ int turn_of(const recon_shape &s, int tile)
+/* Returns the initial position of a flat tile in the queue: first every second tile of every second row, then those
+ * that touch these at corners, then the others, so that neighbours are not in process at once, and most tiles find
+ * updated neighbours. */
+__device__ __forceinline__ int queue_position(const recon_shape &s, int tile)
 {
     const int nx = s.t[0], ny = s.t[1], tx = tile % nx, ty = tile / nx % ny, plane = tile / (nx * ny);
     const int even = (nx + 1) / 2, odd = nx / 2, high = (ny + 1) / 2, low = ny / 2;
@@ -189,8 +190,8 @@ __device__ __forceinline__ int turn_of(const recon_shape &s, int tile)
     return plane * nx * ny + before + ty / 2 * (tx % 2 ? odd : even) + tx / 2;
 }
 
-/* A thread block has a tile at a time. */
-template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) take_kernel(sample_job<S> j)
+/* Converts samples to keys of mask and marker, a tile at a time in each thread block; queues all flat tiles. */
+template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) load_kernel(sample_job<S> j)
 {
     typedef key<S> U;
     constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T, N = 16 / (int)sizeof(U), PIECES = T * T * DEPTH / N;
@@ -200,10 +201,10 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
 
     for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
         int tx, ty, tz;
-        begin_of<T, DEPTH>(j.s, tile, tx, ty, tz);
+        first_voxel<T, DEPTH>(j.s, tile, tx, ty, tz);
         run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
                             *const values = (run_of<U, N> *)j.b.value + (int64_t)tile * PIECES,
-                            *const turned = FLAT ? (run_of<U, N> *)j.b.turned + (int64_t)tile * PIECES : NULL;
+                            *const transposed = FLAT ? (run_of<U, N> *)j.b.transposed + (int64_t)tile * PIECES : NULL;
         for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
             const int x = tx + piece % (T / N) * N, y = ty + piece / (T / N) % T, z = tz + piece / (T / N * T);
             const int n = min(N, j.s.n[0] - x);
@@ -219,14 +220,14 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
         for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
             masks[piece] = by_rows[0].strip(piece);
             values[piece] = by_rows[1].strip(piece);
-            turned[piece] = by_rows[0].turned_strip(piece);
+            transposed[piece] = by_rows[0].transposed_strip(piece);
         }
         __syncthreads();
     }
-    if (FLAT) { /* all tiles are in the queue */
+    if (FLAT) { /* queue all tiles */
         for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < j.b.slots; i += gridDim.x * blockDim.x) {
             if (i < (uint32_t)j.s.tiles) {
-                j.b.slot[turn_of(j.s, (int)i)] = i + 1;
+                j.b.slot[queue_position(j.s, (int)i)] = i + 1;
                 j.b.state[i] = QUEUED | FROM_ROW;
             } else {
                 j.b.slot[i] = 0;
@@ -245,7 +246,7 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
     }
 }
 
-/* v is a NaN where there is one. */
+/* Returns the difference of a sample v with mask key g and its result r; NaN remains. */
 template <class S> __device__ __forceinline__ S difference(S v, key<S> g, key<S> r, bool erosion)
 {
     S o;
@@ -253,7 +254,7 @@ template <class S> __device__ __forceinline__ S difference(S v, key<S> g, key<S>
     return g == 0 ? v : r == g ? S(0) : erosion ? o - v : v - o;
 }
 
-/* The result of n samples, of keys that are `step` apart. */
+/* Stores the results of samples [x, x + N), of which n exist. */
 template <int N, class S>
 __device__ __forceinline__ void results_of(const sample_job<S> &j, int64_t x, int64_t y, int64_t z, int n,
                                            const key<S> *value, const key<S> *mask)
@@ -286,7 +287,8 @@ __device__ __forceinline__ void results_of(const sample_job<S> &j, int64_t x, in
     }
 }
 
-template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) give_kernel(sample_job<S> j)
+/* Converts keys to results. */
+template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) store_kernel(sample_job<S> j)
 {
     typedef key<S> U;
     constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T, N = 16 / (int)sizeof(U), PIECES = T * T * DEPTH / N;
@@ -296,7 +298,7 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
 
     for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
         int tx, ty, tz;
-        begin_of<T, DEPTH>(j.s, tile, tx, ty, tz);
+        first_voxel<T, DEPTH>(j.s, tile, tx, ty, tz);
         run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
                             *const values = (run_of<U, N> *)j.b.value + (int64_t)tile * PIECES;
         if (FLAT) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What boxes know of each other (global/morphrecon.h): the shell of a box to its entry, and back. */
+/* Exchange between boxes (global/morphrecon.h): copies the shell of a box to its entry, and back. */
 #ifndef VP_MORPHRECON_SHELL_CUH
 #define VP_MORPHRECON_SHELL_CUH
 
@@ -19,11 +19,14 @@ template <class U> struct shell_job {
     char *entry;
 };
 
-/* Number i of the voxels of all faces: its place in the tiles and its number in the shell; -1 if this face is not of
- * the shell or the voxel belongs to a face before it. */
+/* Position of a voxel: its tile; its index in row-major order within the tile (contraction), and in the order of
+ * keys. */
 struct shell_place {
-    int64_t tile, plain, key; /* tile; voxel, as the contraction counts them and as keys lie */
+    int64_t tile, plain, key;
 };
+
+/* Returns the shell index of voxel i of all faces and sets its place; -1 if its face is not part of the shell or it
+ * belongs to an earlier face. */
 template <class U, bool FLAT> __device__ int64_t shell_voxel(const shell_job<U> &j, int64_t i, shell_place &place)
 {
     constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T;
@@ -58,10 +61,12 @@ template <class U> int64_t shell_faces(const shell_job<U> &j)
 }
 
 enum shell_step {
-    SHELL_RAISE, /* values are those of the entry, where they are higher */
-    SHELL_COUNT, /* the best way out of the box, to the nodes; */
-    SHELL_TELL   /* values, masks and the ways to nodes, to the entry */
+    SHELL_RAISE, /* raise values to those of the entry */
+    SHELL_COUNT, /* store the best way out of the box in the nodes */
+    SHELL_STORE  /* store values, masks and edges to nodes in the entry */
 };
+
+/* Performs one step for all voxels of the shell. */
 
 template <class U, bool FLAT, enum shell_step STEP>
 __global__ void __launch_bounds__(256) shell_kernel(shell_job<U> j, int64_t faces)
@@ -92,12 +97,12 @@ __global__ void __launch_bounds__(256) shell_kernel(shell_job<U> j, int64_t face
     }
 }
 
-/* Counters for the second contraction of a launch. */
-template <class U> __global__ void again_kernel(recon_buffers<U> b, struct vp_morphrecon_entry *e)
+/* Resets the counters for the second contraction of a launch. */
+template <class U> __global__ void reset_kernel(recon_buffers<U> b, struct vp_morphrecon_entry *e)
 {
     recon_control *const c = b.control;
     c->graph = {};
-    c->meeting = {};
+    c->grid = {};
     c->contract = 1;
     e->edges = 0;
 }
@@ -105,13 +110,13 @@ template <class U> __global__ void again_kernel(recon_buffers<U> b, struct vp_mo
 template <class U> __global__ void __launch_bounds__(256) clear_kernel(recon_buffers<U> b)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0)
-        b.control->meeting = {};
+        b.control->grid = {};
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < b.control->graph.nodes; i += gridDim.x * blockDim.x)
         b.beyond[i] = 0;
 }
 
-/* The header, last. */
-template <class U> __global__ void told_kernel(shell_job<U> j, bool summary)
+/* Stores the header of the entry, last. */
+template <class U> __global__ void header_kernel(shell_job<U> j, bool summary)
 {
     const recon_control *const c = j.b.control;
     struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)j.entry;

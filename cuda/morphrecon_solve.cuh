@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reconstruction by contraction: what the tiles have become (morphrecon_contract.cuh) is solved by all multiprocessors
- * together, for the values of all voxels, or for what other boxes must know of this one. */
+/* Reconstruction by contraction, second part: the graph of all tiles (morphrecon_contract.cuh) is solved by the whole
+ * device, for the values of all voxels, or for the summary of a box. */
 #ifndef VP_MORPHRECON_SOLVE_CUH
 #define VP_MORPHRECON_SOLVE_CUH
 
@@ -13,8 +13,8 @@ namespace vp
 
 enum { SOLVE_THREADS = 256, SOLVE_STEPS = 32 };
 
-/* All threads of the grid meet. */
-struct meeting {
+/* Barrier of all threads of a grid whose blocks are all resident. */
+struct grid_barrier {
     recon_control *c;
     uint32_t times;
 
@@ -24,20 +24,20 @@ struct meeting {
         times++;
         if (threadIdx.x == 0) {
             __threadfence();
-            atomicAdd(&c->meeting.barrier, 1u);
-            while (load_now(&c->meeting.barrier) < times * gridDim.x)
+            atomicAdd(&c->grid.barrier, 1u);
+            while (load_now(&c->grid.barrier) < times * gridDim.x)
                 __nanosleep(20);
             __threadfence();
             if (blockIdx.x == 0)
-                c->meeting.vote[(times + RECON_VOTES / 2) % RECON_VOTES] = 0;
+                c->grid.vote[(times + RECON_VOTES / 2) % RECON_VOTES] = 0;
         }
         __syncthreads();
     }
 
-    /* Whether anybody says yes. */
+    /* Barrier; true if `yes` is true in any thread of the grid. */
     __device__ bool any(bool yes)
     {
-        uint32_t *const v = &c->meeting.vote[times % RECON_VOTES];
+        uint32_t *const v = &c->grid.vote[times % RECON_VOTES];
         if (__syncthreads_or(yes) && threadIdx.x == 0)
             atomicExch(v, 1u);
         wait();
@@ -45,17 +45,18 @@ struct meeting {
     }
 };
 
-/* What the rounds are for. */
+/* Purpose of the rounds. */
 enum solving {
     ALL,    /* the result of every node */
-    INSIDE, /* of a box: components whose best edge leaves the box are stuck */
-    FOREST  /* the best ways between these: every edge that is used is told */
+    INSIDE, /* a box: components whose best edge leaves the box are not hooked */
+    FOREST  /* the best paths between these: every edge that is used is stored */
 };
 
 template <class U> struct solve_job {
     recon_buffers<U> b;
-    uint32_t *count; /* FOREST: edges told, and where: (first + from, first + to, capacity) */
-    void *edge;
+    /* FOREST only */
+    uint32_t *count; /* edges stored */
+    void *edge;      /* edges (first + from, first + to, capacity) */
     uint32_t first;
 };
 
@@ -67,10 +68,11 @@ template <> struct edge_of<uint64_t> {
     uint64_t capacity;
 };
 
-/* Edges [first, end) are this thread block's; those that are of no use any more fall out. */
+/* Runs Boruvka's rounds over all nodes. Edges [first, end) belong to this thread block; edges within a component are
+ * removed. */
 template <class U, enum solving WHAT>
-__device__ void solve(const solve_job<U> &job, meeting &all, uint32_t *sums, uint32_t nodes, uint32_t first,
-                          uint32_t &end)
+__device__ void solve(const solve_job<U> &job, grid_barrier &all, uint32_t *sums, uint32_t nodes, uint32_t first,
+                      uint32_t &end)
 {
     typedef wide<U> word;
     constexpr bool TWICE = sizeof(U) == 8;
@@ -144,7 +146,7 @@ __device__ void solve(const solve_job<U> &job, meeting &all, uint32_t *sums, uin
                 continue;
             const uint32_t id = TWICE ? __ldcg(b.which + c) : (uint32_t)key, e = id * UNMIX32;
             const uint32_t from = __ldcg(b.from + e), to = __ldcg(b.to + e), other = from == c ? to : from;
-            /* both want this edge: the lower number stays */
+            /* if both ends choose this edge, the lower index is not hooked */
             if (c < other && __ldcg(b.best + other) == key && (!TWICE || __ldcg(b.which + other) == id)
                 && (WHAT != INSIDE || capacity >= __ldcg(b.beyond + other)))
                 continue;
@@ -157,7 +159,7 @@ __device__ void solve(const solve_job<U> &job, meeting &all, uint32_t *sums, uin
         }
         if (!all.any(hooked))
             break;
-        /* everybody to the end of its chain of hooks, which may be long: in leaps */
+        /* follow each chain of hooks, which may be long, to its end, SOLVE_STEPS at a time */
         for (bool more = true; more;) {
             more = false;
             for (uint32_t c = me; c < nodes; c += step) {
@@ -204,8 +206,8 @@ __device__ __forceinline__ edge_part own_edges(uint32_t edges)
     return {(uint32_t)(start < edges ? start : edges), (uint32_t)(start + part < edges ? start + part : edges)};
 }
 
-/* The values of all nodes. */
-template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, meeting &all, uint32_t *sums)
+/* Computes the results of all nodes. */
+template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, grid_barrier &all, uint32_t *sums)
 {
     typedef wide<U> word;
     const solve_job<U> job = {b, NULL, NULL, 0};
@@ -223,8 +225,8 @@ template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, meetin
     }
 }
 
-/* The nodes of a box become those of its entry: result[] is the least capacity on the way from a node to the one that
- * it has become part of, number[] its number, or NO_NUMBER where nothing leads out of the box. */
+/* Contracts the nodes of a box to those of its entry. result[] becomes the smallest capacity on the path from a node to
+ * the one that it is merged into, number[] the index of that, or NO_NUMBER if no path leads out of the box. */
 enum : uint32_t { NO_NUMBER = 0xffffffffu };
 
 template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kernel(solve_job<U> job)
@@ -233,7 +235,7 @@ template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kern
     typedef uint32_t memory[SOLVE_THREADS / 32];
     VP_SHARED(memory, sums);
     const recon_buffers<U> &b = job.b;
-    meeting all = {b.control, 0};
+    grid_barrier all = {b.control, 0};
     const uint32_t nodes = load_now(&b.control->graph.nodes), me = blockIdx.x * blockDim.x + threadIdx.x,
                    step = gridDim.x * blockDim.x;
     edge_part mine = own_edges(nodes + b.control->graph.crossing);
@@ -255,13 +257,13 @@ template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kern
     solve<U, FOREST>(job, all, sums, nodes, mine.first, mine.end);
 }
 
-/* ---- all of it ---- */
+/* ---- the kernel ---- */
 
-/* What every voxel gets. */
+/* Computes the values of all voxels from the results of the nodes. */
 template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, int tiles)
 {
     typedef tile_of<U, CONN> TILE;
-    struct alignas(4 * sizeof(U)) quad {
+    struct alignas(4 * sizeof(U)) key_quad {
         U v[4];
     };
     const int64_t n = (int64_t)tiles * TILE::P / 4, step = (int64_t)gridDim.x * blockDim.x;
@@ -272,7 +274,7 @@ template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, in
         const uint32_t base = __ldcg(b.base + tile);
         const uint2 four = __ldcg((const uint2 *)(b.node + 4 * i));
         const uint32_t node[4] = {four.x & 0xffff, four.x >> 16, four.y & 0xffff, four.y >> 16};
-        const quad low = *(const quad *)(b.low + 4 * i), high = *(const quad *)(b.high + 4 * i);
+        const key_quad low = *(const key_quad *)(b.low + 4 * i), high = *(const key_quad *)(b.high + 4 * i);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             U v = low.v[k];
@@ -283,8 +285,9 @@ template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, in
     }
 }
 
-/* Thread blocks that are on the device together. Shared memory: masks, labels, and what is known of a tile's basins
- * (about 14 bytes a voxel for bytes). Nothing is done where the queue of tiles left nothing. */
+/* Builds the graph and solves it; returns at once if the queue of tiles left no work. All thread blocks must be
+ * resident.
+ * Shared memory: masks, labels and basins of a tile (about 14 bytes a voxel for keys of 8 bits). */
 template <class U, int CONN, int THREADS>
 __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) contract_kernel(contract_job<U> job)
 {
@@ -297,7 +300,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) 
     static_assert(THREADS == SOLVE_THREADS, "");
     if (!load_now(&job.b.control->contract))
         return;
-    meeting all = {job.b.control, 0};
+    grid_barrier all = {job.b.control, 0};
     contract_tiles<U, CONN, THREADS>(job, s.tile);
     all.wait();
     cross_tiles<U, CONN, THREADS>(job, s.cross);

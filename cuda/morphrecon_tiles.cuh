@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reconstruction of flat images by active tiles: one warp a tile, its values in registers.
  *
- * A lane has one word of every row: two neighbouring voxels of 8 or 16 bits, one of 32 or 64. A phase takes columns
- * from both ends to the middle and back, n = min(mask, max(value, the row before)), after which no voxel can raise
- * another of its column; diagonals are taken on the way to the middle, from the values before. Then the tile is
- * transposed and the same phase works along x. When a phase that follows one of the other orientation changes nothing,
- * the tile is stable in all directions.
- *
- * Tiles wait in a queue; a tile that could raise a voxel of a neighbour puts it there. The result is the least fixed
- * point, so the order is of no matter, and neither is reading a neighbour's border while it grows: whoever writes it
- * looks at ours later. A visit costs the same however little it changes, and along a winding path one follows another:
- * so the queue is given up when it goes on for too long for what it gets done, and the contraction does the rest. */
+ * Overview: a lane has one word of every row: two neighbouring voxels of 8 or 16 bits, one of 32 or 64. A phase sweeps
+ *   columns from both ends to the middle and back, value = min(mask, max(value, value of the previous row)), after
+ *   which no voxel can raise another of its column; diagonal neighbours are included on the way to the middle, with
+ *   their values before the phase. Then the tile is transposed, and the same phase works along x. If a phase changes
+ *   nothing after one of the other orientation, the tile is stable in all directions.
+ * Queue: active tiles wait in a queue; a tile that can raise a voxel of a neighbour enqueues it. The result is the
+ *   least fixed point, so the order does not matter, and a neighbour's border may be read while it changes: its warp
+ *   checks our border afterwards. A visit costs the same however little it changes, and along a winding path visits are
+ *   sequential. So the queue is abandoned when it takes too long for the tiles it has processed, and the contraction
+ *   does the rest. */
 #ifndef VP_MORPHRECON_TILES_CUH
 #define VP_MORPHRECON_TILES_CUH
 
@@ -61,8 +61,8 @@ template <> struct word_of<uint16_t> : word_of_pair {
     static __device__ __forceinline__ uint32_t load(const uint16_t *p) { return __ldcg((const uint32_t *)p); }
 };
 
-/* The larger of both neighbours along the row. Lanes 0 and 31 have none on one side and see their own word there: of
- * its voxels, those that this brings anywhere are neighbours too. */
+/* Returns for each voxel the larger of both neighbours along the row. Lanes 0 and 31 have no neighbour on one side and
+ * use their own word there, which is harmless: those of its voxels that this reaches are neighbours as well. */
 template <class W, class R> __device__ __forceinline__ R beside(R w)
 {
     return W::larger(W::left(w, __shfl_up_sync(~0u, w, 1)), W::right(w, __shfl_down_sync(~0u, w, 1)));
@@ -70,21 +70,21 @@ template <class W, class R> __device__ __forceinline__ R beside(R w)
 
 /* ---- a tile in registers and in shared memory ---- */
 
-/* Two words of 16 bytes hold as many rows of bytes as one does in memory. */
+/* Shared memory of a warp. Keys of 8 bits are expanded to 16. */
 template <class U> struct tile_memory {
     typedef typename word_of<U>::type R;
     static constexpr int T = tile_side<U, true>;
-    static constexpr int ROWS = 16 / (int)sizeof(R);                          /* of a load from here, */
-    static constexpr int HIGH = strip_of<U>::HIGH;                            /* and from a tile in memory */
-    static constexpr int PITCH = sizeof(R) == 8 ? 33 : sizeof(U) == 2 ? 68 : 36; /* of the buffer for turning */
-    uint4 mask[2][T / ROWS * 32]; /* rows, and columns */
-    /* above, below, left, right: what comes in there, the mask that lies outside, and this tile's own values */
+    static constexpr int ROWS = 16 / (int)sizeof(R);                          /* rows of a load from here */
+    static constexpr int HIGH = strip_of<U>::HIGH;                            /* rows of a load from a tile in memory */
+    static constexpr int PITCH = sizeof(R) == 8 ? 33 : sizeof(U) == 2 ? 68 : 36; /* pitch of `buffer` */
+    uint4 mask[2][T / ROWS * 32]; /* by rows, and by columns */
+    /* above, below, left, right: values that enter, masks outside, and the tile's own border values */
     R in[4][32], beyond[4][32], end[4][32];
     R corner_mask[2][32];
-    alignas(16) R turn[32 * PITCH];
+    alignas(16) R buffer[32 * PITCH];
 };
 
-/* Rows 0 and 1, or 2 and 3, or ... of the 8 in 16 bytes. */
+/* Expands 4 bytes, two voxels of two rows, to 16 bits each: a word for each row. */
 __device__ __forceinline__ uint2 two_rows(uint32_t w)
 {
     return make_uint2(__byte_perm(w, 0, 0x4140), __byte_perm(w, 0, 0x4342));
@@ -95,7 +95,7 @@ struct four_words {
     __device__ __forceinline__ four_words(const uint4 &v) : w{v.x, v.y, v.z, v.w} {}
 };
 
-template <class U> __device__ __forceinline__ void keep_mask(uint4 *to, const U *tile, int lane)
+template <class U> __device__ __forceinline__ void load_mask(uint4 *to, const U *tile, int lane)
 {
     typedef tile_memory<U> M;
     const uint4 *const from = (const uint4 *)tile + lane;
@@ -112,8 +112,8 @@ template <class U> __device__ __forceinline__ void keep_mask(uint4 *to, const U 
     }
 }
 
-/* Rows that lie in 16 bytes, the q-th of a column. */
-template <class U> __device__ __forceinline__ void take_words(typename word_of<U>::type *j, int q, const four_words &v)
+/* Unpacks the rows in the q-th 16 bytes of a column. */
+template <class U> __device__ __forceinline__ void unpack_rows(typename word_of<U>::type *j, int q, const four_words &v)
 {
 #pragma unroll
     for (int k = 0; k < 4; k++) {
@@ -130,17 +130,17 @@ template <class U> __device__ __forceinline__ void take_words(typename word_of<U
     }
 }
 
-template <class U> __device__ __forceinline__ void take_tile(typename word_of<U>::type *j, const U *tile, int lane)
+template <class U> __device__ __forceinline__ void load_tile(typename word_of<U>::type *j, const U *tile, int lane)
 {
     typedef tile_memory<U> M;
     const uint4 *const from = (const uint4 *)tile + lane;
 #pragma unroll
     for (int q = 0; q < M::T / M::HIGH; q++) {
-        take_words<U>(j, q, __ldcg(from + q * 32));
+        unpack_rows<U>(j, q, __ldcg(from + q * 32));
     }
 }
 
-template <class U> __device__ __forceinline__ void put_tile(const typename word_of<U>::type *j, U *tile, int lane)
+template <class U> __device__ __forceinline__ void store_tile(const typename word_of<U>::type *j, U *tile, int lane)
 {
     typedef tile_memory<U> M;
     uint4 *const to = (uint4 *)tile + lane;
@@ -160,7 +160,7 @@ template <class U> __device__ __forceinline__ void put_tile(const typename word_
     }
 }
 
-/* Row k of the ROWS in 16 bytes of shared memory. */
+/* Returns row k of the ROWS in 16 bytes of shared memory. */
 template <class U> __device__ __forceinline__ typename word_of<U>::type row_of(const four_words &v, int k)
 {
     if constexpr (sizeof(typename word_of<U>::type) == 8)
@@ -169,39 +169,40 @@ template <class U> __device__ __forceinline__ typename word_of<U>::type row_of(c
         return v.w[k];
 }
 
-/* Rows become columns. */
-template <class U> __device__ __forceinline__ void turn(typename word_of<U>::type *j, tile_memory<U> &s, int lane)
+/* Transposes a tile. */
+template <class U> __device__ __forceinline__ void transpose(typename word_of<U>::type *j, tile_memory<U> &s, int lane)
 {
     typedef tile_memory<U> M;
 #pragma unroll
     for (int k = 0; k < 32; k++) {
-        if constexpr (sizeof(U) == 1) /* a word has 2 x 2 voxels, those of a column side by side */
-            s.turn[k * M::PITCH + lane] = __byte_perm(j[2 * k], j[2 * k + 1], 0x6240);
+        if constexpr (sizeof(U) == 1) /* a word has 2 x 2 voxels, those of a column adjacent */
+            s.buffer[k * M::PITCH + lane] = __byte_perm(j[2 * k], j[2 * k + 1], 0x6240);
         else if constexpr (sizeof(U) == 2)
-            *(uint2 *)(s.turn + k * M::PITCH + 2 * lane) =
+            *(uint2 *)(s.buffer + k * M::PITCH + 2 * lane) =
                 make_uint2(__byte_perm(j[2 * k], j[2 * k + 1], 0x5410), __byte_perm(j[2 * k], j[2 * k + 1], 0x7632));
         else
-            s.turn[k * M::PITCH + lane] = j[k];
+            s.buffer[k * M::PITCH + lane] = j[k];
     }
     __syncwarp();
     if constexpr (sizeof(U) == 8) {
 #pragma unroll
         for (int k = 0; k < 32; k++)
-            j[k] = s.turn[lane * M::PITCH + k];
+            j[k] = s.buffer[lane * M::PITCH + k];
     } else {
-        const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
+        const uint4 *const from = (const uint4 *)(s.buffer + lane * M::PITCH);
 #pragma unroll
         for (int q = 0; q < (sizeof(U) == 2 ? 16 : 8); q++)
-            take_words<U>(j, q, from[q]);
+            unpack_rows<U>(j, q, from[q]);
     }
     __syncwarp();
 }
 
 /* ---- a phase ---- */
 
-/* The row `first` lies before row 0, the row `last` behind the last one. From both ends to the middle, diagonals on the
- * way, and from the middle to both ends: two chains side by side. Not 0 if anything changed. Bytes only grow, and 64 of
- * them have room in 16 bits: their sums tell, and are made by the other pipe of the multiprocessor (`one` is 1). */
+/* Sweeps a tile along its columns: from both ends to the middle, with diagonals, and from the middle to both ends, in
+ * two independent dependency chains. `first` is the row before row 0, `last` the row after the last one. Returns 0 if
+ * nothing changed. Keys of 8 bits: values never decrease, and a sum of 64 fits 16 bits, so changes are detected by
+ * comparing sums, which the integer multiply-add pipe computes (`one` is 1). */
 template <class U, bool DIAGONAL>
 __device__ __forceinline__ typename word_of<U>::type phase(typename word_of<U>::type *j, const uint4 *mask,
                                                            typename word_of<U>::type first,
@@ -271,15 +272,16 @@ __device__ __forceinline__ typename word_of<U>::type phase(typename word_of<U>::
 
 template <class U> struct flat_job {
     recon_buffers<U> b;
-    int across, along; /* tiles of a row, rows of a plane */
-    /* Give up when so many nanoseconds have passed, and so many more for each visit; in any case after `most`. */
+    int across, along; /* tiles along x, along y */
+    /* nanoseconds after which the queue is abandoned: `least` plus `each` for each visit, at most `most` */
     uint64_t least, each, most;
-    uint32_t one; /* 1, which the compiler must not know */
+    uint32_t one; /* 1, as a run-time value */
 };
 
-/* The neighbours to wake: bits of 3 x 3 around the tile. It begins along x if it is to be `turned`. */
+/* Updates a tile until it is stable. Returns the neighbours to enqueue, as bits of the 3 x 3 tiles around it. Begins
+ * with a phase along x if `transposed`. */
 template <class U, bool DIAGONAL>
-__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int turned, tile_memory<U> &s, int lane)
+__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int transposed, tile_memory<U> &s, int lane)
 {
     typedef word_of<U> W;
     typedef typename W::type R;
@@ -290,9 +292,9 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
     const U *const mask = job.b.mask + at;
     const bool has[4] = {ty > 0, ty + 1 < job.along, tx > 0, tx + 1 < job.across};
     const bool at_corner = DIAGONAL && (lane == 0 ? has[2] : lane == 31 && has[3]);
-    R halo[4], j[T], corner[2] = {0, 0}; /* above, below; lane 0 has those at the left, 31 at the right */
+    R halo[4], j[T], corner[2] = {0, 0}; /* corner: above, below; of the left side in lane 0, of the right in lane 31 */
 
-    /* the row or column of a neighbour that touches this tile */
+    /* loads the row or column of a neighbour that touches this tile */
     const auto side = [&](const U *from, int e) -> R {
         if (!has[e])
             return 0;
@@ -314,9 +316,9 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
         corner[0] = corner_of(value, 0);
         corner[1] = corner_of(value, 1);
     }
-    take_tile<U>(j, value, lane);
-    keep_mask<U>(s.mask[0], mask, lane);
-    keep_mask<U>(s.mask[1], job.b.turned + at, lane);
+    load_tile<U>(j, value, lane);
+    load_mask<U>(s.mask[0], mask, lane);
+    load_mask<U>(s.mask[1], job.b.transposed + at, lane);
 #pragma unroll
     for (int e = 0; e < 4; e++)
         s.beyond[e][lane] = side(mask, e);
@@ -325,7 +327,7 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
         s.corner_mask[1][lane] = corner_of(mask, 1);
     }
 
-    /* what comes from outside: with diagonals the largest of the three that touch a voxel */
+    /* values that enter from outside: with diagonals the largest of the three that touch a voxel */
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         R in = halo[e];
@@ -340,25 +342,25 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
         s.in[e][lane] = in;
     }
     R any = 0;
-    if (turned)
-        turn<U>(j, s, lane);
-    for (bool begin = true;; turned ^= 1, begin = false) {
-        const R c = phase<U, DIAGONAL>(j, s.mask[turned], s.in[2 * turned][lane], s.in[2 * turned + 1][lane], lane,
-                                       job.one);
+    if (transposed)
+        transpose<U>(j, s, lane);
+    for (bool begin = true;; transposed ^= 1, begin = false) {
+        const R c = phase<U, DIAGONAL>(j, s.mask[transposed], s.in[2 * transposed][lane],
+                                       s.in[2 * transposed + 1][lane], lane, job.one);
         any |= c;
-        s.end[2 * turned][lane] = j[0];
-        s.end[2 * turned + 1][lane] = j[T - 1];
+        s.end[2 * transposed][lane] = j[0];
+        s.end[2 * transposed + 1][lane] = j[T - 1];
         const bool stable = !begin && !__any_sync(~0u, c != 0);
-        if (!stable || turned)
-            turn<U>(j, s, lane);
+        if (!stable || transposed)
+            transpose<U>(j, s, lane);
         if (stable)
             break;
     }
     if (!__any_sync(~0u, any != 0))
-        return 0; /* whoever could be raised by these values was woken when they came about, or has not been yet */
-    put_tile<U>(j, value, lane);
+        return 0; /* neighbours that these values can raise were enqueued when the values arose, or will be */
+    store_tile<U>(j, value, lane);
 
-    /* Who is raised by that, as it is by now. */
+    /* neighbours that the new values raise, with their current values */
     uint32_t wake = 0;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
@@ -381,8 +383,8 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
 
 enum : uint32_t { LEAVE = 0xffffffffu };
 
-/* Tell every warp that waits, or will, to leave: each takes one ticket more. */
-__device__ __forceinline__ void send_home(recon_control *c, uint32_t *slot, uint32_t mask, int lane)
+/* Makes all warps leave: each draws one more ticket, whose slot says LEAVE. */
+__device__ __forceinline__ void dismiss_warps(recon_control *c, uint32_t *slot, uint32_t mask, int lane)
 {
     uint32_t first = 0;
     if (lane == 0)
@@ -392,14 +394,16 @@ __device__ __forceinline__ void send_home(recon_control *c, uint32_t *slot, uint
         atomicExch(&slot[(first + i) & mask], (uint32_t)LEAVE);
 }
 
-__device__ __forceinline__ void give(recon_control *c, uint32_t *slot, uint32_t mask, uint32_t tile)
+__device__ __forceinline__ void enqueue(recon_control *c, uint32_t *slot, uint32_t mask, uint32_t tile)
 {
     const uint32_t ticket = atomicAdd(&c->tail, 1u);
     atomicExch(&slot[ticket & mask], tile + 1);
 }
 
-/* Blocks of one warp, as many as have room. They need not be on the device together: who waits, waits for one that
- * is. Registers: the tile. Shared memory: the mask twice, what lies around, and the buffer for turning. */
+/* Processes the queue, in blocks of one warp. Blocks need not all be resident: a waiting block only waits for resident
+ * ones.
+ * Registers: the tile.
+ * Shared memory: the mask twice, the halo, and the buffer for transposition. */
 template <class U, bool DIAGONAL>
 __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_job<U> job)
 {
@@ -411,14 +415,14 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
     const uint32_t mask = job.b.slots - 1;
 
     for (;;) {
-        uint32_t id = 0, given_up = 0, turned = 0;
+        uint32_t id = 0, abandoned = 0, transposed = 0;
         if (lane == 0) {
             const uint32_t ticket = atomicAdd(&c->head, 1u);
             uint32_t *const slot = &job.b.slot[ticket & mask];
             while (!(id = load_now(slot))) {
                 const uint64_t passed = nanoseconds() - start;
                 if (passed > job.most || passed > job.least + job.each * ticket) {
-                    given_up = atomicExch(&c->stop, 1u) == 0;
+                    abandoned = atomicExch(&c->stop, 1u) == 0;
                     id = LEAVE;
                     break;
                 }
@@ -427,40 +431,40 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
             if (id != LEAVE) {
                 atomicExch(slot, 0u);
                 const uint32_t why = atomicExch(&job.b.state[id - 1], (uint32_t)UNDER_WAY);
-                turned = (why & (FROM_ROW | FROM_COLUMN)) == FROM_COLUMN;
+                transposed = (why & (FROM_ROW | FROM_COLUMN)) == FROM_COLUMN;
                 if (load_now(&c->stop))
                     id = LEAVE;
                 fence();
             }
         }
         id = __shfl_sync(~0u, id, 0);
-        turned = __shfl_sync(~0u, turned, 0);
+        transposed = __shfl_sync(~0u, transposed, 0);
         __syncwarp();
-        if (__shfl_sync(~0u, given_up, 0))
-            send_home(c, job.b.slot, mask, lane);
+        if (__shfl_sync(~0u, abandoned, 0))
+            dismiss_warps(c, job.b.slot, mask, lane);
         if (id == LEAVE)
             break;
         const uint32_t tile = id - 1;
-        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)turned, s, lane);
+        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)transposed, s, lane);
         fence();
         __syncwarp();
         if (lane < 9 && (wake >> lane & 1)) {
             const uint32_t other = tile + (lane / 3 - 1) * job.across + (lane % 3 - 1);
             if (atomicOr(&job.b.state[other], QUEUED | (lane / 3 == 1 ? FROM_COLUMN : FROM_ROW)) == 0) {
                 atomicAdd(&c->pending, 1);
-                give(c, job.b.slot, mask, other);
+                enqueue(c, job.b.slot, mask, other);
             }
         }
         __syncwarp();
         uint32_t last = 0;
         if (lane == 0) {
             if (atomicAnd(&job.b.state[tile], ~UNDER_WAY) & QUEUED)
-                give(c, job.b.slot, mask, tile);
+                enqueue(c, job.b.slot, mask, tile);
             else
                 last = atomicSub(&c->pending, 1) == 1;
         }
         if (__shfl_sync(~0u, last, 0))
-            send_home(c, job.b.slot, mask, lane);
+            dismiss_warps(c, job.b.slot, mask, lane);
     }
     if (lane == 0 && load_now(&c->stop))
         c->contract = 1;

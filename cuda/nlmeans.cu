@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Non-local means: kernel "nlmeans" of local/nlmeans.h, in the order of operations that is written there, with the
- * fused multiplications and additions that processors with AVX2 use, so the result is theirs to the bit.
+/* Non-local means: kernel "nlmeans" of local/nlmeans.h, in the order of operations defined there, with the fused
+ * multiply-adds of processors with AVX2, so the results equal theirs to the bit.
  *
- * A thread keeps a column of voxels (some in y, some in z) in registers. For one candidate after the other it squares
- * the differences of the column, grown by the patch, to the candidate's column in shared memory, sums them along y and
- * z in registers, and along x with what the neighbouring lanes have. So a difference is made once for all patches that
- * hold it but those of other thread columns. Patches or search windows too large for that are summed voxel by voxel.
- *
- * Registers: D x R voxels of a column, with the patch's margin, and for each the sum, the weights and the value.
- * Shared memory: all that the block's columns and their candidates see.
- * Cost: (D + 2 PZ) (R + 2 PY) / (D R) differences a voxel and candidate, 2 px + 1 shuffles and one exponential.
- * Limits: shared memory; along x a patch of radius 8 (half of the lanes make outputs then); patches of (PY, PZ) that
- * launch() names. */
+ * Overview: a thread has a column of D x R voxels along z and y. For each candidate offset it squares the differences
+ *   between its column, grown by the patch, and the candidate's column, sums them along y and z in registers, and along
+ *   x by shuffles. So each difference is computed once for all patches of the column that contain it. Patches and
+ *   search windows too large for that are summed voxel by voxel.
+ * Registers: the column with the margin of the patch, and for each of its voxels the sum, the weights and the value.
+ * Shared memory: all samples that the block's columns and their candidates need.
+ * Cost: (D + 2 PZ) (R + 2 PY) / (D R) differences, 2 px + 1 shuffles and one exponential for each voxel and candidate.
+ * Limits: shared memory; along x patches of radius 8 (half of the lanes have outputs then); the radii (PY, PZ) that
+ *   launch() instantiates. */
 #include "footprint.cuh"
 #include "local/nlmeans.h"
 #include "sample.cuh"
@@ -21,7 +20,7 @@ namespace
 
 enum { LANES = 32, WARPS = 4 };
 
-struct job {
+struct nlmeans_job {
     vp_area in, out;
     int in_type, out_type;
     int search[3], patch[3];
@@ -29,7 +28,7 @@ struct job {
     float noise, strength;
 };
 
-/* exp(a), a <= 0, as in nlmeans_isa.c */
+/* Returns exp(a), a <= 0, as in nlmeans_isa.c. */
 __device__ __forceinline__ float exponential(float a)
 {
     const float round = 0x1.8p23f;
@@ -46,13 +45,13 @@ __device__ __forceinline__ float exponential(float a)
     return a >= -87.0f ? e : a < -87.0f ? 0.0f : a;
 }
 
-__device__ __forceinline__ float weight(const job &j, float sum, float share)
+__device__ __forceinline__ float weight(const nlmeans_job &j, float sum, float share)
 {
     const float a = __fmul_rn(fmaf(-sum, share, j.noise), j.strength);
-    return exponential(a > 0.0f ? 0.0f : a); /* NaN stays */
+    return exponential(a > 0.0f ? 0.0f : a); /* NaN is preserved */
 }
 
-__device__ __forceinline__ void store(const job &j, int64_t x, int64_t y, int64_t z, float v)
+__device__ __forceinline__ void store(const nlmeans_job &j, int64_t x, int64_t y, int64_t z, float v)
 {
     vp::store_sample((char *)j.out.data, vp_place(j.out, x, y, z), j.out_type, v);
 }
@@ -62,7 +61,8 @@ __device__ __forceinline__ bool exists(int64_t at, int64_t n)
     return at >= 0 && at < n;
 }
 
-/* The offsets of a patch for which both samples of a pair `shift` apart exist, and one over their number. */
+/* Return the range of offsets within a patch for which both samples of a pair `shift` apart exist, and one over their
+ * number. */
 __device__ __forceinline__ int2 offsets(int64_t at, int64_t shift, int patch, int64_t n)
 {
     return make_int2((int)max(max((int64_t)-patch, -at), -at - shift),
@@ -75,9 +75,9 @@ __device__ __forceinline__ float share_of(int64_t at, int64_t shift, int patch, 
     return __fdiv_rn(1.0f, (float)(o.y - o.x + 1));
 }
 
-/* PY, PZ: the patch's radii; R, D: voxels of a thread along y and z. Shared memory holds samples from `lo` on. */
+/* PY, PZ: radii of the patch; R, D: voxels of a thread along y and z. Shared memory holds samples from `lo` on. */
 template <int PY, int PZ, int R, int D>
-__global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j)
+__global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(nlmeans_job j)
 {
     extern __shared__ float seen[];
     const int lane = threadIdx.x, px = j.patch[0], wide = LANES - 2 * px;
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
     size[2] = (int)blockDim.z * D + 2 * (PZ + j.search[2]);
     lo[0] = j.out.box.lo[0] + (int64_t)blockIdx.x * wide - px - j.search[0];
     lo[1] = j.out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y * R - PY - j.search[1];
-    const int64_t x = lo[0] + j.search[0] + lane; /* of this lane */
+    const int64_t x = lo[0] + j.search[0] + lane;
     const int64_t y = j.out.box.lo[1] + ((int64_t)blockIdx.y * blockDim.y + threadIdx.y) * R;
     const bool stores = lane >= px && lane < LANES - px && x < j.out.box.hi[0];
 
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
             }
         }
         __syncthreads();
-        bool inner = true; /* every sample exists */
+        bool inner = true; /* all samples exist */
 #pragma unroll
         for (int a = 0; a < 3; a++)
             inner = inner && lo[a] >= 0 && lo[a] + size[a] <= j.image[a];
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
                             for (int o = 1; o <= 2 * PY; o++)
                                 along_y[i] = __fadd_rn(along_y[i], d[i + o]);
                         }
-                /* this plane is the first of one sum, the second of the one before, ... */
+                        /* this plane is the first of one sum, the second of the sum before, ... */
 #pragma unroll
                         for (int m = 0; m < D; m++)
                             if (m <= k && k <= m + 2 * PZ)
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
                             if (!inner) {
                                 const int64_t cy = y + i + dy, cz = z + m + dz;
                                 if (!x_pair || !exists(cy, j.image[1]) || !exists(cz, j.image[2]))
-                                    continue; /* no such candidate; shuffles are behind us */
+                                    continue; /* no such candidate; all shuffles are done */
                                 share = __fmul_rn(rx, __fmul_rn(share_of(y + i, dy, PY, j.image[1]),
                                                                 share_of(z + m, dz, PZ, j.image[2])));
                             }
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
 
 /* ---- any patch, any search window: one voxel a thread ---- */
 
-template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
+template <class S> __global__ void __launch_bounds__(256) any_kernel(nlmeans_job j)
 {
     vp_each_voxel(j.out.box, [&](int64_t x, int64_t y, int64_t z) {
         const float here = (float)*vp_at<S>(j.in, x, y, z);
@@ -249,8 +249,9 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return false;
 }
 
-/* 1: done; 0: too large for shared memory, or for a grid. */
-template <int PY, int PZ, int R, int D> int in_tiles(const job &j, const struct vp_work *args, struct vp_err *err)
+/* Launches tile_kernel. Returns 1, 0 if the windows are too large for shared memory or the grid, or -1. */
+template <int PY, int PZ, int R, int D>
+int in_tiles(const nlmeans_job &j, const struct vp_work *args, struct vp_err *err)
 {
     const dim3 threads(LANES, D > 1 ? 2 : WARPS, D > 1 ? WARPS / 2 : 1);
     const size_t shared = sizeof(float) * (size_t)(LANES + 2 * j.search[0]) *
@@ -266,7 +267,7 @@ template <int PY, int PZ, int R, int D> int in_tiles(const job &j, const struct 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_nlmeans_params *p = vp_params<vp_nlmeans_params>(op);
-    job j;
+    nlmeans_job j;
     int done = 0;
 
     j.in = args->in[0];
@@ -275,7 +276,7 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     j.out_type = op->out;
     for (int a = 0; a < 3; a++) {
         j.image[a] = op->image[a];
-        /* candidates and pairs farther away than the image is long do not exist */
+        /* candidates and pairs farther apart than the image is long do not exist */
         j.search[a] = (int)(p->search[a] < op->image[a] ? p->search[a] : op->image[a] - 1);
         j.patch[a] = (int)(p->patch[a] < op->image[a] ? p->patch[a] : op->image[a] - 1);
     }
@@ -304,4 +305,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_nlmeans = {"nlmeans", has, NULL, NULL, NULL, launch};
+VP_GPU_KERNEL(nlmeans, has, NULL, NULL, NULL, launch);

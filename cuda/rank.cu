@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Median and percentiles: kernel "rank" of local/rank.h. Samples are selected as integer keys in the order of the
- * samples, so the result is the CPU's to the bit.
+/* Median and percentiles: kernel "rank" of local/rank.h. Selects order-preserving integer keys of the samples, so the
+ * results equal the CPU's to the bit.
  *
- * The median of 3 x 3 x 3 and 3 x 3 is a network (rank_median.cuh). Everything else is a search for the key: how many
- * samples are not above a pivot, what the largest of those is and the smallest of the others, tells on which side the
- * wanted one lies, and often which it is. A thread walks along a line of voxels, where the rank's key changes little:
- * the last one is the first pivot, and the distance between neighbouring keys is learnt on the way. */
+ * The median of 3 x 3 x 3 and 3 x 3 is a sorting network (rank_median.cuh). All else is a pivot search: the number of
+ * keys not above the pivot, the largest of these and the smallest of the others bound the result, and often determine
+ * it. A thread walks along a line of voxels, on which the result changes little: the previous result is the first
+ * pivot, and the next pivots are extrapolated by an estimate of the gap between neighbouring keys. */
 #include "rank_median.cuh"
 
 #include <algorithm>
@@ -15,22 +15,24 @@ namespace
 
 /* ---- any rank of any window ---- */
 
-enum { ABSENT = 0x7fffffff }; /* the key of a sample that does not exist; what has the same is a NaN */
+enum { ABSENT = 0x7fffffff }; /* key of a sample that does not exist, above all; NaN has the same */
 
-/* Keys around the voxels of a thread block. */
-struct window {
-    const int *key; /* of the window's corner (of a ball: of its middle) */
+/* A window in the keys of a thread block, in shared memory. */
+struct key_window {
+    const int *key;   /* corner of the window (of a ball: its centre) */
     int pitch, plane;
     int3 reach;
-    const int4 *span; /* ball */
+    const int4 *span; /* balls only */
     int spans;
 };
 
-/* Keys not above a pivot: how many, the largest; and the smallest of the others. */
-struct found {
-    int count, below, above;
+/* Statistics of the keys of a window about a pivot. */
+struct pivot_count {
+    int count; /* keys not above the pivot */
+    int below; /* the largest of these */
+    int above; /* the smallest key above the pivot */
 
-    __device__ __forceinline__ void look(int k, int pivot)
+    __device__ __forceinline__ void add(int k, int pivot)
     {
         const bool is = k <= pivot;
         count += is;
@@ -39,16 +41,16 @@ struct found {
     }
 };
 
-/* W: 2 reach.x + 1, 0: any; -1: a ball. */
-template <int W> __device__ __forceinline__ found look_at(const window &w, int pivot)
+/* Returns the statistics of a window. W: its width 2 reach.x + 1, 0: any width, -1: a ball. */
+template <int W> __device__ __forceinline__ pivot_count count_about(const key_window &w, int pivot)
 {
-    found f = {0, -0x7fffffff - 1, ABSENT};
+    pivot_count f = {0, -0x7fffffff - 1, ABSENT};
     if constexpr (W < 0) {
         for (int l = 0; l < w.spans; l++) {
             const int4 e = __ldg(w.span + l); /* dz, dy, x0, x1 */
             const int *const k = w.key + e.x * w.plane + e.y * w.pitch;
             for (int i = e.z; i <= e.w; i++)
-                f.look(k[i], pivot);
+                f.add(k[i], pivot);
         }
     } else {
         for (int z = 0; z <= 2 * w.reach.z; z++) {
@@ -58,11 +60,11 @@ template <int W> __device__ __forceinline__ found look_at(const window &w, int p
                 if constexpr (W > 0) {
 #pragma unroll
                     for (int i = 0; i < W; i++)
-                        f.look(k[i], pivot);
+                        f.add(k[i], pivot);
                 } else {
 #pragma unroll 4
                     for (int i = 0; i <= 2 * w.reach.x; i++)
-                        f.look(k[i], pivot);
+                        f.add(k[i], pivot);
                 }
             }
         }
@@ -70,13 +72,13 @@ template <int W> __device__ __forceinline__ found look_at(const window &w, int p
     return f;
 }
 
-/* What a thread remembers from one voxel to the next. */
-struct memory {
-    int pivot;
-    float gap; /* between keys of neighbouring rank, 0: nothing is known yet */
+/* State of the search that a thread carries from one voxel to the next. */
+struct search_state {
+    int pivot; /* the last result */
+    float gap; /* estimated distance of keys with neighbouring ranks, 0: unknown */
 };
 
-/* a + b without overflow. */
+/* Returns a + b, saturated. */
 __device__ __forceinline__ int moved(int a, float b)
 {
     const float most = 2147483520.f;
@@ -84,15 +86,14 @@ __device__ __forceinline__ int moved(int a, float b)
                     (int64_t)0x7fffffff);
 }
 
-/* The key at `place` of the sorted window: that of a sample in [lo, hi]. As soon as they are known lo is at
- * place `less` and hi at `more` - 1. A pivot is where the wanted key is expected; every fourth is the middle,
- * so that an end is near whatever the keys are. */
-template <int W> __device__ __forceinline__ int search(const window &w, int place, memory &m)
+/* Returns the key at rank `place` of the window. It lies in [lo, hi]; once known, lo has rank `less` and hi rank
+ * `more` - 1. A pivot is the expected key; every fourth is the middle of [lo, hi], which bounds the number of steps. */
+template <int W> __device__ __forceinline__ int search(const key_window &w, int place, search_state &m)
 {
     int lo = -0x7fffffff - 1, hi = ABSENT, less = -1, more = -1, pivot = m.pivot;
 
     for (int turn = 1; lo < hi; turn++) {
-        const found f = look_at<W>(w, pivot);
+        const pivot_count f = count_about<W>(w, pivot);
         const bool down = f.count > place;
         if (down) {
             hi = f.below;
@@ -108,7 +109,7 @@ template <int W> __device__ __forceinline__ int search(const window &w, int plac
         if (less >= 0 && more >= 0)
             m.gap = (float)((unsigned)hi - (unsigned)lo) / (float)max(more - less - 1, 1);
         else if (turn > 1)
-            m.gap *= 2; /* that was not far enough */
+            m.gap *= 2; /* the step was too short */
         if (turn % 4 == 0 || m.gap == 0)
             pivot = lo + (int)(((unsigned)hi - (unsigned)lo) >> 1);
         else
@@ -127,13 +128,14 @@ struct any_job {
     int3 reach;
     const int4 *span;
     int spans;
-    int64_t count; /* samples where none is missing */
-    int64_t millionths;
+    int64_t count;      /* samples of a complete window */
+    int64_t millionths; /* percentile in ppm */
     int64_t image[3];
-    int walk;  /* voxels of a thread, */
-    bool flat; /* along y, else along z */
+    int walk;           /* voxels of a thread */
+    bool flat;          /* walks go along y, else along z */
 };
 
+/* Returns the number of samples of the window that exist. */
 __device__ int64_t samples_at(const any_job &j, bool ball, int64_t x, int64_t y, int64_t z)
 {
     if (x >= j.reach.x && x + j.reach.x < j.image[0] && y >= j.reach.y && y + j.reach.y < j.image[1] &&
@@ -152,9 +154,11 @@ __device__ int64_t samples_at(const any_job &j, bool ball, int64_t x, int64_t y,
     return n;
 }
 
-/* A thread block makes TILE_X x TILE_Y walks. Shared memory: the keys of all that their windows see. Registers: the
- * search, the last key and the gap. Cost: a look (count, maximum, minimum) at every sample of the window for each
- * pivot. Limits: the keys have to fit. */
+/* Mapping: a thread block has TILE_X x TILE_Y walks.
+ * Registers: the state of the search.
+ * Shared memory: the keys of all samples in the windows of these walks.
+ * Cost: a count, a maximum and a minimum for every sample of the window and pivot.
+ * Limits: shared memory. */
 template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile_kernel(any_job j)
 {
     extern __shared__ int tile[];
@@ -162,8 +166,8 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
     const int pitch = TILE_X + 2 * j.reach.x, ny = rows + 2 * j.reach.y, nz = depth + 2 * j.reach.z;
     const int64_t x0 = j.box.lo[0] + (int64_t)blockIdx.x * TILE_X, y0 = j.box.lo[1] + (int64_t)blockIdx.y * rows;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    window w;
-    memory m = {0, 0};
+    key_window w;
+    search_state m = {0, 0};
 
     w.pitch = pitch;
     w.plane = pitch * ny;
@@ -197,8 +201,8 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
     }
 }
 
-/* Windows that do not fit there, and images too high for it: bit by bit, from the input itself, a voxel a thread. Cost:
- * a look at every sample of the window for each bit of a key. */
+/* Windows too large for shared memory, and images with too many rows: bisection over the bits of the key, a thread for
+ * each voxel, samples from global memory. Cost: a comparison for every sample of the window and bit of a key. */
 template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(any_job j)
 {
     const vp_lines lines = {j.span, j.reach, BALL ? j.spans : (2 * j.reach.y + 1) * (2 * j.reach.z + 1)};
@@ -244,7 +248,7 @@ template <class S, int W> int tiles(const any_job &j, size_t shared, const struc
     return vp_start(err, args->queue->stream, tile_kernel<S, W>, grid, dim3(TILE_X, TILE_Y), shared, j);
 }
 
-/* For walks of so many voxels. */
+/* Returns the bytes of shared memory for walks of `walk` voxels. */
 size_t tile_bytes(const any_job &j, int walk)
 {
     const double bytes = sizeof(int) * (TILE_X + 2. * j.reach.x) * (TILE_Y * (j.flat ? walk : 1) + 2. * j.reach.y) *
@@ -255,7 +259,7 @@ size_t tile_bytes(const any_job &j, int walk)
 template <class S> int any(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_rank_params *p = params(op);
-    const vp_lines w = vp_lines_of(&p->f, op->image, args->table); /* a ball's are not cut: the tile holds them all */
+    const vp_lines w = vp_lines_of(&p->f, op->image, args->table); /* the tile holds a ball that is not cut */
     any_job j = {};
 
     j.in = args->in[0];
@@ -268,7 +272,7 @@ template <class S> int any(const struct vp_op *op, const struct vp_work *args, s
     j.millionths = p->millionths;
     std::copy(op->image, op->image + 3, j.image);
     j.flat = j.reach.z == 0;
-    /* long walks read the halo less often, short ones leave room for more thread blocks */
+    /* long walks re-read less of the halo, short ones allow more resident thread blocks */
     const size_t most = vp_shared_most();
     j.walk = 8;
     while (j.walk > 1 && tile_bytes(j, j.walk) > most / 5)
@@ -283,7 +287,7 @@ template <class S> int any(const struct vp_op *op, const struct vp_work *args, s
                             : tiles<S, 0>(j, shared, args, err);
 }
 
-/* The voxels of `rest` that are at least reach[] from every edge of the image, and what is left around them. */
+/* Returns the voxels of `rest` at least reach[] away from every edge of the image; faces[] receives the others. */
 struct vp_box split(const int64_t image[3], const int64_t reach[3], struct vp_box rest, struct vp_box faces[6])
 {
     for (int a = 2; a >= 0; a--) {
@@ -318,7 +322,7 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     if (vp_box_voxels(inner) == 0)
         return 0;
     const dim3 threads(32, MEDIAN_PLANES);
-    /* depth in turns: a grid has at most 65535 planes */
+    /* several launches along z: a grid has at most 65535 planes */
     const int64_t end = inner.hi[2], turn = plane ? 65535 : 65535 * MEDIAN_PLANES;
     for (; inner.lo[2] < end; inner.lo[2] += turn) {
         inner.hi[2] = vp_min64(end, inner.lo[2] + turn);
@@ -338,4 +342,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_rank = {"rank", has, NULL, vp_spans_bytes, vp_spans_fill, launch};
+VP_GPU_KERNEL(rank, has, NULL, vp_spans_bytes, vp_spans_fill, launch);

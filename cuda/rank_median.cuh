@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The median of 3 x 3 x 3 and 3 x 3, by networks in integers, which neighbouring voxels share where all samples exist.
+/* The median of 3 x 3 x 3 and 3 x 3 by networks on integer keys, parts of which neighbouring voxels share.
  *
- * Three networks: sort the triples along z (each serves three neighbours in x), sort the nine of a plane y = const from
- * three triples (each serves three neighbours in y), select the 14th of three sorted nines: of their elementwise sorted
- * triples only 13 can be it. Checked with all 0-1 inputs (Knuth 5.3.4).
- * Registers: everything; a lane has its own triple and, sorted, the nines of three rows, and gets its neighbours'
- * triples by shuffles. Shared memory: none.
- * Cost: 78 operations a voxel where three-way minima are one instruction. Limits: windows of radius 1. */
+ * Overview: three networks. Sort the triples along z (shared by three neighbours along x); sort the nine keys of a
+ *   plane y = const from three sorted triples (shared by three neighbours along y); select the 14th of three sorted
+ *   nines: of their elementwise sorted triples only 13 are candidates. Verified with all 0-1 inputs (Knuth 5.3.4).
+ * Registers: all data: a lane's own triple and the sorted nines of three rows; triples of neighbours come by shuffles.
+ * Shared memory: none.
+ * Cost: 78 operations a voxel if a three-way minimum is one instruction.
+ * Limits: windows of radius 1. */
 #ifndef VP_RANK_MEDIAN_CUH
 #define VP_RANK_MEDIAN_CUH
 
 #include "footprint.cuh"
+#include "base/order.h"
 #include "local/rank.h"
 
 namespace
@@ -25,8 +27,7 @@ template <> struct keys<float> {
     enum { LEAST = -0x7fffffff - 1, MOST = 0x7fffffff };
     static __device__ float value(int k)
     {
-        k = min(k, 0x7fc00000);
-        return __int_as_float(k ^ (k >> 31 & 0x7fffffff));
+        return __int_as_float(vp_order_i32(min(k, (int)VP_NAN_F32)));
     }
 };
 
@@ -38,8 +39,7 @@ __device__ __forceinline__ int key(float v)
 {
     /* a multiplication makes one NaN of all, 0x7fffffff, and changes nothing else */
     asm("fma.rn.f32 %0, %1, 0f3f800000, 0f80000000;" : "=f"(v) : "f"(v));
-    const int b = __float_as_int(v);
-    return b ^ (b >> 31 & 0x7fffffff);
+    return vp_order_i32(__float_as_int(v));
 }
 
 __device__ __forceinline__ void order(int &a, int &b)
@@ -62,7 +62,7 @@ __device__ __forceinline__ int middle3(int a, int b, int c)
     return max(min(a, b), min(max(a, b), c));
 }
 
-/* s: nine ascending, from three ascending triples. */
+/* Sorts nine keys from three ascending triples. */
 __device__ __forceinline__ void sort9(const int (&p)[3], const int (&q)[3], const int (&r)[3], int (&s)[9])
 {
     int m[3][3];
@@ -73,7 +73,7 @@ __device__ __forceinline__ void sort9(const int (&p)[3], const int (&q)[3], cons
         m[i][2] = r[i];
         order3(m[i][0], m[i][1], m[i][2]);
     }
-    /* rows and columns ascend: the diagonals from corner to corner are nearly in order */
+    /* rows and columns ascend, so the antidiagonals are nearly in order */
     order(m[0][1], m[1][0]);
     order(m[1][2], m[2][1]);
     order(m[0][2], m[2][0]);
@@ -86,6 +86,7 @@ __device__ __forceinline__ void sort9(const int (&p)[3], const int (&q)[3], cons
     s[6] = m[1][2], s[7] = m[2][1], s[8] = m[2][2];
 }
 
+/* Returns the median of three sorted nines. */
 __device__ __forceinline__ int median27(const int (&a)[9], const int (&b)[9], const int (&c)[9])
 {
     int v[8], q[5];
@@ -97,7 +98,7 @@ __device__ __forceinline__ int median27(const int (&a)[9], const int (&b)[9], co
 #pragma unroll
     for (int i = 0; i < 5; i++)
         q[i] = middle3(a[2 + i], b[2 + i], c[2 + i]);
-    /* merge 4 + 4 (Batcher); of the 13, the 7th is wanted */
+    /* merge 4 + 4 (Batcher); the median is the 7th of the 13 candidates */
     order(v[0], v[4]);
     order(v[2], v[6]);
     order(v[2], v[4]);
@@ -111,7 +112,7 @@ __device__ __forceinline__ int median27(const int (&a)[9], const int (&b)[9], co
     return min(__vimin3_s32(x, max(v[3], q[2]), max(v[2], q[3])), max(v[1], q[4]));
 }
 
-/* What the lanes on both sides hold. */
+/* Gets the triples of the lanes on both sides. */
 __device__ __forceinline__ void neighbours(const int (&own)[3], int (&left)[3], int (&right)[3])
 {
 #pragma unroll
@@ -123,9 +124,9 @@ __device__ __forceinline__ void neighbours(const int (&own)[3], int (&left)[3], 
 
 enum { MEDIAN_ROWS = 32, MEDIAN_PLANES = 4, MEDIAN_LANES = 30 };
 
-/* A warp takes 30 outputs in x (lanes 0 and 31 only bring their triples) and walks MEDIAN_ROWS rows in y; the
- * warps of a thread block lie above one another in z, so that most reads hit the first cache. `box` lies at
- * least one voxel inside the image. */
+/* A warp has 30 outputs along x (lanes 0 and 31 only supply their triples) and walks MEDIAN_ROWS rows along y; the
+ * warps of a thread block are neighbours along z, so that most loads hit the L1 cache. `box` is at least one voxel
+ * inside the image. */
 template <class S>
 __global__ void __launch_bounds__(32 * MEDIAN_PLANES)
     median27_kernel(vp_area in, vp_area out, struct vp_box box)
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(32 * MEDIAN_PLANES)
         return; /* a whole warp */
     const int rows = (int)min((int64_t)MEDIAN_ROWS, box.hi[1] - y0);
     const bool stores = lane > 0 && lane < 31 && x < box.hi[0];
-    /* lanes beyond the part read its last column: they feed nobody */
+    /* lanes beyond the part read its last column; their triples are not used */
     const int64_t from = min(x, in.box.hi[0] - 1);
     const S *p = vp_at<S>(in, from, y0 - 1, z);
     S *q = vp_at<S>(out, x, y0, z);
@@ -170,7 +171,7 @@ __device__ __forceinline__ int median9(const int (&a)[3], const int (&b)[3], con
     return middle3(__vimax3_s32(a[0], b[0], c[0]), middle3(a[1], b[1], c[1]), __vimin3_s32(a[2], b[2], c[2]));
 }
 
-/* The same in a plane; warps of a thread block lie beside one another in y. */
+/* The same in a plane; the warps of a thread block are neighbours along y. */
 template <class S>
 __global__ void __launch_bounds__(32 * MEDIAN_PLANES) median9_kernel(vp_area in, vp_area out, struct vp_box box)
 {
@@ -202,12 +203,14 @@ __global__ void __launch_bounds__(32 * MEDIAN_PLANES) median9_kernel(vp_area in,
     }
 }
 
-/* The same where samples are missing. Of n samples that exist the wanted one is at place q: the others are
- * made up, below and above all, so that it is in the middle again. */
+/* The boxes along the edges of the image. */
 struct faces {
     struct vp_box box[6];
-    int64_t end[6]; /* voxels of the boxes up to this one */
+    int64_t end[6]; /* voxels of the boxes up to and including this one */
 };
+
+/* The same for incomplete windows. If the result has rank q of the n samples that exist, the missing ones are replaced
+ * by keys below and above all, in such numbers that the result is the median again. */
 
 template <class S, bool PLANE>
 __global__ void __launch_bounds__(128) median_edge_kernel(vp_area in, vp_area out, faces f, int64_t millionths)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads and stores of samples of any type, and what lies outside the image. */
+/* Loads and stores of samples of any type, and samples outside the image. */
 #ifndef VP_SAMPLE_CUH
 #define VP_SAMPLE_CUH
 
@@ -18,7 +18,7 @@ __device__ __forceinline__ float load_sample(const char *p, long long i, int typ
     }
 }
 
-/* To nearest even, clamped; NaN is 0. */
+/* Converts to a sample type: rounds to nearest even, clamps; NaN becomes 0. */
 template <class Sample> __device__ __forceinline__ Sample sample_of(float v)
 {
     int w;
@@ -36,7 +36,7 @@ template <> __device__ __forceinline__ float sample_of<float>(float v)
     return v;
 }
 
-/* f(samples of the type at p). */
+/* Calls f with p as a pointer to samples of the type. */
 template <class F> __device__ __forceinline__ void typed(char *p, int type, const F &f)
 {
     switch (type) {
@@ -57,12 +57,12 @@ __device__ __forceinline__ void store_sample(char *p, long long i, int type, flo
     typed(p, type, [&](auto *q) { store_as(q + i, v); });
 }
 
-/* N samples side by side, which move at once where all of them are there and lie on a boundary (`whole`). */
+/* N adjacent samples, loaded or stored at once if all exist and they are aligned (`whole`). */
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) run_of {
     T v[N];
 };
 
-/* The first n of them. */
+/* Load and store the first n of them. */
 template <int N, class T> __device__ __forceinline__ run_of<T, N> load_run(const T *from, int n, bool whole)
 {
     if (whole && n >= N)
@@ -87,23 +87,9 @@ template <int N, class T> __device__ __forceinline__ void store_run(T *to, int n
             to[i] = r.v[i];
 }
 
-/* Where sample p of an axis of n is taken from, as vp_edge_from; -1: it is 0. */
 __device__ __forceinline__ int edge_from(int rule, int p, int n)
 {
-    if (p >= 0 && p < n)
-        return p;
-    switch (rule) {
-    case VP_EDGE_ZERO: return -1;
-    case VP_EDGE_MIRROR: {
-        const int q = p % (2 * n), r = q < 0 ? q + 2 * n : q;
-        return r < n ? r : 2 * n - 1 - r;
-    }
-    case VP_EDGE_WRAP: {
-        const int q = p % n;
-        return q < 0 ? q + n : q;
-    }
-    default: return p < 0 ? 0 : n - 1;
-    }
+    return vp_edge_from32(rule, p, n);
 }
 
 }

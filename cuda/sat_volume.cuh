@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tables of volumes of integers (sat_volume.cu) and of floats (sat_volume_floats.cu) share. */
+/* Shared by the tables of volumes of integers (sat_volume.cu) and of floats (sat_volume_floats.cu). */
 #ifndef VP_SAT_VOLUME_CUH
 #define VP_SAT_VOLUME_CUH
 
@@ -11,20 +11,20 @@ namespace vp::sat
 
 enum { WIDE = 128 }; /* columns of a tile */
 
-/* A part and its tiles: across and down, columns and rows of all. */
-struct tiled_part : part {
-    int64_t across, down, width, high;
+/* A part and its tiles of WIDE columns; padded_columns and padded_rows are those of all tiles together. */
+struct tiled_part : table_part {
+    int64_t tiles_x, tiles_y, padded_columns, padded_rows;
 
     void cut(int rows)
     {
-        across = vp_div_up(nx, WIDE);
-        down = vp_div_up(ny, rows);
-        width = across * WIDE;
-        high = down * rows;
+        tiles_x = vp_div_up(nx, WIDE);
+        tiles_y = vp_div_up(ny, rows);
+        padded_columns = tiles_x * WIDE;
+        padded_rows = tiles_y * rows;
     }
 };
 
-/* N samples in the words that they were read as: a vector of bytes would be taken apart and stored. */
+/* N samples in the words that they were loaded as. (The compiler would unpack a vector of bytes into registers.) */
 template <class In, int N> struct packed {
     static constexpr int BYTES = (int)sizeof(In) * N;
     using few = std::conditional_t<BYTES == 4, unsigned, unsigned short>;
@@ -53,8 +53,9 @@ template <class In, int N> struct packed {
     }
 };
 
-/* Of N values of each lane the sums over lanes whose numbers differ in bits FIRST ... LAST / 2: each step leaves a lane
- * half of its values, the upper half where its bit is set. What is left is in the first of them. */
+/* Sums each of N values over the lanes whose indices differ in bits FIRST ... LAST / 2 only. Each step halves the
+ * number of values of a lane: a lane whose bit is set keeps the upper half. So the sums end up spread over the lanes:
+ * lane l has those from value left_of(l) on, in v[0] ... */
 template <int N, int FIRST, int LAST, class T> __device__ __forceinline__ void sum_lanes(T *v, int lane)
 {
     if constexpr (FIRST < LAST && N > 1) {
@@ -71,7 +72,7 @@ template <int N, int FIRST, int LAST, class T> __device__ __forceinline__ void s
     }
 }
 
-/* Which of N values that is. */
+/* Returns the index of the value whose sum sum_lanes() leaves in v[0]. */
 template <int N, int FIRST> __device__ __forceinline__ int left_of(int lane)
 {
     int at = 0;
@@ -81,7 +82,7 @@ template <int N, int FIRST> __device__ __forceinline__ int left_of(int lane)
     return at;
 }
 
-/* Prefix sums over the lanes, by doubling. */
+/* Returns the inclusive prefix sum over the lanes, by doubling. */
 template <class T> __device__ __forceinline__ T scan_lanes(T s, int lane)
 {
 #pragma unroll
@@ -93,11 +94,11 @@ template <class T> __device__ __forceinline__ T scan_lanes(T s, int lane)
     return s;
 }
 
-/* The table of the last plane is what is carried on. */
-template <class A> int carry_on(const part &j, cudaStream_t stream, struct vp_err *err)
+/* Copies the table of the last plane to the carry. */
+template <class A> int carry_on(const table_part &j, cudaStream_t stream, struct vp_err *err)
 {
     const A *const last = (const A *)j.out + (j.planes - 1) * j.out_plane;
-    const cudaError_t e = cudaMemcpy2DAsync(j.carried, (size_t)j.carried_row * sizeof(A), last,
+    const cudaError_t e = cudaMemcpy2DAsync(j.carry, (size_t)j.carry_pitch * sizeof(A), last,
                                             (size_t)j.out_row * sizeof(A), (size_t)j.nx * sizeof(A), (size_t)j.ny,
                                             cudaMemcpyDeviceToDevice, stream);
     return vp_gpu_check(err, e, "cannot copy on the CUDA device");

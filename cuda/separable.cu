@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian filter and its derivatives, and the Laplacian of Gaussian: operations "gauss" of local/gauss.h and "log" of
- * local/log.h, made of 1-D filters along x, y and z. Which passes, with which volumes between them, their tables. */
+/* Gaussian filter and its derivatives, and the Laplacian of Gaussian: kernels "gauss" of local/separable.h and "log" of
+ * local/log.h, as 1-D filters along x, y and z. Chooses the passes and the intermediate volumes, and fills the
+ * tables. */
 #include "separable_pass.h"
 #include "local/log.h"
 
@@ -23,7 +24,7 @@ int march_length(int64_t others, int n, int radius, int sms)
 size_t half_of_shared()
 {
     const int all = vp_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-    /* 1 KiB of each block is the driver's */
+    /* the driver reserves 1 KiB for each block */
     return std::min((size_t)std::max(all / 2 - 1024, 0), vp_shared_most());
 }
 
@@ -37,7 +38,7 @@ separable filters_of(const vp_op *op)
     const bool log = !strcmp(op->kernel, "log");
     separable s = {};
     s.filters = log ? 2 : 1;
-    s.highpass = static_cast<const vp_passes *>(op->params)->highpass;
+    s.highpass = static_cast<const vp_separable *>(op->params)->highpass;
     for (int a = 0; a < 3; a++) {
         s.filter[a][0] = log ? &l->smooth[a] : &g->axis[a];
         s.filter[a][1] = log ? &l->second[a] : NULL;
@@ -45,17 +46,17 @@ separable filters_of(const vp_op *op)
     return s;
 }
 
-/* What the device has of a filter: in the table its taps and beside them rows of derivatives, or what clips order 0; in
- * the scratch rows of a thin axis. Rows are as many as an axis can have. */
+/* A filter in device memory. */
 struct filter_memory {
-    float *taps;
-    float2 *rows, *thin;
+    float *taps;  /* table */
+    float2 *rows; /* table: edge taps of derivatives, or the clip factors of order 0 */
+    float2 *thin; /* scratch: edge taps of a thin axis, rows for the longest such axis */
 };
 
-/* One after the other in the table or, `thin`, the scratch (NULL: none); their bytes. */
+/* Lays the filters out in the table or, `thin`, in the scratch (NULL: only sizes). Returns the bytes. */
 uint64_t lay_out(const separable &s, bool thin, const void *base, filter_memory m[3][2])
 {
-    vp_pieces all = {(char *)base, 0};
+    vp_arena all = {(char *)base, 0};
     for (int a = 0; a < 3; a++)
         for (int f = 0; f < s.filters; f++) {
             const vp_taps *t = s.filter[a][f];
@@ -75,14 +76,14 @@ int64_t mid_pitch(int64_t nx)
     return vp_round_up(nx, 4);
 }
 
-/* Whether y has a pass of its own. */
+/* True if y has a pass of its own. */
 bool y_alone(const separable &s)
 {
     return s.filters == 1 && s.filter[1][0]->radius > UNIT;
 }
 
-/* Volumes between the passes: of the planes that z needs, the first (y has a pass of its own) of the rows that y
- * needs. */
+/* Returns the number of intermediate volumes. They hold the planes that z needs; the first, if y has a pass of its own,
+ * also the rows that y needs. */
 int mids(const vp_op *op, const separable &s)
 {
     const bool x = s.filter[0][0]->radius, y = s.filter[1][0]->radius, z = s.filter[2][0]->radius;
@@ -93,7 +94,8 @@ int mids(const vp_op *op, const separable &s)
     return s.filters == 2 && (x || y) ? 2 : 1;
 }
 
-/* Of a volume of n voxels, with whichever axis fastest that its passes ask for (run_line). */
+/* Returns the bytes of an intermediate volume of n voxels, for any fastest axis that its passes may choose
+ * (run_line). */
 uint64_t mid_bytes(const separable &s, const int64_t n[3])
 {
     uint64_t most = 0;
@@ -103,7 +105,7 @@ uint64_t mid_bytes(const separable &s, const int64_t n[3])
     return vp_round_up(most * sizeof(float), VP_ALIGN);
 }
 
-/* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
+/* Fills out[] with the filters of one axis; uploads the edge taps of a thin axis. Returns 0 or -1. */
 int taps_of(const vp_op *op, const separable &s, int a, const filter_memory m[2], cudaStream_t stream, taps out[2],
             vp_err *err)
 {
@@ -124,7 +126,7 @@ int taps_of(const vp_op *op, const separable &s, int a, const filter_memory m[2]
             for (int k = 0; k < t->radius; k++)
                 rows[(size_t)i * padded(t->radius) + k] = make_float2(up[k], down[k]);
         }
-        /* from pageable memory: it is read before the call returns */
+        /* pageable memory, which is read before the call returns */
         if (vp_gpu_check(err, cudaMemcpyAsync(m[f].thin, rows.data(), rows.size() * sizeof rows[0],
                                               cudaMemcpyHostToDevice, stream), "cannot copy to the CUDA device"))
             return -1;
@@ -144,7 +146,7 @@ bool has(const vp_op *op, char *why, size_t size)
     if (!vp_has_sizes(op, why, size))
         return false;
     const int rx = s.filter[0][0]->radius, ry = s.filter[1][0]->radius, rz = s.filter[2][0]->radius;
-    /* as if nothing were for k_line, but what is sure to be */
+    /* k_line only where it is certain to be used */
     const auto by_line = [&](int a) {
         const vp_taps *t = s.filter[a][0];
         return s.filters == 1 && t->order == 0 && t->radius > UNIT &&
@@ -200,15 +202,15 @@ uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
     const separable s = filters_of(op);
     const int64_t rows = y_alone(s) ? in[1] : out[1];
     int64_t planes = in[2];
-    if (fused_does(op, s)) /* unless the image turns out to be thin */
+    if (fused_handles(op, s)) /* no volume, unless the image turns out to be thin */
         planes = op->image[2] < VP_FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
     const int64_t mid[3] = {out[0], rows, planes};
     filter_memory m[3][2];
     return lay_out(s, true, NULL, m) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
 }
 
-/* A volume in the scratch, f32: the box of `of` grown along `along` by its radius, within the image; axis `fastest` is
- * the fastest, then `next`. */
+/* Allocates an f32 volume in the scratch: the box of `of`, grown along `along` by the radius within the image. Axis
+ * `fastest` is the fastest in memory, then `next`. */
 volume make_mid(pass &p, const volume &of, int along, int fastest, int next)
 {
     const axis a = axis_at(p, along);
@@ -231,7 +233,7 @@ volume make_mid(pass &p, const volume &of, int along, int fastest, int next)
 int launch(const vp_op *op, const vp_work *args, vp_err *err)
 {
     const separable s = filters_of(op);
-    if (fused_does(op, s))
+    if (fused_handles(op, s))
         return fused_launch(op, s, args, err);
     const volume out = volume_of(*args->out, op->out);
     pass p = {};
@@ -248,12 +250,12 @@ int launch(const vp_op *op, const vp_work *args, vp_err *err)
 
     const int rx = p.f[0][0].radius, rz = p.f[2][0].radius, volumes = mids(op, s);
     if (y_alone(s)) {
-        /* lines are in the input or in the output of a pass, if the next one has lines, too */
-        const bool turn = by_line(p, 0) && by_line(p, 1), turn_z = turn && by_line(p, 2);
-        const volume y = !rz ? out : turn_z ? make_mid(p, out, 2, 2, 1) : make_mid(p, out, 2, 0, 1);
+        /* transpose from pass to pass if the next one works on lines as well */
+        const bool transpose = by_line(p, 0) && by_line(p, 1), transpose_z = transpose && by_line(p, 2);
+        const volume y = !rz ? out : transpose_z ? make_mid(p, out, 2, 2, 1) : make_mid(p, out, 2, 0, 1);
         volume x = p.source;
         if (rx || op->in != VP_F32) {
-            x = turn ? make_mid(p, y, 1, 1, 0) : make_mid(p, y, 1, 0, 1);
+            x = transpose ? make_mid(p, y, 1, 1, 0) : make_mid(p, y, 1, 0, 1);
             if (run_xy(p, &x, NULL, false, false, err))
                 return -1;
         }
@@ -264,7 +266,7 @@ int launch(const vp_op *op, const vp_work *args, vp_err *err)
     if (!rz)
         return run_xy(p, &out, NULL, true, s.highpass, err);
     const bool pair = s.filters == 2;
-    volume q = p.source, sum = q; /* of one filter q alone */
+    volume q = p.source, sum = q; /* a single filter has q alone */
     if (volumes) {
         q = make_mid(p, out, 2, 0, 1);
         sum = volumes == 2 ? make_mid(p, out, 2, 0, 1) : q;
@@ -280,6 +282,6 @@ int launch(const vp_op *op, const vp_work *args, vp_err *err)
 }
 
 extern "C" {
-const vp_kernel vp_gpu_gauss = {"gauss", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
-const vp_kernel vp_gpu_log = {"log", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
+VP_GPU_KERNEL(gauss, vp::has, vp::scratch, vp::table, vp::fill, vp::launch);
+VP_GPU_KERNEL(log, vp::has, vp::scratch, vp::table, vp::fill, vp::launch);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian of a small radius R, the same along x, y and z: all three passes of local/gauss.h in one kernel, which reads
- * the volume once and writes it once. Bits are those of the passes one after the other.
+/* Gaussian of a small radius R, the same along x, y and z: all three passes of local/separable.h in one kernel, which reads
+ * the volume once and writes it once. The bits equal those of the passes in sequence.
  *
- * Overview: a block marches along z with a tile of TX x TY columns. Planes of it with their halo come into a ring of
- *   STAGES stages while older ones are worked on; each is filtered along x into shared memory, from there along y, and
- *   along z from registers. There is a loop without edges for what is inside the image, one with branches for
- *   edges, and a slow one for what neither can do (samples from elsewhere along x; high-pass).
- * Mapping: along x a thread makes RUN outputs of a row, and the lanes of a warp are at the same place of rows that
- *   follow each other: few warps meet the image's edge. Along y and z a thread has OWN rows of one column, for each of
- *   them the last 2 R differences and R samples along z. Loops over planes are unrolled PERIOD times, so that the
- *   compiler knows which register holds which of them, and the place of a stage.
- * Sync: one barrier a plane: between two of them y and z of plane t and x of plane t + 1. A stage is filled again after
- *   the barrier behind its row filter.
- * Memory: a plane is read (TX + 2 R) (TY + 2 R) / (TX TY) times, all but one of them from the L2 cache. More planes on
- *   their way than AHEAD make it slower: blocks drift apart, and what neighbours share is read twice.
- * Limit: requests to the L2 cache (pieces of rows: even without arithmetic 1.25 times a copy of the volume) together
- *   with instructions, which alone take as long as the copy; neither hides all of the other. */
+ * Overview: a block marches along z with a tile of TX x TY columns. Planes of the tile with their halo are copied
+ *   asynchronously into a ring of STAGES stages while earlier ones are processed: each is filtered along x into shared
+ *   memory, from there along y, and along z in registers. Three variants of the loop: QUICK without edges for tiles
+ *   inside the image, EDGES with branches, SLOW for samples from elsewhere along x and for high-pass.
+ * Mapping: along x a thread has RUN outputs of a row, and the lanes of a warp have the same columns of consecutive
+ *   rows, so that few warps meet the image's edge. Along y and z a thread has OWN rows of one column, for each of them
+ *   the last 2 R differences and R samples along z. Loops over planes are unrolled PERIOD times, so that registers and
+ *   stages have constant indices.
+ * Synchronisation: one barrier a plane; between two barriers y and z of plane t and x of plane t + 1. A stage is
+ *   refilled after the barrier that follows its filter along x.
+ * Global memory: a plane is read (TX + 2 R) (TY + 2 R) / (TX TY) times, all but once from the L2 cache. Prefetching
+ *   more than AHEAD planes is slower: blocks drift apart, and shared halos are read twice from device memory.
+ * Limits: requests to the L2 cache (pieces of rows: 1.25 times a copy of the volume even without arithmetic) and
+ *   instructions, which alone take as long as the copy; they overlap only in part. */
 #include "separable_sample.cuh"
 
 #include <algorithm>
@@ -26,25 +26,25 @@ namespace
 {
 
 constexpr int RUN = 8;   /* outputs of a thread along x */
-constexpr int AHEAD = 4; /* the plane that is asked for when plane t is worked on is t + AHEAD */
+constexpr int AHEAD = 4; /* plane t + AHEAD is prefetched while plane t is processed */
 
-/* A block and its tile. */
-template <int R> struct shape {
+/* Shape of a block and its tile. */
+template <int R> struct fused_shape {
     static constexpr int TX = R <= 4 ? 64 : 32;   /* columns: whole warps */
-    static constexpr int BANDS = 8;               /* a thread's rows are one of them */
+    static constexpr int BANDS = 8;               /* groups of OWN rows */
     static constexpr int OWN = R <= 5 ? 4 : 3;    /* rows of a thread */
-    static constexpr int BLOCKS = R <= 4 ? 1 : 2; /* on a multiprocessor: 128 registers a thread */
+    static constexpr int BLOCKS = R <= 4 ? 1 : 2; /* resident blocks of a multiprocessor: 128 registers a thread */
     static constexpr int TY = OWN * BANDS;
     static constexpr int THREADS = TX * BANDS;
-    static constexpr int FRONT = (R + 3) / 4 * 4;                         /* columns of the halo before it */
+    static constexpr int FRONT = (R + 3) / 4 * 4;                         /* columns of the halo before the tile */
     static constexpr int FOURS = (TX + 2 * FRONT) / 4;                    /* groups of four columns */
     static constexpr int ROWS = TY + 2 * R;
-    static constexpr int PITCH = 4 * (FOURS + 1 - FOURS % 2);             /* odd groups: rows do not meet in a bank */
-    static constexpr int MADE_PITCH = TX + 4;                             /* the same */
-    static constexpr int GROUPS = (ROWS * FOURS + THREADS - 1) / THREADS; /* that a thread loads */
+    static constexpr int PITCH = 4 * (FOURS + 1 - FOURS % 2);             /* odd in groups: no bank conflicts of rows */
+    static constexpr int MADE_PITCH = TX + 4;                             /* likewise */
+    static constexpr int GROUPS = (ROWS * FOURS + THREADS - 1) / THREADS; /* groups that a thread loads */
     static constexpr int PERIOD = R <= 2 ? 4 : R == 3 ? 6 : R;            /* planes of the unrolled loop */
     static constexpr int STAGES = PERIOD;
-    static constexpr int RING = (STAGES * ROWS * PITCH + 15) / 16 * 16;   /* samples; aligned for what follows */
+    static constexpr int RING = (STAGES * ROWS * PITCH + 15) / 16 * 16;   /* samples, padded for alignment */
     static_assert(AHEAD <= STAGES && PERIOD % R == 0 && TX % 32 == 0, "");
     static_assert(ROWS * (TX / RUN) <= THREADS, "along x: one run a thread");
 };
@@ -52,28 +52,29 @@ template <int R> struct shape {
 struct fused_axis {
     int n, rule;
     bool clip;
-    float t[FUSED_LONGEST], scale[FUSED_LONGEST]; /* of gauss.h */
+    float t[FUSED_LONGEST], scale[FUSED_LONGEST]; /* as in separable.h */
 };
 
 struct fused_args {
     volume in, out;
     fused_axis axis[3];
-    int first_x, tiles_x, tiles_y, chunks, planes; /* planes of a chunk */
+    int first_x, tiles_x, tiles_y; /* first column; tiles along x, along y */
+    int chunks, planes;            /* chunks along z, planes of a chunk */
     bool highpass;
-    unsigned flip; /* 16-bit samples: see floats_of */
+    unsigned flip;                 /* 16-bit samples: as in floats_of() */
     float zero;
 };
 
-/* The ring; planes filtered along x, two of them; the samples at the ends along z; clip_of along x and y; where planes
- * outside the image and columns are taken from. */
+/* Returns the bytes of shared memory: the ring; two planes filtered along x; the end samples along z; clip_of() along x
+ * and y; sources of planes outside the image and of columns. */
 template <class Sample, int R> constexpr size_t fused_shared()
 {
-    using S = shape<R>;
+    using S = fused_shape<R>;
     return sizeof(Sample) * S::RING + sizeof(float) * (2 * S::ROWS * S::MADE_PITCH + S::OWN * S::THREADS) +
            sizeof(float2) * (S::TX + S::TY) + sizeof(int) * (2 * R + 1 + 4 * S::FOURS);
 }
 
-/* Four samples in shared memory, and one. */
+/* Load four samples, or one, from shared memory. */
 template <class Sample> __device__ __forceinline__ float4 four_of(const Sample *p, const fused_args &a)
 {
     if constexpr (sizeof(Sample) == 4)
@@ -89,22 +90,22 @@ template <class Sample> __device__ __forceinline__ float one_of(const Sample *p,
     return sizeof(Sample) == 2 ? float_of<0x7410>((unsigned)*p ^ a.flip, a.zero) : (float)*p;
 }
 
-/* The sum acc of a voxel, a sample x, becomes the output; clip: -t and scale of gauss.h, scale 0 where the weights
- * are all inside. No branch: where there are edges, there are many of them. */
+/* Returns the output from the sum acc and the sample x of a voxel; clip: (-t, scale) of separable.h, scale 0 if all weights
+ * are inside. Without a branch, since edges come in groups. */
 __device__ __forceinline__ float finish(float2 clip, float end, float x, float acc)
 {
     const float y = __fmaf_rn(clip.y, __fmaf_rn(clip.x, end - x, acc), x), plain = x + acc;
     return clip.y != 0 ? y : plain;
 }
 
-/* That of voxel i. */
+/* Returns clip of voxel i. */
 __device__ __forceinline__ float2 clip_of(const fused_axis &a, int radius, int i)
 {
     const int e = min(i, a.n - 1 - i);
     return a.clip && e >= 0 && e < radius ? make_float2(-a.t[e], a.scale[e]) : make_float2(0, 0);
 }
 
-/* COUNT outputs from v: samples i - R ... i + COUNT + R - 1; acc: zeros. */
+/* Adds to acc the sums of COUNT outputs; v has samples i - R ... i + COUNT + R - 1. */
 template <int R, int COUNT>
 __device__ __forceinline__ void sums_of(const fused_axis &a, const float *v, float (&acc)[COUNT])
 {
@@ -119,35 +120,36 @@ __device__ __forceinline__ void sums_of(const fused_axis &a, const float *v, flo
             acc[j] = __fmaf_rn(a.t[k], d[R + j + k] - d[R + j - 1 - k], acc[j]);
 }
 
-/* What a thread keeps of OWN columns along z; plane t is at place t mod 2 R (mod R). */
-template <int R> struct past {
-    float d[shape<R>::OWN][2 * R]; /* d[t]: sample t less sample t - 1 */
-    float x[shape<R>::OWN][R];
+/* History of OWN columns along z; plane t is at index t mod 2 R of d, t mod R of x. */
+template <int R> struct history {
+    float d[fused_shape<R>::OWN][2 * R]; /* d[t]: sample t less sample t - 1 */
+    float x[fused_shape<R>::OWN][R];
 };
 
-/* Plane t = at (mod 2 R) has come: x becomes plane t - R and acc, zeros, its sum. */
+/* Enters plane t = at (mod 2 R): x becomes plane t - R, and acc, initially 0, its sum. */
 template <int R>
-__device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p, const float (&v)[shape<R>::OWN],
-                                        float (&x)[shape<R>::OWN], float (&acc)[shape<R>::OWN])
+__device__ __forceinline__ void along_z(const fused_axis &a, int at, history<R> &p,
+                                        const float (&v)[fused_shape<R>::OWN], float (&x)[fused_shape<R>::OWN],
+                                        float (&acc)[fused_shape<R>::OWN])
 {
 #pragma unroll
-    for (int j = 0; j < shape<R>::OWN; j++) {
+    for (int j = 0; j < fused_shape<R>::OWN; j++) {
         x[j] = p.x[j][at % R];
         p.d[j][at % (2 * R)] = v[j] - p.x[j][(at + R - 1) % R];
         p.x[j][at % R] = v[j];
-        /* differences of gauss.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
+        /* differences of separable.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
 #pragma unroll
         for (int k = R - 1; k >= 0; k--)
             acc[j] = __fmaf_rn(a.t[k], p.d[j][(at + R + k + 1) % (2 * R)] - p.d[j][(at + R - k) % (2 * R)], acc[j]);
     }
 }
 
-/* The next plane is at place 0 again, after one at place `by` - 1. */
-template <int R> __device__ __forceinline__ void turn_past(past<R> &p, int by)
+/* Rotates the history so that the next plane is at index 0, after one at index `by` - 1. */
+template <int R> __device__ __forceinline__ void rotate_history(history<R> &p, int by)
 {
-    const past<R> q = p;
+    const history<R> q = p;
 #pragma unroll
-    for (int j = 0; j < shape<R>::OWN; j++) {
+    for (int j = 0; j < fused_shape<R>::OWN; j++) {
 #pragma unroll
         for (int k = 0; k < 2 * R; k++)
             p.d[j][k] = q.d[j][(k + by) % (2 * R)];
@@ -157,14 +159,14 @@ template <int R> __device__ __forceinline__ void turn_past(past<R> &p, int by)
     }
 }
 
-/* The compiler is to keep x in a register, not to work it out again, and not to work out before a loop what only edges
- * make of it. */
-template <class T> __device__ __forceinline__ void keep(T &x)
+/* Makes x opaque to the optimiser, which keeps it in a register then instead of recomputing it, and does not hoist
+ * values derived from it that only edges need. */
+template <class T> __device__ __forceinline__ void pin(T &x)
 {
     asm volatile("" : "+r"(x));
 }
 
-/* The tile of a block: first those on the border of all chunks, then the others. */
+/* Finds the tile of a block: first the border tiles of all chunks, then the others. */
 __device__ __forceinline__ void find_tile(const fused_args &a, int block, int &x, int &y, int &chunk)
 {
     const int inner_x = max(a.tiles_x - 2, 0), inner_y = max(a.tiles_y - 2, 0), inner = inner_x * inner_y;
@@ -181,13 +183,13 @@ __device__ __forceinline__ void find_tile(const fused_args &a, int block, int &x
     if (i >= ends) { /* left and right */
         x = (i - ends) % 2 * (a.tiles_x - 1);
         y = 1 + (i - ends) / 2;
-    } else { /* first and last row; or no inside: all rows */
+    } else { /* first and last row; all rows if there are no inner tiles */
         x = i % a.tiles_x;
         y = inner ? i / a.tiles_x * (a.tiles_y - 1) : i / a.tiles_x;
     }
 }
 
-/* The first `rows` of OWN outputs one below the other. */
+/* Stores the first `rows` of OWN outputs of a column. */
 template <bool FLOAT, int OWN>
 __device__ __forceinline__ void store_own(const fused_args &a, long long to, const float (&v)[OWN], int rows)
 {
@@ -200,22 +202,23 @@ __device__ __forceinline__ void store_own(const fused_args &a, long long to, con
     });
 }
 
-/* Planes of any tile; of one that needs no samples but those of the rows it loads as they are, so of nearly all; of one
- * that is not near an edge. Known to the compiler. */
+/* Compile-time variants of the loop: for any tile; for tiles that need no other samples than those of the rows as they
+ * are in memory, so nearly all; for tiles away from edges. */
 enum { SLOW, EDGES, QUICK };
 template <int MODE> struct mode_of {
     __device__ constexpr operator int() const { return MODE; }
 };
 
-__device__ __forceinline__ bool seldom(bool yes)
+__device__ __forceinline__ bool unlikely(bool yes)
 {
     return __builtin_expect(yes, false);
 }
 
 template <class Sample, int R, bool FLOAT>
-__global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(const __grid_constant__ fused_args a)
+__global__ void __launch_bounds__(fused_shape<R>::THREADS, fused_shape<R>::BLOCKS)
+    k_fused(const __grid_constant__ fused_args a)
 {
-    using S = shape<R>;
+    using S = fused_shape<R>;
     constexpr int TX = S::TX, TY = S::TY, OWN = S::OWN, THREADS = S::THREADS, FRONT = S::FRONT, PITCH = S::PITCH;
     constexpr int STAGES = S::STAGES, PERIOD = S::PERIOD, MADE_PITCH = S::MADE_PITCH;
     constexpr int STAGE = S::ROWS * PITCH, MADE = S::ROWS * MADE_PITCH, ITEMS = S::ROWS * (TX / RUN);
@@ -223,21 +226,21 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     extern __shared__ __align__(16) char shared_bytes[];
     Sample *const stages = reinterpret_cast<Sample *>(shared_bytes);
     float *const made = reinterpret_cast<float *>(shared_bytes + S::RING * sizeof(Sample));
-    float *const ends = made + 2 * MADE; /* the samples next to the edge along z */
+    float *const ends = made + 2 * MADE; /* samples next to the edge along z */
     float2 *const clip_x = reinterpret_cast<float2 *>(ends + OWN * THREADS), *const clip_y = clip_x + TX;
-    int *const outer = reinterpret_cast<int *>(clip_y + TY); /* what planes -R ... 0 and n ... n + R - 1 are */
-    int *const columns = outer + 2 * R + 1;                  /* where those of a row are taken from */
+    int *const outer = reinterpret_cast<int *>(clip_y + TY); /* sources of planes -R ... 0 and n ... n + R - 1 */
+    int *const columns = outer + 2 * R + 1;                  /* sources of the columns of a row */
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
     int tile_x, tile_y, chunk;
     find_tile(a, blockIdx.x, tile_x, tile_y, chunk);
     const int x0 = a.first_x + tile_x * TX, y0 = a.out.lo[1] + tile_y * TY;
     const int z0 = a.out.lo[2] + chunk * a.planes, planes = min(a.planes, a.out.hi[2] - z0) + 2 * R;
 
-    /* the groups of four samples that this thread loads of each plane: as they are, or sample by sample; columns that
-     * repeat the image's first or last are made in registers */
+    /* the groups of four samples of each plane that this thread loads, as a whole or sample by sample; columns that
+     * repeat the image's first or last one are filled in registers */
     const bool extends = repeats(a.axis[0].rule);
-    unsigned from[S::GROUPS]; /* the group of the plane: no plane that fits in a device has 2^32 of them */
-    unsigned whole = 0, pieces = 0; /* bit g */
+    unsigned from[S::GROUPS]; /* index in groups within the plane, which has fewer than 2^32 of them */
+    unsigned whole = 0, pieces = 0; /* bit g: group g is loaded as a whole, in pieces */
     int load_to[S::GROUPS];
     for (int c = tid; c < 4 * S::FOURS; c += THREADS) {
         const int s = edge_from(a.axis[0].rule, x0 - FRONT + c, a.axis[0].n);
@@ -263,17 +266,17 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
             for (int s = 0; s < STAGES; s++)
                 for (int q = 0; q < 4; q++)
                     stages[s * STAGE + load_to[g] + q] = 0;
-        keep(load_to[g]);
-        keep(from[g]);
+        pin(load_to[g]);
+        pin(from[g]);
     }
-    keep(whole);
+    pin(whole);
     const long long plane = (long long)sizeof(Sample) * a.in.step[2];
-    const char *plane_at = a.in.data + (z0 - R - 1 - a.in.lo[2]) * plane; /* loaded last */
+    const char *plane_at = a.in.data + (z0 - R - 1 - a.in.lo[2]) * plane; /* the plane that was loaded last */
     const auto load = [&](auto mode, int t, int slot) {
         if (t < planes) {
             int z = mode == QUICK ? 1 : z0 - R + t;
             plane_at += plane;
-            if (mode != QUICK && seldom(z <= 0 || z >= a.axis[2].n)) {
+            if (mode != QUICK && unlikely(z <= 0 || z >= a.axis[2].n)) {
                 z = outer[z <= 0 ? z + R : z - a.axis[2].n + R + 1];
                 plane_at = a.in.data + (z - a.in.lo[2]) * plane;
             }
@@ -281,7 +284,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
             for (int g = 0; g < S::GROUPS; g++) {
                 Sample *const to = stages + slot * STAGE + load_to[g];
                 const char *const at = plane_at + from[g] * (4ull * sizeof(Sample));
-                if (mode != QUICK && seldom(z < 0)) {
+                if (mode != QUICK && unlikely(z < 0)) {
                     for (int q = 0; ((whole | pieces) >> g & 1) && q < 4; q++)
                         to[q] = 0;
                 } else if ((mode == QUICK && (g + 1) * THREADS <= S::ROWS * S::FOURS) || (whole >> g & 1)) {
@@ -306,13 +309,13 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
         copies_close();
     };
 
-    /* along x: other warps in blocks that are neighbours on a multiprocessor */
+    /* along x: different warps are idle in blocks that share a multiprocessor */
     const int item = ITEMS > THREADS - 32 ? tid : (tid + 32 * (blockIdx.x / 4)) % THREADS;
     const int item_row = item % S::ROWS, item_at = item / S::ROWS * RUN, item_x = x0 + item_at;
     const bool edge_x = extends && (item_x < R || item_x + RUN > a.axis[0].n - R);
     int x_from = item_row * PITCH + item_at, x_to = item_row * MADE_PITCH + item_at;
-    keep(x_from);
-    keep(x_to);
+    pin(x_from);
+    pin(x_to);
     const auto along_x = [&](auto mode, int slot, int which) {
         const Sample *const p = stages + slot * STAGE + x_from;
         float v[RUN + 2 * FRONT], acc[RUN] = {};
@@ -328,19 +331,19 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
             const int i = far ? a.axis[0].n - 1 - item_x : -item_x;
             return i >= -FRONT && i < RUN + FRONT ? one_of(p + FRONT + i, a) : 0;
         };
-        if (mode != QUICK && seldom(edge_x)) {
+        if (mode != QUICK && unlikely(edge_x)) {
             const float first = at_end(false), last = at_end(true);
             int i = item_x;
-            keep(i);
+            pin(i);
 #pragma unroll
             for (int q = FRONT - R; q < FRONT + RUN + R; q++)
                 v[q] = i - FRONT + q < 0 ? first : i - FRONT + q >= a.axis[0].n ? last : v[q];
         }
         sums_of<R>(a.axis[0], v + FRONT - R, acc);
-        if (mode != QUICK && seldom(edge_x && a.axis[0].clip)) {
+        if (mode != QUICK && unlikely(edge_x && a.axis[0].clip)) {
             const float first = at_end(false), last = at_end(true);
             int i = 2 * item_x - (a.axis[0].n - 1);
-            keep(i);
+            pin(i);
 #pragma unroll
             for (int j = 0; j < RUN; j++)
                 acc[j] = finish(clip_x[item_at + j], i + 2 * j < 0 ? first : last, v[FRONT + j], acc[j]);
@@ -357,25 +360,25 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     const int x = x0 + warp % (TX / 32) * 32 + lane, row = warp / (TX / 32) * OWN, y = y0 + row;
     const bool column = x >= a.out.lo[0] && x < a.out.hi[0];
     const bool edge_y = a.axis[1].clip && (y < R || y + OWN > a.axis[1].n - R);
-    const int rows = column ? min(OWN, a.out.hi[1] - y) : 0; /* that are stored */
-    /* from clip_lo, before clip_hi planes have nothing to do with the ends along z */
+    const int rows = column ? min(OWN, a.out.hi[1] - y) : 0; /* rows that are stored */
+    /* planes [clip_lo, clip_hi) do not depend on the ends along z */
     const int z_end = a.axis[2].n - 1;
     const int clip_lo = a.axis[2].clip ? R : -VP_FAR, clip_hi = a.axis[2].clip ? z_end - R : VP_FAR;
     long long to = place_of(a.out, x, y, z0);
     int y_from = row * MADE_PITCH + warp % (TX / 32) * 32 + lane;
-    keep(y_from);
-    past<R> p = {};
+    pin(y_from);
+    history<R> p = {};
     __syncthreads();
 #pragma unroll 1
     for (int t = 0; t < AHEAD - 1; t++)
         load(mode_of<SLOW>(), t, t);
-    const auto arrived = [] { /* plane t + 2, and everybody is done with plane t */
+    const auto next_plane = [] { /* plane t + 2 is in shared memory, and all warps have finished plane t */
         copies_wait<AHEAD - 2>();
         __syncthreads();
     };
-    arrived();
+    next_plane();
     int t = -1;
-    /* plane t along y and z, plane t + 1 along x; plane t + 1 is in stage `slot`, plane t at place `at` */
+    /* filters plane t along y and z, plane t + 1 along x; plane t + 1 is in stage `slot`, plane t at index `at` */
     const auto step = [&](auto mode, int slot, int at) {
         load(mode, t + AHEAD, (slot + AHEAD - 1) % STAGES);
         const int which = PERIOD % 2 || mode == SLOW ? (t + 1) % 2 : slot % 2;
@@ -385,9 +388,9 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
         for (int r = 0; r < OWN + 2 * R; r++)
             v[r] = q[r * MADE_PITCH];
         sums_of<R>(a.axis[1], v, w);
-        if (mode != QUICK && seldom(edge_y)) {
+        if (mode != QUICK && unlikely(edge_y)) {
             int i = y;
-            keep(i);
+            pin(i);
             const float first = i < R ? q[(R - i) * MADE_PITCH] : 0;
             const float last = i + OWN > a.axis[1].n - R && i < a.axis[1].n
                                    ? q[(R + a.axis[1].n - 1 - i) * MADE_PITCH] : 0;
@@ -400,8 +403,8 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
                 w[j] = v[R + j] + w[j];
         }
         along_z<R>(a.axis[2], at, p, w, centre, out);
-        const int z = z0 + t - 2 * R; /* is made now; z + R has come */
-        if (mode != QUICK && seldom(z < clip_lo || z >= clip_hi)) {
+        const int z = z0 + t - 2 * R; /* the output of this step; z + R is its last input */
+        if (mode != QUICK && unlikely(z < clip_lo || z >= clip_hi)) {
             const float2 c = clip_of(a.axis[2], R, z);
 #pragma unroll
             for (int j = 0; j < OWN; j++) {
@@ -420,7 +423,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
                 store_own<FLOAT, OWN>(a, to, out, mode == QUICK ? OWN : rows);
             } else {
                 int i = y;
-                keep(i);
+                pin(i);
                 const long long at_in = place_of(a.in, x, i, z);
 #pragma unroll
                 for (int j = 0; j < OWN; j++)
@@ -433,7 +436,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
         if (ITEMS == THREADS || item < ITEMS)
             along_x(mode, slot, which);
         t++;
-        arrived();
+        next_plane();
     };
     const bool inside_x = x0 >= max(a.out.lo[0], R) && x0 + TX <= min(a.out.hi[0], a.axis[0].n - R) &&
                           x0 - FRONT >= a.in.lo[0] &&
@@ -443,7 +446,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
 #pragma unroll 1
         while (t < planes) {
             step(mode_of<SLOW>(), (t + 1) % STAGES, 0);
-            turn_past<R>(p, 1);
+            rotate_history<R>(p, 1);
         }
         return;
     }
@@ -451,9 +454,9 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
 #pragma unroll
         for (int u = 0; u < PERIOD; u++)
             step(mode, u, u);
-        turn_past<R>(p, PERIOD);
+        rotate_history<R>(p, PERIOD);
     };
-    /* planes t from quick_from, before quick_end, have nothing to do with the ends along z */
+    /* steps t in [quick_from, quick_end) do not depend on the ends along z */
     const int quick_from = (max(max(clip_lo - z0 + 2 * R, R + 1 - z0), -1) + PERIOD) / PERIOD * PERIOD - 1;
     const int quick_end = z0 - R + planes - 1 > z_end ? z_end - z0 + R - AHEAD + 1 : VP_FAR;
     int until = inside ? min(quick_from, planes) : planes;
@@ -471,9 +474,9 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     }
 }
 
-/* Planes of a block. Blocks take about the same time, so `resident` of them end together and the next take their place:
- * whole turns count, with planes that are done twice and those that fill the ring. Long turns end less evenly than
- * short ones, as much as a fifth of one. */
+/* Returns the planes of a block. Blocks take about the same time, so `resident` of them run as a wave; the cost is the
+ * number of waves times the planes of a block, those of the halo and the start of the ring included. Long waves end
+ * less evenly, which counts as a fifth of a wave. */
 int block_planes(int64_t tiles, int n, int radius, int64_t resident)
 {
     int best = n;
@@ -482,8 +485,8 @@ int block_planes(int64_t tiles, int n, int radius, int64_t resident)
     for (int chunks = 1; chunks <= 64; chunks++) {
         const int planes = (n + chunks - 1) / chunks;
         const int64_t blocks = tiles * ((n + planes - 1) / planes);
-        const double turns = (double)((blocks + resident - 1) / resident) + 0.2;
-        const double time = turns * (planes + 2 * radius + AHEAD);
+        const double waves = (double)((blocks + resident - 1) / resident) + 0.2;
+        const double time = waves * (planes + 2 * radius + AHEAD);
         if (time < least) {
             least = time;
             best = planes;
@@ -494,7 +497,7 @@ int block_planes(int64_t tiles, int n, int radius, int64_t resident)
 
 template <class Sample, int R, bool FLOAT> int launch_one(fused_args &a, const vp_work *args, vp_err *err)
 {
-    using S = shape<R>;
+    using S = fused_shape<R>;
     void (*const kernel)(fused_args) = k_fused<Sample, R, FLOAT>;
     a.tiles_x = (a.out.hi[0] - a.first_x + S::TX - 1) / S::TX;
     a.tiles_y = (a.out.hi[1] - a.out.lo[1] + S::TY - 1) / S::TY;
@@ -527,7 +530,7 @@ template <class Sample> int launch(int radius, fused_args &a, const vp_work *arg
 
 }
 
-bool fused_does(const vp_op *op, const separable &s)
+bool fused_handles(const vp_op *op, const separable &s)
 {
     const int radius = s.filter[0][0]->radius;
     if (s.filters != 1 || radius < 1 || radius > FUSED_LONGEST)

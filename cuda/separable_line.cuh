@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of a line, what the separable filters of one and two axes share.
+/* The arithmetic of a line, shared by the separable filters of one and two axes.
  *
- * Registers: a thread makes UNIT consecutive outputs of one line. For small radii R all UNIT + 2 R - 1 differences that
- * they need are in registers; for others CHUNK taps at a time are taken from the outermost inwards: two windows of
- * UNIT + CHUNK - 1 differences that slide towards each other by CHUNK.
- * Shared memory: the samples, in lines or rings, and for any radius the taps. All lines of a warp are at the same place
- * along the axis, so what edges change is the same for its lanes.
- * Cost: 2 R + 2 operations a voxel, axis and filter (R subtractions, R fused multiply-adds and the sum).
- * Limits: these from radius 12 on, else memory and the instruction cache: straight code of more than about 30 KB is
- * several times slower. So taps come in a loop where there are many, and rows of edge taps (thin axes, derivatives) are
- * in kernels of their own. */
+ * Mapping: a thread computes UNIT consecutive outputs of one line. All lines of a warp are at the same position along
+ *   the axis, so its lanes take the same branches at edges.
+ * Registers: for small radii R all UNIT + 2 R - 1 differences; for others CHUNK taps at a time, from the outermost
+ *   inwards, with two windows of UNIT + CHUNK - 1 differences that slide towards each other by CHUNK.
+ * Shared memory: the samples, in lines or rings; for radii without specialised code the taps.
+ * Cost: 2 R + 2 operations for each voxel, axis and filter (R subtractions, R fused multiply-adds, the sum).
+ * Limits: arithmetic from radius 12 on, below it memory and the instruction cache: straight-line code of more than
+ *   about 30 KB is several times slower. So a long list of taps is processed in a loop, and kernels with rows of edge
+ *   taps (thin axes, derivatives) are separate. */
 #ifndef VP_SEPARABLE_LINE_CUH
 #define VP_SEPARABLE_LINE_CUH
 
@@ -20,7 +20,7 @@ namespace vp
 
 constexpr int CHUNK = 4; /* taps of a chunk */
 
-/* The taps of a filter into shared memory, by the thread block; moves `at` behind them. */
+/* Copies the taps of a filter to shared memory at `at`, by the whole block; advances `at`. Returns the copy. */
 __device__ __forceinline__ const float *share_taps(const taps &f, int radius, float *&at)
 {
     const float *const t = at;
@@ -30,13 +30,13 @@ __device__ __forceinline__ const float *share_taps(const taps &f, int radius, fl
     return t;
 }
 
-/* Whether a voxel with lo voxels before and hi voxels after it has taps of its own, as gauss.h has it. */
+/* True if a voxel with lo voxels before and hi voxels after it has individual taps (separable.h). */
 __device__ __forceinline__ bool has_row(const taps &f, int lo, int hi)
 {
     return f.edge && (f.order ? min(lo, hi) < f.radius : max(lo, hi) < f.radius);
 }
 
-/* Bit j: output i + j is in the image and has taps of its own. */
+/* Returns a mask: bit j is set if output i + j is in the image and has individual taps. */
 __device__ __forceinline__ unsigned row_mask(const axis &a, const taps &f, int i)
 {
     unsigned mask = 0;
@@ -48,14 +48,14 @@ __device__ __forceinline__ unsigned row_mask(const axis &a, const taps &f, int i
     return mask;
 }
 
-/* The edge taps of output i. */
+/* Returns the edge taps of output i. */
 __device__ __forceinline__ const float2 *edge_row(const axis &a, const taps &f, int i)
 {
     const int row = a.thin || i < f.radius ? i : f.radius + a.n - 1 - i;
     return f.edge + row * padded(f.radius);
 }
 
-/* Order 0: sums acc become the outputs i ... i + UNIT - 1, x the samples there. */
+/* Order 0: turns the sums acc into outputs i ... i + UNIT - 1; x: the samples there. */
 template <class Read>
 __device__ __forceinline__ void finish_line(const Read &read, const axis &a, const taps &f, int radius, int i,
                                             const float *x, float (&acc)[UNIT])
@@ -68,16 +68,16 @@ __device__ __forceinline__ void finish_line(const Read &read, const axis &a, con
     }
     unsigned rest = first_of(UNIT);
 #pragma unroll
-    for (int pass = 0; pass < 2; pass++) { /* one, but for a unit with voxels near both ends; no loop: it costs more */
+    for (int pass = 0; pass < 2; pass++) { /* the second for units near both ends; unrolled, as a loop is slower */
         const bool end = pass || i >= radius;
-        const int q = end ? i - (a.n - radius) : i; /* of the R voxels at this end */
+        const int q = end ? i - (a.n - radius) : i; /* index among the R voxels at this end */
         if (pass && (i >= radius || q <= -UNIT))
             break;
         const float outside = read.at_sample(end ? a.n - 1 - i : -i).next();
         const float2 *c = f.clip + end * radius + q;
         unsigned mine = first_of(max(radius - q, 0)) & ~first_of(max(-q, 0));
         rest &= ~mine;
-        asm volatile("" : "+l"(c), "+r"(mine), "+r"(rest)); /* worked out once, not for each of them */
+        asm volatile("" : "+l"(c), "+r"(mine), "+r"(rest)); /* computed once, not for each output */
 #pragma unroll
         for (int j = 0; j < UNIT; j++)
             if (mine >> j & 1) {
@@ -91,16 +91,16 @@ __device__ __forceinline__ void finish_line(const Read &read, const axis &a, con
             acc[j] = x[j] + acc[j];
 }
 
-/* right + sign left; EVEN: the sign is known to be -1. */
+/* Returns right + sign * left; EVEN: the sign is -1. */
 template <bool EVEN> __device__ __forceinline__ float pair_of(float sign, float left, float right)
 {
     return EVEN ? right - left : __fmaf_rn(sign, left, right);
 }
 
-constexpr int WINDOW = UNIT + CHUNK; /* differences that a chunk looks at on one side, and one */
+constexpr int WINDOW = UNIT + CHUNK; /* differences that a chunk needs on one side, and one */
 
-/* The taps k + CHUNK - 1 down to k, those below k + m only. left[q] = d[i - k - CHUNK + q], right[q] = d[i + k + q],
- * from place AT (left) and WINDOW - AT (right) on of what goes round. */
+/* Adds the taps k + CHUNK - 1 down to k, only those below k + m unless ALL. left[q] = d[i - k - CHUNK + q], right[q] =
+ * d[i + k + q], in circular buffers that begin at AT (left) and WINDOW - AT (right). */
 template <int NF, bool EVEN, bool ALL, int AT>
 __device__ __forceinline__ void add_taps(const float (&left)[WINDOW], const float (&right)[WINDOW],
                                          const float *const *shared, int k, int m, float sign, float (&acc)[NF][UNIT])
@@ -122,12 +122,13 @@ __device__ __forceinline__ void add_taps(const float (&left)[WINDOW], const floa
             }
 }
 
-/* Chunks from place AT on until all is gone round, or no tap is left (true): each time the windows slide by CHUNK.
- * left_end = sample i - k + UNIT - CHUNK - 1 and right_end = sample i + k + CHUNK were read before. */
+/* Adds chunks of taps from buffer position AT on until the buffers have wrapped around; true if no tap is left. The
+ * windows slide by CHUNK for each. left_end = sample i - k + UNIT - CHUNK - 1 and right_end = sample i + k + CHUNK have
+ * been read before. */
 template <int NF, bool EVEN, int AT, class Read>
-__device__ __forceinline__ bool go_round(const Read &read, const float *const *shared, int radius, int &k, float sign,
-                                         float (&left)[WINDOW], float (&right)[WINDOW], float &left_end,
-                                         float &right_end, float (&acc)[NF][UNIT])
+__device__ __forceinline__ bool add_chunks(const Read &read, const float *const *shared, int radius, int &k, float sign,
+                                           float (&left)[WINDOW], float (&right)[WINDOW], float &left_end,
+                                           float &right_end, float (&acc)[NF][UNIT])
 {
     float v[CHUNK];
     read(UNIT - CHUNK - k, v);
@@ -149,11 +150,11 @@ __device__ __forceinline__ bool go_round(const Read &read, const float *const *s
     if ((k -= CHUNK) < 0)
         return true;
     if constexpr (AT + CHUNK < WINDOW)
-        return go_round<NF, EVEN, AT + CHUNK>(read, shared, radius, k, sign, left, right, left_end, right_end, acc);
+        return add_chunks<NF, EVEN, AT + CHUNK>(read, shared, radius, k, sign, left, right, left_end, right_end, acc);
     return false;
 }
 
-/* UNIT samples from i + b on. */
+/* Reads UNIT samples from i + b on. */
 template <class Read> __device__ __forceinline__ void read_unit(const Read &read, int b, float *v)
 {
     float part[CHUNK];
@@ -166,14 +167,14 @@ template <class Read> __device__ __forceinline__ void read_unit(const Read &read
     }
 }
 
-/* Sums of NF filters (of one radius; orders both even or both odd) for outputs i ... i + UNIT - 1 of a line, for any
- * radius. read(b, v) gives samples i + b ... i + b + CHUNK - 1, b a multiple of CHUNK; shared[n] is t of filter n in
- * shared memory. The windows go round in WINDOW registers: nothing is moved. */
+/* Adds to acc the sums of NF filters (of one radius; orders all even or all odd) for outputs i ... i + UNIT - 1 of a
+ * line, for any radius. read(b, v) reads samples i + b ... i + b + CHUNK - 1, b a multiple of CHUNK; shared[n] are the
+ * taps of filter n in shared memory. The windows are circular buffers of WINDOW registers, so no values are moved. */
 template <int NF, bool EVEN, class Read>
 __device__ __forceinline__ void line_sums(const Read &read, const taps *f, const float *const *shared,
                                           float (&acc)[NF][UNIT])
 {
-    static_assert(CHUNK == 4 && UNIT % CHUNK == 0, "taps are read four at a time, windows go round in whole chunks");
+    static_assert(CHUNK == 4 && UNIT % CHUNK == 0, "taps are read four at a time, windows slide by whole chunks");
     const int radius = f[0].radius;
     float left[WINDOW], right[WINDOW], v[UNIT];
     int k = (radius - 1) / CHUNK * CHUNK;
@@ -189,15 +190,15 @@ __device__ __forceinline__ void line_sums(const Read &read, const taps *f, const
         right[CHUNK + q] = v[q + 1] - v[q];
     float right_end = v[0];
 #pragma unroll 1
-    while (!go_round<NF, EVEN, 0>(read, shared, radius, k, f[0].sign, left, right, left_end, right_end, acc)) {
+    while (!add_chunks<NF, EVEN, 0>(read, shared, radius, k, f[0].sign, left, right, left_end, right_end, acc)) {
     }
 }
 
-/* The same for a radius R that the compiler knows. v: samples i - R ... i + UNIT + R - 1. */
+/* The same for a compile-time radius R. v: samples i - R ... i + UNIT + R - 1. */
 template <int NF, bool EVEN, int R>
 __device__ __forceinline__ void short_sums(const float (&v)[UNIT + 2 * R], const taps *f, float (&acc)[NF][UNIT])
 {
-    float d[UNIT + 2 * R - 1]; /* d[q] of local/gauss.h at i - R + q */
+    float d[UNIT + 2 * R - 1]; /* d[q] of local/separable.h at i - R + q */
 #pragma unroll
     for (int q = 0; q < UNIT + 2 * R - 1; q++)
         d[q] = v[q + 1] - v[q];
@@ -212,8 +213,8 @@ __device__ __forceinline__ void short_sums(const float (&v)[UNIT + 2 * R], const
         }
 }
 
-/* Outputs i ... i + UNIT - 1 of a line, those that have no taps of their own; acc: zeros. R: the radius if the compiler
- * knows it, 0: any. */
+/* Computes outputs i ... i + UNIT - 1 of a line, without individual taps, into acc, which is 0 before. R: the radius at
+ * compile time, 0: any. */
 template <int NF, int R, bool EVEN = false, class Read>
 __device__ __forceinline__ void filter_unit(const Read &read, const axis &a, const taps *f, const float *const *shared,
                                             int i, float (&acc)[NF][UNIT])
@@ -241,8 +242,8 @@ __device__ __forceinline__ void filter_unit(const Read &read, const axis &a, con
     }
 }
 
-/* Outputs i + j ... i + j + FEW - 1 of a line, those of them that are in `mask` (bit 0: i + j), whatever taps they
- * have. Little code, and slow: for axes that are thin and for derivatives at the edges. */
+/* Computes outputs i + j ... i + j + FEW - 1 of a line that are in `mask` (bit 0: i + j), with any taps. Compact and
+ * slow code, for thin axes and for derivatives at edges. */
 template <int NF, class Read>
 __device__ __forceinline__ void filter_few(const Read &read, const axis &a, const taps *f, int i, int j, unsigned mask,
                                            float (&acc)[NF][FEW])
@@ -259,11 +260,11 @@ __device__ __forceinline__ void filter_few(const Read &read, const axis &a, cons
         }
     /* left[e] = d[i + j + e - 1 - k], right[e] = d[i + j + e + k] */
     float left[FEW], right[FEW];
-    typename Read::cursor before = read.at_sample(j - radius), behind = read.at_sample(j + FEW - 1 + radius);
-    float low = before.next(), high = behind.previous();
+    typename Read::cursor before = read.at_sample(j - radius), after = read.at_sample(j + FEW - 1 + radius);
+    float low = before.next(), high = after.previous();
 #pragma unroll
     for (int e = 0; e < FEW - 1; e++) {
-        const float l = before.next(), r = behind.previous();
+        const float l = before.next(), r = after.previous();
         left[e + 1] = l - low;
         right[FEW - 2 - e] = high - r;
         low = l;
@@ -272,7 +273,7 @@ __device__ __forceinline__ void filter_few(const Read &read, const axis &a, cons
     /* shifted by one before each use */
 #pragma unroll 1
     for (int k = radius - 1; k >= 0; k--) {
-        const float l = before.next(), r = behind.previous();
+        const float l = before.next(), r = after.previous();
 #pragma unroll
         for (int e = 0; e < FEW - 1; e++) {
             left[e] = left[e + 1];
@@ -316,8 +317,8 @@ __device__ __forceinline__ void filter_few(const Read &read, const axis &a, cons
     }
 }
 
-/* A whole line: most(mask, v) for the outputs that have no taps of their own, few(j, mask, v) for FEW at a time of
- * those that have (only with ROWS). */
+/* Filters a unit of a line: calls most(mask, v) for the outputs without individual taps, and few(j, mask, v) for FEW at
+ * a time of the others (only with ROWS). */
 template <int NF, int R, bool ROWS, class Read, class Most, class Few>
 __device__ __forceinline__ void filter_line(const Read &read, const axis &a, const taps *f,
                                             const float *const *shared, int i, const Most &most, const Few &few)
@@ -342,7 +343,7 @@ __device__ __forceinline__ void filter_line(const Read &read, const axis &a, con
             }
 }
 
-/* A line in shared memory: p is sample i, the next one DISTANCE floats on. */
+/* Reads a line in shared memory: p is sample i, the next one is DISTANCE floats further. */
 template <int DISTANCE> struct read_line {
     const float *p;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Separable filters of order 0 along one axis where the radius is large; what the passes hand on has the axis that is
- * next as the fastest one (TURNED). */
+/* Separable filters of order 0 along one axis with a large radius. Intermediate volumes may be transposed, so that the
+ * axis of the next pass is the fastest one (TRANSPOSED). */
 #include "separable_line.cuh"
 
 #include <algorithm>
@@ -8,30 +8,30 @@
 namespace vp
 {
 
-constexpr int LINES = 32, LINE_WARPS = 8, LINE_STEP = LINE_WARPS * UNIT, TURN_PITCH = UNIT / 2 + 4;
+constexpr int LINES = 32, LINE_WARPS = 8, LINE_STEP = LINE_WARPS * UNIT, TRANSPOSE_PITCH = UNIT / 2 + 4;
 constexpr int LINE_ROUND = 5 * 128; /* samples of a row that are copied at a time: enough for 512 outputs, R = 40 */
 
-/* A volume as k_line sees it: steps (samples) along the lines, across the 32 lines of a block, and along the third
- * axis. */
+/* A volume in terms of lines. */
 struct line_volume {
-    char *data; /* voxel 0, 0, 0 of the image, which may be outside the allocation */
-    long long along, across, other;
+    char *data; /* voxel (0, 0, 0) of the image, which may lie outside the allocation */
+    long long along, across, other; /* pitches in samples: along lines, from line to line of a block, third axis */
     int type;
 };
 
 struct line_args {
-    line_volume in, out, source; /* source: for highpass */
-    int lo[3], hi[3];            /* of the output: along, across, other */
-    int in_lo, in_hi;            /* of the input, along */
+    line_volume in, out, source; /* source: the samples for high-pass */
+    int lo[3], hi[3];            /* range of the output: along, across, other */
+    int in_lo, in_hi;            /* range of the input along the lines */
     axis along;
-    taps f;     /* order 0 */
-    int begin;  /* before lo[0] so that groups of four are aligned */
-    int length; /* outputs of a block along the axis: whole steps */
-    bool highpass, plain;   /* plain: not high-pass, f32 */
-    bool aligned;           /* aligned: groups of four across the lines (COLUMNS) or in the rows of the output (ROWS) */
+    taps f;        /* order 0 */
+    int begin;     /* lo[0], or before it so that groups of four are aligned */
+    int length;    /* outputs of a block along the axis, a multiple of LINE_STEP */
+    bool highpass;
+    bool plain;    /* output is f32, not high-pass */
+    bool aligned;  /* groups of four are aligned: across the lines (COLUMNS), in the rows of the output (ROWS) */
 };
 
-/* Samples of a line in shared memory. */
+/* Returns the samples of a line in shared memory. */
 __host__ __device__ constexpr int line_samples(int length, int radius)
 {
     return length + 2 * padded(radius);
@@ -40,23 +40,23 @@ __host__ __device__ constexpr int line_samples(int length, int radius)
 __host__ __device__ constexpr size_t line_shared(line_form form, int length, int radius)
 {
     const int line = line_samples(length, radius) + (form == COLUMNS ? 0 : 4) +
-                     (form == ROWS ? LINE_WARPS * TURN_PITCH : 0);
+                     (form == ROWS ? LINE_WARPS * TRANSPOSE_PITCH : 0);
     return sizeof(float) * (padded(radius) + (size_t)LINES * line);
 }
 
-/* From sample to sample of a line in shared memory. */
+/* Distance of the samples of a line in shared memory, in floats. */
 template <line_form FORM> constexpr int DISTANCE = FORM == COLUMNS ? LINES : 1;
 
-/* What a block has in shared memory: place 0 of its lines is sample `from`; places [first, last) are in the input. */
+/* The lines of a block in shared memory: place 0 is sample `from`; places [first, last) are in the input. */
 struct piece {
-    int at;    /* of its first line in shared memory, floats */
-    int pitch; /* from line to line; COLUMNS: 1 */
+    int at;            /* offset of the first line in shared memory, in floats */
+    int pitch;         /* from line to line, in floats; COLUMNS: 1 */
     int from, first, last;
-    int needed; /* places */
-    int across, other;
+    int needed;        /* places that outputs depend on: [0, needed) */
+    int across, other; /* position of the first line */
 };
 
-/* What is rarely needed is not in line with the rest: code that is spread out is slower. */
+/* Rarely executed code is in functions that are not inlined: it would spread out the rest, which is slower. */
 
 __device__ __forceinline__ float *lines_of(const piece &b)
 {
@@ -64,8 +64,8 @@ __device__ __forceinline__ float *lines_of(const piece &b)
     return shared + b.at;
 }
 
-/* f(to, from) for all groups of four samples of the `rows` lines that the input has. A warp does 32 of a row at a
- * time. */
+/* Calls f(to, from) for all groups of four samples that exist of the block's lines, of which the input has `rows`. A
+ * warp has 32 groups of a row at a time. */
 template <class Four, class F>
 __device__ __forceinline__ void each_four(const line_volume &in, int rows, const piece &b, const F &f)
 {
@@ -94,7 +94,8 @@ template <class Four> __device__ __forceinline__ void copy_rows(const line_volum
     each_four<Four>(in, rows, b, [](float *to, const Four *from) { copy_async<sizeof(Four)>(to, from); });
 }
 
-/* Arguments in registers: others are loads that wait for each other. */
+/* Copies integers and converts them. Arguments by value are passed in registers rather than loaded one after
+ * another. */
 template <class Four> static __device__ __noinline__ void load_integers(line_volume in, int rows, piece b)
 {
     copy_rows<Four>(in, rows, b);
@@ -139,7 +140,7 @@ __device__ __forceinline__ void load_columns(const line_args &a, const piece &b)
             copy_async<4>(q + e, p + e);
 }
 
-/* extend_lines for edges that do not repeat the last sample; `outside` places, `before` of them at the front. */
+/* extend_lines() for edges that do not repeat the last sample; `outside` places, `before` of them at the front. */
 template <line_form FORM>
 __device__ __noinline__ void extend_by_rule(const line_args &a, piece b, int before, int outside)
 {
@@ -168,7 +169,7 @@ __device__ __noinline__ void extend_by_rule(const line_args &a, piece b, int bef
                 fill(line, q);
 }
 
-/* The places outside the image, when the others are there. */
+/* Fills the places outside the image after the others are loaded. */
 template <line_form FORM> __device__ __forceinline__ void extend_lines(const line_args &a, const piece &b)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -191,16 +192,16 @@ template <line_form FORM> __device__ __forceinline__ void extend_lines(const lin
             repeat(beyond, b.needed, beyond - 1);
     } else {
         float *const line = lines_of(b) + warp * b.pitch;
-        const int front = before / 4, behind = (beyond + 3) / 4, all = front + (b.needed + 3) / 4 - behind;
+        const int front = before / 4, back = (beyond + 3) / 4, all = front + (b.needed + 3) / 4 - back;
 #pragma unroll 1
         for (int g = lane; g < all; g += 32) {
             const float *p = line + (g < front ? before : beyond - 1);
-            float *to = line + 4 * (g < front ? g : g - front + behind);
+            float *to = line + 4 * (g < front ? g : g - front + back);
 #pragma unroll
             for (int r = 0; r < LINES; r += LINE_WARPS, p += LINE_WARPS * b.pitch, to += LINE_WARPS * b.pitch)
                 *reinterpret_cast<float4 *>(to) = make_float4(*p, *p, *p, *p);
         }
-        if (beyond + lane < 4 * behind)
+        if (beyond + lane < 4 * back)
 #pragma unroll 1
             for (int r = 0; r < LINES; r += LINE_WARPS)
                 line[r * b.pitch + beyond + lane] = line[r * b.pitch + beyond - 1];
@@ -208,24 +209,24 @@ template <line_form FORM> __device__ __forceinline__ void extend_lines(const lin
     __syncthreads();
 }
 
-/* Outputs i ... i + UNIT / 2 - 1 of all lines, in `turn`, to rows that are not plain, or where some do not exist. */
-static __device__ __noinline__ void store_rows_specially(const line_args &a, int across, int other, int i, int end,
-                                                            const float *turn)
+/* Stores outputs i ... i + UNIT / 2 - 1 of all lines, in `transpose`, to rows that are not plain or not complete. */
+static __device__ __noinline__ void store_rows_slowly(const line_args &a, int across, int other, int i, int end,
+                                                      const float *transpose)
 {
 #pragma unroll 1
     for (int e = threadIdx.x % 32; e < LINES * UNIT / 2; e += 32) {
         const int r = e / (UNIT / 2), x = i + e % (UNIT / 2), y = across + r;
         if (y >= a.hi[1] || x < a.lo[0] || x >= end)
             continue;
-        const float v = turn[r * TURN_PITCH + e % (UNIT / 2)];
+        const float v = transpose[r * TRANSPOSE_PITCH + e % (UNIT / 2)];
         const long long from = other * a.source.other + y * a.source.across + x;
         store_sample(a.out.data, other * a.out.other + y * a.out.across + x, a.out.type,
                      a.highpass ? load_sample(a.source.data, from, a.source.type) - v : v);
     }
 }
 
-/* Outputs i ... i + UNIT - 1, before `end`, of the warp's lines, as rows: through `turn`. */
-__device__ __forceinline__ void store_rows(const line_args &a, const piece &p, int i, int end, float *turn,
+/* Stores outputs i ... i + UNIT - 1, before `end`, of the warp's lines as rows, transposed in `transpose`. */
+__device__ __forceinline__ void store_rows(const line_args &a, const piece &p, int i, int end, float *transpose,
                                            const float (&v)[UNIT])
 {
     const int lane = threadIdx.x % 32, half = lane % 2 * 4;
@@ -236,16 +237,16 @@ __device__ __forceinline__ void store_rows(const line_args &a, const piece &p, i
     for (int b = 0; b < UNIT; b += UNIT / 2) {
 #pragma unroll
         for (int j = 0; j < UNIT / 2; j += 4)
-            *reinterpret_cast<float4 *>(turn + lane * TURN_PITCH + j) =
+            *reinterpret_cast<float4 *>(transpose + lane * TRANSPOSE_PITCH + j) =
                 make_float4(v[b + j], v[b + j + 1], v[b + j + 2], v[b + j + 3]);
         __syncwarp();
         if (whole) {
-            const float *const from = turn + lane / 2 * TURN_PITCH + half;
+            const float *const from = transpose + lane / 2 * TRANSPOSE_PITCH + half;
             __stcs(reinterpret_cast<float4 *>(row + b), *reinterpret_cast<const float4 *>(from));
             __stcs(reinterpret_cast<float4 *>(row + b + 16 * a.out.across),
-                   *reinterpret_cast<const float4 *>(from + 16 * TURN_PITCH));
+                   *reinterpret_cast<const float4 *>(from + 16 * TRANSPOSE_PITCH));
         } else {
-            store_rows_specially(a, p.across, p.other, i + b, end, turn);
+            store_rows_slowly(a, p.across, p.other, i + b, end, transpose);
         }
         __syncwarp();
     }
@@ -255,22 +256,24 @@ struct unit {
     float v[UNIT];
 };
 
-/* The outputs of a line that are `there`, to sample `to` on: integers, high-pass (from sample `from` of source on).
- * Arguments in registers. */
-static __device__ __noinline__ void store_specially(samples to, samples from, bool highpass, unit u, unsigned there)
+/* Stores the outputs of a line in mask `there` to `to` on: integers, or high-pass of `from`. Arguments by value are
+ * passed in registers. */
+static __device__ __noinline__ void store_line_slowly(samples to, samples from, bool highpass, unit u, unsigned there)
 {
     if (highpass)
         subtract_line(from, u.v, there);
     store_line(to, u.v, there);
 }
 
-/* Overview: a block has a piece of 32 lines in shared memory. Other blocks work while its samples are on their way.
- * Mapping: a lane is a line, a warp makes UNIT outputs of all at a time. Where the input has rows, a lane reads four
- *   samples at a time; where the output has columns, a warp's results are side by side. So the best of both is a
- *   volume that is turned from pass to pass; where rows are wanted, results go through shared memory, warp by warp.
- * Registers: see separable_line.cuh. Shared: 32 lines of length + 2 R samples and the taps (line_shared()), so that
- *   three blocks share a multiprocessor where the radius allows it.
- * Memory: reads (length + 2 R) / length times, writes once. Cost: 2 R + 2 operations a voxel, the limit. */
+/* Overview: a block has a piece of 32 lines in shared memory. Other blocks hide the latency of its loads.
+ * Mapping: a lane is a line, a warp has UNIT outputs of all lines at a time. If the input has rows, a lane loads four
+ *   samples at a time; if the output has columns, the results of a warp are adjacent. A volume that is transposed from
+ *   pass to pass combines both; if rows are wanted, results are transposed in shared memory, warp by warp.
+ * Registers: as in separable_line.cuh.
+ * Shared memory: 32 lines of length + 2 R samples and the taps (line_shared()); three resident blocks of a
+ *   multiprocessor if the radius allows it.
+ * Global memory: read (length + 2 R) / length times, written once.
+ * Cost: 2 R + 2 operations a voxel, which is also the limit. */
 template <line_form FORM, int R>
 __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_constant__ line_args a)
 {
@@ -308,7 +311,7 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
         float v[1][UNIT] = {};
         filter_unit<1, R, true>(read, a.along, &a.f, t, i, v);
         if (FORM == ROWS) {
-            store_rows(a, b, i, end, shared + pad + LINES * (samples + 4) + warp * LINES * TURN_PITCH, v[0]);
+            store_rows(a, b, i, end, shared + pad + LINES * (samples + 4) + warp * LINES * TRANSPOSE_PITCH, v[0]);
         } else if (line < a.hi[1]) {
             unsigned there = first_of(UNIT);
             if (i + UNIT > end || i < a.lo[0]) {
@@ -319,9 +322,9 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
                 store_line({a.out.data, to, a.out.along, VP_F32}, v[0], there);
             } else {
                 const long long from = b.other * a.source.other + line * a.source.across + i * a.source.along;
-                store_specially({a.out.data, to, a.out.along, a.out.type},
+                store_line_slowly({a.out.data, to, a.out.along, a.out.type},
                                 {a.source.data, from, a.source.along, a.source.type}, a.highpass,
-                                *reinterpret_cast<const unit *>(v[0]), there);
+                                  *reinterpret_cast<const unit *>(v[0]), there);
             }
         }
     }
@@ -346,11 +349,11 @@ bool by_line(const pass &p, int a)
     return p.s->filters == 1 && p.f[a][0].radius > UNIT && !p.f[a][0].edge && p.f[a][0].order == 0;
 }
 
-/* Lengths so that three blocks share a multiprocessor where the radius allows it, and all multiprocessors have some. */
+/* Chooses the length such that three blocks share a multiprocessor if the radius allows it, and all have work. */
 int run_line(const pass &p, const volume &in, const volume &out, int along, bool highpass, vp_err *err)
 {
-    constexpr int MOST = 65535; /* of a grid along y and z */
-    const line_form form = in.step[along] != 1 ? COLUMNS : out.step[along] == 1 ? ROWS : TURNED;
+    constexpr int MOST = 65535; /* extent of a grid along y and z */
+    const line_form form = in.step[along] != 1 ? COLUMNS : out.step[along] == 1 ? ROWS : TRANSPOSED;
     const int fastest = (int)(std::find(out.step, out.step + 3, 1) - out.step);
     const int across = form == ROWS ? 1 : fastest, axes[3] = {along, across, 3 - along - across};
     line_args a = {};
@@ -382,7 +385,7 @@ int run_line(const pass &p, const volume &in, const volume &out, int along, bool
     const int pieces = (n + a.length - 1) / a.length;
     void (*const kernel)(line_args) = code_for(r, radii<0, 20, 40>(), [form](auto c) {
         constexpr int R = decltype(c)::value;
-        return form == TURNED ? k_line<TURNED, R> : form == ROWS ? k_line<ROWS, R> : k_line<COLUMNS, R>;
+        return form == TRANSPOSED ? k_line<TRANSPOSED, R> : form == ROWS ? k_line<ROWS, R> : k_line<COLUMNS, R>;
     });
     const size_t shared = line_shared(form, a.length, r);
     line_args part = a;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The passes of the separable filters, each with its kernels: what they are given, and who does which.
+/* The passes of the separable filters: their arguments and launchers.
  *
- *   separable_fused.cu   x, y and z at once, one small radius                  no volume in between
- *   separable_xy.cu      x and then y, any filters; x alone                    of one filter: y's radius up to UNIT
+ *   separable_fused.cu   x, y and z at once, one small radius                  no intermediate volume
+ *   separable_xy.cu      x and then y, any filters; x alone                    for a single filter radii of y up to UNIT
  *   separable_z.cu       z, or y alone, any filters
- *   separable_long.cu    one axis, order 0, a radius above UNIT, not thin      turns the volume for the next axis
+ *   separable_long.cu    one axis, order 0, a radius above UNIT, not thin      transposes the volume for the next axis
  *
- * The order of operations is that of local/gauss.h, voxel by voxel, so results equal those of a CPU with fused
- * multiply-add to the bit, whichever does it. */
+ * All follow the order of operations of local/separable.h for each voxel, so results equal those of a CPU with fused
+ * multiply-add to the bit, whichever pass computes them. */
 #ifndef VP_SEPARABLE_PASS_H
 #define VP_SEPARABLE_PASS_H
 
 #include "launch.cuh"
 
 extern "C" {
-#include "local/gauss.h"
+#include "local/separable.h"
 }
 
 #include <type_traits>
@@ -30,10 +30,10 @@ struct separable {
 };
 
 constexpr int UNIT = 16;       /* outputs of a thread */
-constexpr int LONGEST = 40;    /* the largest radius that has code of its own */
+constexpr int LONGEST = 40;    /* largest radius with specialised code */
 constexpr int STEP = 2 * UNIT; /* rows of a step */
 
-/* Samples (taps) that a line has room for beside the outputs on either side. */
+/* Returns the padding of a line on either side of the outputs, and the padded number of taps. */
 __host__ __device__ constexpr int padded(int radius)
 {
     return (radius + 7) / 8 * 8;
@@ -41,27 +41,27 @@ __host__ __device__ constexpr int padded(int radius)
 
 /* A filter along an axis. */
 struct taps {
-    const float *t;     /* padded(R) */
-    const float2 *clip; /* VP_EDGE_RENORMALIZE, order 0: -t[e], scale[e] of a voxel e < R from the edge: of the first R
-                           voxels, then of the last R ones; NULL: none */
-    const float2 *edge; /* rows of padded(R) pairs up, down of voxels that have taps of their own; NULL: none */
+    const float *t;     /* padded(R) taps */
+    const float2 *clip; /* VP_EDGE_RENORMALIZE, order 0: (-t[e], scale[e]) of a voxel at distance e < R from the edge,
+                           for the first R voxels and then the last R ones; else NULL */
+    const float2 *edge; /* rows of padded(R) pairs (up, down) for voxels with individual taps, or NULL */
     int radius, order;
-    float sign;         /* of the difference on the left: -1, or 1 for order 1 */
-    float few[LONGEST]; /* t where the radius is not larger: operands of instructions, not loads */
+    float sign;         /* sign of the left difference: -1, or 1 for order 1 */
+    float few[LONGEST]; /* t as kernel arguments, for radii up to LONGEST: instruction operands instead of loads */
 };
 
 /* An axis of the image. */
 struct axis {
-    int n;     /* voxels of the image */
+    int n;     /* voxels */
     int rule;  /* enum vp_edge */
-    bool thin; /* VP_EDGE_RENORMALIZE, n < 2 R: there is a row of edge taps for every voxel, else R at each end */
+    bool thin; /* VP_EDGE_RENORMALIZE and n < 2 R: every voxel has a row of edge taps; else R voxels at each end */
 };
 
-/* A box of samples in device memory, with any order of axes; kernels of rows have step[0] = 1. */
+/* A box of samples in device memory, with any order of axes; kernels for rows need step[0] = 1. */
 struct volume {
-    char *data; /* voxel lo[0], lo[1], lo[2] */
+    char *data; /* voxel (lo[0], lo[1], lo[2]) */
     int type;   /* enum vp_type */
-    long long step[3]; /* samples */
+    long long step[3]; /* pitches in samples */
     int lo[3], hi[3];
 };
 
@@ -81,20 +81,20 @@ inline volume volume_of(const vp_area &p, vp_type type)
     return v;
 }
 
-/* Where a voxel of rows is, in samples. */
+/* Returns the index of a voxel, for step[0] = 1. */
 __device__ __forceinline__ long long place_of(const volume &v, int x, int y, int z)
 {
     return (long long)(z - v.lo[2]) * v.step[2] + (long long)(y - v.lo[1]) * v.step[1] + (x - v.lo[0]);
 }
 
-/* What all passes of a launch share. */
+/* Shared by all passes of a launch. */
 struct pass {
     const vp_op *op;
     const separable *s;
     const vp_work *args;
     taps f[3][2];
     volume source;
-    char *free; /* scratch that is left */
+    char *free; /* unused part of the scratch */
 };
 
 inline axis axis_at(const pass &p, int a)
@@ -102,11 +102,11 @@ inline axis axis_at(const pass &p, int a)
     return axis_of(p.op, p.s->filter[a][0], a);
 }
 
-/* Radii that have code of their own. */
+/* Radii with specialised code. */
 template <int... R> struct radii {
 };
 
-/* of(R), a kernel, for the radius if it is one of these, else of(the first); 0: the code for any. */
+/* Returns the kernel of(R) for the radius if it is in the list, else of(the first in the list); R = 0: any radius. */
 template <int Else, int... R, class Of> auto code_for(int radius, radii<Else, R...>, const Of &of)
 {
     auto kernel = of(std::integral_constant<int, Else>());
@@ -114,37 +114,39 @@ template <int Else, int... R, class Of> auto code_for(int radius, radii<Else, R.
     return kernel;
 }
 
-/* Into how many pieces of whole steps a march over n rows is cut, so that every multiprocessor has work. */
+/* Returns the rows of a block that marches along an axis of n rows, a multiple of STEP, such that every multiprocessor
+ * has work. */
 int march_length(int64_t others, int n, int radius, int sms);
-/* Shared memory of a block where two share a multiprocessor of the device in use. */
+/* Returns the shared memory of a block if two share a multiprocessor of the current device. */
 size_t half_of_shared();
 
-/* Where lines lie in memory. */
+/* Layout of lines in memory. */
 enum line_form {
-    ROWS,    /* samples of a line side by side, in the input and in the output */
-    COLUMNS, /* lines side by side in both */
-    TURNED   /* samples of a line in the input, lines in the output: the next axis is the fastest one there */
+    ROWS,      /* samples of a line are adjacent in the input and in the output */
+    COLUMNS,   /* lines are adjacent in both */
+    TRANSPOSED /* samples of a line are adjacent in the input, lines in the output: the next axis becomes the fastest */
 };
 
-/* Whether separable_long.cu does the axis. */
+/* True if separable_long.cu filters axis a. */
 bool by_line(const pass &p, int a);
+/* Launch a filter along axis `along` from `in` to `out`. Return 0 or -1, as all run_ functions. */
 int run_line(const pass &p, const volume &in, const volume &out, int along, bool highpass, vp_err *err);
-/* Along x and, with `along_y`, y, from the source to `one`. Of two filters `one` is p, `two` q of local/log.h; either
- * may be NULL. */
+/* Filters along x and, with `along_y`, y, from the source to `one`. For a pair of filters `one` is p, `two` is q of
+ * local/log.h; either may be NULL. */
 int run_xy(const pass &p, const volume *one, const volume *two, bool along_y, bool highpass, vp_err *err);
-/* Along z, or along y, which is the same with another step, from `one`. Of two filters it is p (may be NULL), `two` is
- * q. */
+/* Filters along z, or along y, which differs in the step only, from `one` to `out`. For a pair of filters `one` is p
+ * (may be NULL), `two` is q. */
 int run_z(const pass &p, const volume *one, const volume *two, const volume &out, int along, bool highpass,
           vp_err *err);
-/* The least shared memory that a block of these takes. */
+/* Return the least shared memory of a block of these. */
 size_t line_least(line_form form, int radius);
 size_t xy_least(int filters, int rx, int ry);
 size_t z_least(int filters, int radius);
 
-/* Along x, y and z in one kernel, which needs no scratch. Whether it does op, whose image[2] may not be known yet: then
- * it does if that turns out to be 2 R or more. */
+/* Filters along x, y and z in one kernel without scratch. fused_handles() is true if it handles op; image[2] may be
+ * unknown yet, and must then turn out to be at least 2 R. */
 constexpr int FUSED_LONGEST = 6;
-bool fused_does(const vp_op *op, const separable &s);
+bool fused_handles(const vp_op *op, const separable &s);
 int fused_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err);
 
 }

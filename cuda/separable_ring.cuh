@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Marching along an axis (y in separable_xy.cu, z or y in separable_z.cu): rows or planes come step by step into a
- * ring in shared memory, so that every sample is read from device memory about once; what the ring then allows is
- * filtered. */
+/* Marching along an axis (y in separable_xy.cu, z or y in separable_z.cu): rows or planes are loaded step by step into
+ * a ring in shared memory, so that every sample is read from device memory about once; outputs follow as soon as the
+ * ring has all their samples. */
 #ifndef VP_SEPARABLE_RING_CUH
 #define VP_SEPARABLE_RING_CUH
 
@@ -10,7 +10,7 @@
 namespace vp
 {
 
-/* Rows (planes) that pass by. */
+/* A ring of rows (or planes). */
 struct ring {
     float *data;
     int rows; /* a multiple of UNIT */
@@ -20,10 +20,11 @@ struct ring {
     __device__ __forceinline__ float *row(int r) const { return data + (r - first) % rows * pitch; }
 };
 
-/* A column of it; the slot is a multiple of 8. */
+/* Reads a column of a ring about row i. */
 struct read_ring {
     const float *column;
-    int rows, pitch, slot; /* of row i */
+    int rows, pitch;
+    int slot; /* slot of row i, a multiple of 8 */
 
     struct cursor {
         const float *column;
@@ -79,11 +80,11 @@ struct read_ring {
     }
 };
 
-/* Steps of `step` rows march over the outputs [begin, end) of an axis; when step t has come, block t - lag can be
- * made. */
+/* Schedule of a march over outputs [begin, end) of an axis in steps of `step` rows: when step t is in the ring, block
+ * t - lag of the outputs can be computed. */
 struct march {
     int begin, end, blocks, lag, step, padded_radius;
-    int need_lo, need_hi; /* rows to be read; outside the image only where it wraps around */
+    int need_lo, need_hi; /* rows to be loaded; outside the image only if the edge wraps around */
 
     __device__ __forceinline__ int row(int t) const { return begin - padded_radius + step * t; }
     __device__ __forceinline__ bool needed(int t) const { return row(t) < need_hi && row(t) + step > need_lo; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Samples of the separable filters: loads and stores of any type, integers that come into shared memory as they are and
- * become floats there, what lies outside the image. */
+/* Samples of the separable filters: loads and stores of any type, integers that are copied to shared memory unchanged
+ * and converted to floats there, edges. */
 #ifndef VP_SEPARABLE_SAMPLE_CUH
 #define VP_SEPARABLE_SAMPLE_CUH
 
@@ -11,20 +11,20 @@
 namespace vp
 {
 
-/* A line in device memory from sample `at` on. */
+/* A line in device memory from sample `at` on, `step` samples apart. */
 struct samples {
     char *data;
     long long at, step;
     int type;
 };
 
-/* From a voxel on along an axis. */
+/* Returns the line from a voxel on along an axis. */
 __device__ __forceinline__ samples samples_of(const volume &v, int axis, int x, int y, int z)
 {
     return {v.data, place_of(v, x, y, z), v.step[axis], v.type};
 }
 
-/* The outputs in `mask` of a line. */
+/* Stores the outputs of a line that are in `mask`. */
 __device__ __forceinline__ void store_line(const samples &to, const float (&v)[UNIT], unsigned mask)
 {
     const long long step = to.step;
@@ -41,12 +41,12 @@ __device__ __forceinline__ void store_line(const samples &to, const float (&v)[U
             if (mask >> j & 1)
                 store_as(q, v[j]);
             q += step;
-            asm volatile("" : "+l"(q)); /* the address grows with the line: sixteen would be too many */
+            asm volatile("" : "+l"(q)); /* keeps one running address instead of sixteen */
         }
     });
 }
 
-/* v = sample - v: high-pass. */
+/* Sets v = sample - v (high-pass). */
 __device__ __forceinline__ void subtract_line(const samples &from, float (&v)[UNIT], unsigned mask)
 {
     long long at = from.at;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void subtract_line(const samples &from, float (&v)[UN
     }
 }
 
-/* The first n of UNIT outputs. */
+/* Returns the mask of the first n of UNIT outputs. */
 __device__ __forceinline__ unsigned first_of(int n)
 {
     return n >= UNIT ? (1u << UNIT) - 1 : (1u << n) - 1;
@@ -70,8 +70,7 @@ __device__ __forceinline__ int sample_size(int type)
     return type == VP_F32 ? 4 : type == VP_U8 ? 1 : 2;
 }
 
-/* Integers come into shared memory as they are, four to the place of four floats; the thread that asked for them turns
- * them into these when they are there. */
+/* Copies four integers to the place of four floats in shared memory; the same thread converts them later. */
 __device__ __forceinline__ void copy_four(float *to, const char *p, int type)
 {
     if (type == VP_U8)
@@ -80,8 +79,9 @@ __device__ __forceinline__ void copy_four(float *to, const char *p, int type)
         copy_async<8>(to, p);
 }
 
-/* Bytes of a word (a selection of __byte_perm whose others are those of FLOAT_OF) as a float: put into the last bits of
- * 2^23, a sample makes it larger by itself. Conversions have a fraction of the rate. */
+/* Returns an integer in bytes of a word as a float: inserted into the low bits of the float 2^23 it adds its value.
+ * BYTES: selector of __byte_perm, with the other bytes from FLOAT_OF. Conversion instructions have a fraction of the
+ * throughput. */
 constexpr unsigned FLOAT_OF = 0x4b000000;
 constexpr float FLOAT_ZERO = 8388608;
 
@@ -96,7 +96,7 @@ __device__ __forceinline__ float4 floats_of(unsigned bytes)
                        float_of<0x7443>(bytes));
 }
 
-/* i16: `flip` has their sign bits, and zero is 2^15 more. */
+/* Converts two words of 16-bit integers. i16: `flip` inverts the sign bits, `zero` is larger by 2^15. */
 __device__ __forceinline__ float4 floats_of(uint2 pairs, unsigned flip, float zero)
 {
     const unsigned l = pairs.x ^ flip, h = pairs.y ^ flip;
@@ -117,9 +117,9 @@ template <class Four> __device__ __forceinline__ float4 floats_at(const float *a
         return floats_of(*reinterpret_cast<const uint2 *>(at), FLIP_I16, ZERO_I16);
 }
 
-constexpr int FEW = 4; /* outputs at an edge that are made together */
+constexpr int FEW = 4; /* outputs at an edge that are computed together */
 
-/* Those in `mask` from output j of the line on; high-pass of `from`. */
+/* Stores those in `mask`, from output j of the line on; high-pass of `from`. */
 __device__ __forceinline__ void store_few(const samples &to, bool highpass, const samples &from, int j,
                                           const float (&v)[FEW], unsigned mask)
 {
@@ -131,7 +131,7 @@ __device__ __forceinline__ void store_few(const samples &to, bool highpass, cons
         }
 }
 
-/* Whether samples outside the image repeat the one at the edge. */
+/* True if samples outside the image repeat the one at the edge. */
 __device__ __forceinline__ bool repeats(int rule)
 {
     return rule == VP_EDGE_RENORMALIZE || rule == VP_EDGE_NEAREST;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Separable filters along x and then y, reading and writing once. */
+/* Separable filters along x and then y in one pass over memory. */
 #include "separable_ring.cuh"
 
 #include <algorithm>
@@ -9,9 +9,9 @@ namespace vp
 
 constexpr int WIDTH = 128;            /* columns of a block */
 constexpr int THREADS = 2 * WIDTH;    /* = 32 lanes x WIDTH / UNIT warps: both phases of k_xy fill the block */
-constexpr int RING_PITCH = WIDTH + 4; /* 4 mod 32: lanes on consecutive rows do not meet in a bank */
+constexpr int RING_PITCH = WIDTH + 4; /* 4 mod 32: no bank conflicts of lanes on consecutive rows */
 
-/* The same as its base, but all is read before any of it is taken: another order for the compiler to begin with. */
+/* read_line<1> that loads all samples before it uses any: another order for the compiler's scheduler. */
 struct read_row : read_line<1> {
     template <int R> __device__ __forceinline__ void around(float (&v)[UNIT + 2 * R]) const
     {
@@ -27,9 +27,9 @@ struct read_row : read_line<1> {
 };
 
 struct xy_args {
-    volume in, out[2]; /* of the same box; NF = 1: the result. NF = 2: p, q of local/log.h, data may be NULL */
+    volume in, out[2]; /* out: of one box; NF = 1: the result; NF = 2: p, q of local/log.h, data may be NULL */
     axis x, y;
-    taps fx[2], fy[2]; /* NF = 2: order 0, order 2 */
+    taps fx[2], fy[2]; /* NF = 2: orders 0 and 2 */
     int strips, chunks, chunk_rows, stages;
     bool highpass;
 };
@@ -39,7 +39,7 @@ __host__ __device__ constexpr int stage_pitch(int radius)
     return WIDTH + 2 * padded(radius) + 4; /* 4 mod 32, as RING_PITCH */
 }
 
-/* `stages`: 2 where they fit twice into a multiprocessor, see k_xy. */
+/* `stages`: 2 if two such blocks fit into a multiprocessor, else 1 (k_xy). */
 __host__ __device__ constexpr int xy_ring_rows(int ry, int stages)
 {
     return stages * STEP + (2 * padded(ry) + STEP - 1) / STEP * STEP;
@@ -52,7 +52,7 @@ __host__ __device__ constexpr size_t xy_shared(int nf, int rx, int ry, int stage
                             (size_t)nf * (padded(rx) + padded(ry)));
 }
 
-/* The part of stage_four that is out of the way: other places, edges. Integers are floats at once. */
+/* stage_four() for unaligned samples and edges. Integers are converted at once. */
 static __device__ __noinline__ void stage_four_slowly(const char *data, int type, int lo, int hi, int rule, int n,
                                                       float *to, long long line, int x)
 {
@@ -71,8 +71,8 @@ static __device__ __noinline__ void stage_four_slowly(const char *data, int type
         *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* The four integers that samples x ... x + 3 are made of, counted from in.lo[0]: their own or, where the image ends and
- * repeats its last one, those that it is among; -1: it is not as simple. */
+/* Returns the first of the four integers, relative to in.lo[0], that samples x ... x + 3 are computed from: these
+ * samples themselves, or if the edge repeats the last sample, the group of that one; -1: neither. */
 __device__ __forceinline__ int integers_of(const volume &in, const axis &a, int x)
 {
     const int c = x - in.lo[0], near = min(max(x, 0), a.n - 1) - in.lo[0];
@@ -83,8 +83,8 @@ __device__ __forceinline__ int integers_of(const volume &in, const axis &a, int 
     return repeats(a.rule) && near >= 0 && near < in.hi[0] - in.lo[0] ? near / 4 * 4 : -1;
 }
 
-/* Samples x ... x + 3 of a line (where sample in.lo[0] is number `line` of the part), by the edge rule; those that the
- * part has not got are not needed. Integers are converted later. */
+/* Loads samples x ... x + 3 of a line by the edge rule; sample in.lo[0] of the line has index `line` in the part.
+ * Samples outside the part are not needed. Integers are converted later. */
 template <bool FLOATS>
 __device__ __forceinline__ void stage_four(const volume &in, const axis &a, float *to, long long line, int x)
 {
@@ -104,7 +104,7 @@ __device__ __forceinline__ void stage_four(const volume &in, const axis &a, floa
     }
 }
 
-/* What came for x ... x + 3, if anything did. */
+/* Converts the integers loaded for x ... x + 3, if any. */
 template <class Four>
 __device__ __forceinline__ void convert_four(const volume &in, const axis &a, float *at, int x)
 {
@@ -122,10 +122,10 @@ __device__ __forceinline__ void convert_four(const volume &in, const axis &a, fl
 }
 
 /* Rows [row, row + STEP) x columns [x0 - R, x0 + WIDTH + R), before `end`, of one plane; rows outside [lo, hi) are not
- * needed. A warp does whole rows, and then groups of four columns on both sides of all rows, so that its lanes agree
- * where the image ends. */
+ * needed. A warp loads whole rows, and then groups of four columns on both sides of all rows, so that its lanes take
+ * the same branches at the image's edge. */
 struct stage {
-    int at; /* in shared memory, floats: a pointer that a call hands on is one to any memory */
+    int at; /* offset in shared memory, in floats: a pointer passed to a function would become a generic address */
     int radius, x0, end, row, lo, hi;
 };
 
@@ -137,7 +137,7 @@ __device__ __forceinline__ float *stage_origin(const stage &s)
 
 constexpr int STAGE_WARPS = THREADS / 32, STAGE_ROUNDS = STEP / STAGE_WARPS;
 
-/* Whether the part has the four columns of a lane in all rows just as they are needed. */
+/* True if the part contains the four columns of a lane in all rows, aligned. */
 __device__ __forceinline__ bool stage_is_plain(const volume &in, const axis &y, const stage &s, int column)
 {
     const int c = column - in.lo[0];
@@ -145,8 +145,8 @@ __device__ __forceinline__ bool stage_is_plain(const volume &in, const axis &y, 
            y.rule != VP_EDGE_WRAP;
 }
 
-/* plain(to, pitch) where a lane's four columns are plain in all rows of its warp, four(to, row, column) for all other
- * groups of four that are needed. */
+/* Calls plain(to, pitch) if a lane's four columns are plain in all rows of its warp, and four(to, row, column) for all
+ * other groups of four that are needed. */
 template <class Plain, class Four>
 __device__ __forceinline__ void each_group(const volume &in, const axis &y, const stage &s, const Plain &plain,
                                            const Four &four)
@@ -175,7 +175,7 @@ __device__ __forceinline__ void each_group(const volume &in, const axis &y, cons
 template <bool FLOATS>
 __device__ __forceinline__ void stage_rows(const volume &in, const axis &x, const axis &y, const stage &s, int z)
 {
-    const int row_size = (int)in.step[1]; /* the row of an image is an int: one multiplication */
+    const int row_size = (int)in.step[1]; /* rows are shorter than 2^31: one multiplication */
     const long long plane = (long long)(z - in.lo[2]) * in.step[2];
     each_group(
         in, y, s,
@@ -197,13 +197,13 @@ __device__ __forceinline__ void stage_rows(const volume &in, const axis &x, cons
         });
 }
 
-/* Not in line, for what floats need would be spread out; arguments in registers. */
+/* Not inlined, so that the code for floats stays compact; arguments by value are passed in registers. */
 static __device__ __noinline__ void stage_integers(volume in, axis x, axis y, stage s, int z)
 {
     stage_rows<false>(in, x, y, s, z);
 }
 
-/* What stage_integers asked for, each thread its own. */
+/* Converts the integers of stage_integers(), each thread those that it has loaded. */
 template <class Four>
 __device__ __forceinline__ void convert_rows(const volume &in, const axis &x, const axis &y, const stage &s)
 {
@@ -230,7 +230,7 @@ static __device__ __noinline__ void convert_integers(volume in, axis x, axis y, 
     }
 }
 
-/* Rows of the ring outside the image: what the edge rule puts there. */
+/* Fills rows of the ring outside the image by the edge rule. */
 __device__ __forceinline__ void extend_ring(const ring &r, const axis &a, int lo, int hi)
 {
     const int lane = threadIdx.x % 32;
@@ -243,16 +243,18 @@ __device__ __forceinline__ void extend_ring(const ring &r, const axis &a, int lo
     }
 }
 
-/* Overview: a block makes WIDTH columns x chunk_rows rows of one plane, STEP rows at a time: they come into a stage,
- *   are filtered along x into the ring, and what the ring then allows is filtered along y and written. With two
- *   stages the rows of the next step are on their way meanwhile, and y works on the step before (one barrier a step);
- *   with one stage the next rows are asked for when x is done (two barriers; other blocks fill the gap).
+/* Overview: a block filters WIDTH columns x chunk_rows rows of one plane, STEP rows at a time: rows are loaded into a
+ *   stage, filtered along x into the ring, and as soon as the ring has all samples of a step of outputs, these are
+ *   filtered along y and stored. With two stages the rows of the next step are prefetched meanwhile, and y processes
+ *   the previous step (one barrier a step); with one stage the next rows are loaded after x (two barriers; other blocks
+ *   hide the latency).
  * Mapping: along x a warp has UNIT columns and a lane is a row; along y a lane is a column.
- * Registers: see separable_line.cuh. Shared: the stages (STEP rows of WIDTH + 2 R), a ring of 2 R + STEP * stages
- *   rows a filter, the taps where the radius is not known to the compiler: xy_shared().
- * Memory: reads its rows 1 + 2 R / WIDTH times (neighbouring blocks through the cache) and 2 R of them twice where two
- *   chunks meet, writes once.
- * Limits: shared memory for one stage; radii up to LONGEST have their taps in the arguments. */
+ * Registers: as in separable_line.cuh.
+ * Shared memory: the stages (STEP rows of WIDTH + 2 R samples), a ring of 2 R + STEP * stages rows for each filter, the
+ *   taps unless the radius is a compile-time constant (xy_shared()).
+ * Global memory: rows are read 1 + 2 R / WIDTH times (halos through the caches), 2 R of them twice where chunks meet;
+ *   written once.
+ * Limits: shared memory for one stage. */
 template <int NF, int R, bool ALONG_Y, bool ROWS>
 __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_constant__ xy_args a)
 {
@@ -283,12 +285,12 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
     int first_step = 0;
     while (!m.needed(first_step))
         first_step++;
-    int slot = (first_step - 2) * STEP; /* of the first row of step t in the rings */
+    int slot = (first_step - 2) * STEP; /* slot of the first row of step t in the rings */
     const auto stage_of = [&](int t) {
         const int at = (t & late) * STEP * stage_pitch(rx);
         return stage{at, rx, x0, min(x0 + WIDTH, a.out[0].hi[0]) + rx, m.row(t), m.need_lo, m.need_hi};
     };
-    const auto ask = [&](int t) {
+    const auto load_stage = [&](int t) {
         if (floats)
             stage_rows<true>(a.in, a.x, a.y, stage_of(t), z);
         else
@@ -309,7 +311,7 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
             convert_integers(a.in, a.x, a.y, stage_of(t));
         __syncthreads();
         if (late && more)
-            ask(t + 1);
+            load_stage(t + 1);
         if (here && x0 + warp * UNIT < a.out[0].hi[0]) {
             const read_row read = {shared + ((t & late) * STEP + lane) * stage_pitch(rx) + padded(rx) + warp * UNIT};
             float *to[NF];
@@ -318,7 +320,7 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
                 to[n] = rings[n].data + (slot + lane) * RING_PITCH + warp * UNIT;
             filter_line<NF, R, ROWS>(
                 read, a.x, a.fx, tx, x0 + warp * UNIT,
-                [&](unsigned, const float(&v)[NF][UNIT]) { /* all of them: the others are overwritten */
+                [&](unsigned, const float(&v)[NF][UNIT]) { /* all; outputs with individual taps are overwritten */
 #pragma unroll
                     for (int n = 0; n < NF; n++)
 #pragma unroll
@@ -338,20 +340,21 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
         if (!late) {
             __syncthreads();
             if (more)
-                ask(t + 1);
+                load_stage(t + 1);
         }
-        const int s = t - late; /* the step that y may use */
+        const int s = t - late; /* the step that is complete for y */
         if (s < m.lag)
             continue;
-        /* Rows before the image when all that follows is there for the first time, behind it as they are reached. */
+        /* rows before the image as soon as the rows that they copy are in the ring, rows after it when they are
+         * reached */
         const int from_row = s == m.lag ? m.begin - ry : m.row(s), to_row = m.row(s) + STEP;
-        const bool before = s == m.lag && m.begin - ry < 0, behind = to_row > a.y.n && from_row < m.end + ry;
-        if (a.y.rule != VP_EDGE_WRAP && (before || behind)) {
+        const bool before = s == m.lag && m.begin - ry < 0, after = to_row > a.y.n && from_row < m.end + ry;
+        if (a.y.rule != VP_EDGE_WRAP && (before || after)) {
 #pragma unroll
             for (int n = 0; n < NF; n++) {
                 if (before)
                     extend_ring(rings[n], a.y, m.begin - ry, 0);
-                if (behind)
+                if (after)
                     extend_ring(rings[n], a.y, max(from_row, a.y.n), min(to_row, m.end + ry));
             }
             __syncthreads();
@@ -440,7 +443,7 @@ int run_xy(const pass &p, const volume *one, const volume *two, bool along_y, bo
     if (along_y)
         std::copy(p.f[1], p.f[1] + 2, a.fy);
     else
-        a.y.rule = VP_EDGE_NEAREST; /* no row outside the image is looked at */
+        a.y.rule = VP_EDGE_NEAREST; /* no row outside the image is read */
     const int rx = a.fx[0].radius, ry = a.fy[0].radius, rows = to.hi[1] - to.lo[1];
     if (by_line(p, 0) && !ry)
         return run_line(p, p.source, to, 0, highpass, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Separable filters along z, or along y alone, which is the same with another step. */
+/* Separable filters along z, or along y alone, which differs in the step only. */
 #include "separable_ring.cuh"
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 namespace vp
 {
 
-constexpr int Z_WARPS = 4, Z_AHEAD = 2; /* steps that are on their way while one is worked on */
+constexpr int Z_WARPS = 4, Z_AHEAD = 2; /* Z_AHEAD: steps that are prefetched */
 
 struct z_args {
-    volume in[2]; /* f32; NF = 1: the samples. NF = 2: p (data may be NULL: nothing), q */
-    volume out, source; /* source: for highpass */
+    volume in[2]; /* f32; NF = 1: the samples; NF = 2: p (data NULL: none) and q of local/log.h */
+    volume out, source; /* source: the samples for high-pass */
     axis z;
     taps f[2];
     int strips, chunk_planes;
@@ -29,7 +29,8 @@ __host__ __device__ constexpr size_t z_shared(int nf, int r)
     return sizeof(float) * nf * ((size_t)Z_WARPS * z_ring_rows(r) * 32 + padded(r));
 }
 
-/* UNIT planes from `plane` on of 32 columns of row y, also planes outside the image, into a warp's ring. */
+/* Issues copies of UNIT planes from `plane` on, of 32 columns of row y, to a warp's ring; planes outside the image by
+ * the edge rule. */
 __device__ __forceinline__ void stage_planes(const z_args &a, const march &m, const volume &in, const ring &to, int x0,
                                              int y, int plane)
 {
@@ -63,12 +64,14 @@ __device__ __forceinline__ void stage_planes(const z_args &a, const march &m, co
     }
 }
 
-/* Overview: a warp makes 32 columns of one row of chunk_planes planes, UNIT planes at a time, from a ring of its own
- *   that is Z_AHEAD steps ahead. A lane is a column; warps have nothing to do with each other.
- * Registers: see separable_line.cuh. Shared: a ring of (1 + Z_AHEAD) UNIT + 2 R planes of 32 columns a warp and filter,
- *   the taps where the radius is not known to the compiler: z_shared().
- * Memory: reads NF and writes one volume, a plane of a step in pieces of 128 bytes; 2 R planes are read twice where two
- *   chunks meet. Limits: shared memory for the ring. */
+/* Overview: a warp filters 32 columns of one row over chunk_planes planes, UNIT planes at a time, from a private ring
+ *   that is Z_AHEAD steps ahead. Warps are independent.
+ * Mapping: a lane is a column.
+ * Registers: as in separable_line.cuh.
+ * Shared memory: a ring of (1 + Z_AHEAD) UNIT + 2 R planes of 32 columns for each warp and filter; the taps unless the
+ *   radius is a compile-time constant (z_shared()).
+ * Global memory: reads NF volumes and writes one, in pieces of 128 bytes; 2 R planes are read twice where chunks meet.
+ * Limits: shared memory for the ring. */
 template <int NF, int R, bool ROWS>
 __global__ void __launch_bounds__(32 * Z_WARPS, NF == 1 ? 4 : 3) k_z(const __grid_constant__ z_args a)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The difference of two images, the first being nowhere smaller: kernel "subtract" of local/morph.h. A voxel a
- * thread, nothing is kept. */
+/* The difference of two images, of which the first is nowhere smaller: kernel "subtract" of local/morph.h. One thread a
+ * voxel. */
 #include "footprint.cuh"
 #include "local/extremum.h"
 
@@ -34,4 +34,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_subtract = {"subtract", has, NULL, NULL, NULL, launch};
+VP_GPU_KERNEL(subtract, has, NULL, NULL, NULL, launch);

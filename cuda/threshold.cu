@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Histograms, and masks of what is above a threshold: kernel "threshold" of global/threshold.h. The CPU's bits.
+/* Histograms, and masks of samples above a threshold: kernel "threshold" of global/threshold.h. Results equal the
+ * CPU's.
  *
- * Registers: few. Shared memory: histograms of at most SHARED bins, one for each warp where they have room. Global:
- * samples are read once a visit, GROUP at once.
- * Cost: masks at the speed of the memory; histograms by what threads wait for each other at bins that they share. */
+ * Shared memory: histograms of at most SHARED bins, one for each warp if they fit.
+ * Global memory: samples are read once in each pass, GROUP at a time.
+ * Cost: masks run at memory bandwidth; histograms are limited by atomics of a warp on the same bin. */
 #include "footprint.cuh"
 #include "global/threshold.h"
 #include "sample.cuh"
@@ -27,14 +28,14 @@ template <class S, class L> __device__ __forceinline__ uint8_t marked(S x, L lim
     return x > limit ? yes : x <= limit ? no : 0;
 }
 
-/* Whether rows of the box begin where a group may in `a`. */
+/* True if all rows of the box begin at aligned groups of `a`. */
 static inline bool in_groups(const vp_area &a, const struct vp_box &box, size_t size)
 {
     return (size_t)(box.lo[0] - a.box.lo[0]) * size % 16 == 0 && (size_t)a.pitch * size % 16 == 0 &&
            (size_t)a.plane * size % 16 == 0 && (uintptr_t)a.data % 16 == 0;
 }
 
-/* The group of this thread: `left` samples from x on of row y; false: none. */
+/* Sets the group of this thread: `left` samples from x on of row y. False if it has none. */
 __device__ __forceinline__ bool own_group(const vp_box &b, int64_t &x, int64_t &y, int &left)
 {
     x = b.lo[0] + ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * GROUP;
@@ -43,7 +44,7 @@ __device__ __forceinline__ bool own_group(const vp_box &b, int64_t &x, int64_t &
     return left > 0 && y < b.hi[1];
 }
 
-/* `entry`: of a box that is solved; else NULL, and the limit is p.limit. */
+/* Computes masks. The limit is that of `entry`, the solved summary of a box, or p.limit if it is NULL. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
     mask_kernel(vp_area in, vp_area out, vp_threshold_params p, const vp_threshold_entry *entry, bool grouped)
@@ -70,6 +71,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- histograms ---- */
 
+/* Clears the histogram of a box. */
 __global__ void begin_kernel(vp_threshold_entry *e, int bins, bool first)
 {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < bins; i += gridDim.x * blockDim.x)
@@ -89,8 +91,8 @@ template <class S> __device__ __forceinline__ int bin_of(const vp_threshold_para
         return v - vp_limits<S>::LEAST;
 }
 
-/* Groups of the box in turn. Each warp has a table of its own, where they have room in shared memory; what follows a
- * sample of the same bin is added with it. */
+/* Adds the samples of the box to its histogram. Each warp has a private table if they fit in shared memory. Successive
+ * samples of a group with the same bin take one atomic. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
     histogram_kernel(vp_area in, vp_box box, vp_threshold_params p, vp_threshold_entry *e, int tables, bool grouped)
@@ -183,4 +185,4 @@ uint64_t state(const struct vp_op *op, const int64_t[3])
 
 } // namespace
 
-const struct vp_kernel vp_gpu_threshold = {"threshold", has, nullptr, nullptr, nullptr, launch, state};
+VP_GPU_KERNEL(threshold, has, nullptr, nullptr, nullptr, launch, state);

@@ -4,7 +4,7 @@
 set -eu
 
 want="gcc libc6-dev make libtiff-dev zlib1g-dev libfftw3-dev"
-[ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc libopenmpi-dev openmpi-bin procps iproute2"
+[ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc libopenmpi-dev openmpi-bin procps iproute2 python3-numpy"
 
 missing=
 for package in $want; do

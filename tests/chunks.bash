@@ -2,7 +2,7 @@
 # Random images and parameters of a program that works on neighbourhoods, each under random plans (--chunk, --threads,
 # --memory, from a file or a pipe), which must give the bytes of one chunk by one thread:
 #     chunks.bash PROGRAM
-# in an empty folder, the program on the PATH. SEED=8 gives others than SEED=7; with DEVICES="cpu cuda:0 cuda:0,1" each
+# in an empty folder, the program on the PATH; chunks/PROGRAM.bash has its options. SEED=8 gives others than SEED=7; with DEVICES="cpu cuda:0 cuda:0,1" each
 # plan has one of these, and must give the bytes of the first. A script of its own, because in a test of bats each
 # command of the shell takes several times as long.
 set -eu
@@ -111,7 +111,7 @@ plan() {
     one_of $DEVICES; HOW+=(--device "$R")
 }
 
-# some_plans PROGRAM CASES: random images and options, 8 plans of each. A program's function below sets OPTIONS, and
+# some_plans PROGRAM CASES: random images and options, 8 plans of each. PROGRAM-options (chunks/PROGRAM.bash) sets OPTIONS, and
 # SEEK if a pipe cannot give what they need, and MEMORY where it takes more.
 some_plans() {
     local program=$1 cases=$2 case try
@@ -169,91 +169,6 @@ window() {
     lengths --radius 0 "$R"
 }
 
-img-gauss-options() {
-    edge
-    one_of 1 3 8; lengths --sigma 0 "$R"
-    one_of "" "" "--highpass" "--type f32" "--truncate 2.5" "--iterations 2" "--highpass --iterations 2" derivative
-    case $R in
-    derivative)
-        OPTIONS=("${OPTIONS[@]:0:2}")
-        lengths --sigma 1 4
-        one_of 1,0,0 0,2,0 1,1,0 2,1,0
-        OPTIONS+=(--derivative "$R") ;;
-    *) any_of "$R" ;;
-    esac
-}
-
-img-log-options() {
-    edge
-    one_of 2 4 8; lengths --sigma 1 "$R"
-    any_of "" "--scale-normalize" "--truncate 2.5"
-}
-
-img-morph-options() {
-    one_of erode dilate open close tophat bothat gradient; OPTIONS+=(--op "$R")
-    window
-    any_of "" "" "--iterations 2" "--iterations 3"
-}
-
-img-morphrecon-options() {
-    local x y z
-    below "$W"; x=$R
-    below "$H"; y=$R
-    below "$D"; z=$R
-    if [ -n "$FLAT" ]; then z=0; fi
-    any_of --fill-holes --clear-border "--hmax 40" "--hmin 40" "--hdome 25" --regional-max --regional-min "--open 2" \
-        "--close 1.5" "--seed $x,$y,$z" "--seed $x,$y,$z --by erosion"
-    if [ "$D" -gt 1 ] && [ -z "$FLAT" ]; then any_of "" "" "--connectivity 6" "--connectivity 18"; fi
-}
-
-img-wiener-options() {
-    window
-    one_of "--noise 30" "--noise 0" "--noise 500 --type f32" estimated
-    if [ "$R" = estimated ]; then SEEK=twice; else any_of "$R"; fi
-}
-
-img-threshold-options() {
-    local how
-    one_of otsu triangle li yen isodata at at mean niblack niblack sauvola bradley; how=$R
-    any_of "" "" --below "--value 1"
-    case $how in
-    at) any_of "--at 3.5" "--at 90" "--at=-7" "--hysteresis 20,90" "--at 60 --weak 40" ;;
-    otsu | triangle | li | yen | isodata)
-        OPTIONS+=(--$how)
-        if [ "$TYPE" = f32le ]; then any_of "" "--bins 1000" "--range=-5,9"; fi ;;
-    *)
-        OPTIONS+=(--local $how)
-        one_of 1 3 5 9 41; OPTIONS+=(--window "$R")
-        one_of "" "" "--shape ball"
-        if [ -n "$R" ] && [ "${OPTIONS[*]: -1}" -lt 9 ]; then any_of "$R"; fi
-        any_of "" "--offset -2"
-        any_of "" "" "--weak 3"
-        if [ $how = sauvola ]; then any_of "--r 9" "--r 70 --k 0.5"; fi ;;
-    esac
-}
-
-img-local-options() {
-    one_of mean std var min max median percentile:20 entropy
-    OPTIONS+=(--stat "$R")
-    case $R in
-    mean | std | var) any_of "" "--type same" "--iterations 2" ;;
-    min | max) any_of "" "--iterations 3" ;;
-    entropy) if [ "$TYPE" != u8 ]; then any_of "--range 0,200" "--bins 20"; fi
-        if [ "$R" = "--bins 20" ]; then SEEK=twice; fi ;;
-    esac
-    one_of box box ball
-    OPTIONS+=(--shape "$R")
-    one_of 1 2 4
-    lengths --radius 0 "$R"
-}
-
-img-nlmeans-options() {
-    one_of 5 30; OPTIONS+=(--h "$R")
-    lengths --search 0 2
-    any_of "" "--patch 1" "--patch 2"
-    any_of "" "--type f32" "--sigma 3"
-}
-
 # samples of f32 become f64, sometimes, where there is FFTW
 to_f64() {
     below 2
@@ -264,46 +179,7 @@ to_f64() {
     fi
 }
 
-img-convolve-options() {
-    local w h d
-    one_of 1 4 7 12 30; w=$R
-    one_of 1 3 8 13 25; h=$R
-    one_of 1 1 1 3 6; d=$R
-    if [ -n "$FLAT" ] || [ "$D" = 1 ]; then d=1; fi
-    if [ "$d" = 1 ]; then
-        one_of "" "" "--grid 2x1" "--grid 2x3" "--grid 1x2"
-        case $R in *2x3) d=6 ;; ?*) d=2 ;; esac
-        if [ -n "$R" ]; then any_of "$R" "$R --weights source"; fi
-    fi
-    perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
-        img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
-    OPTIONS+=(-k kernel.tif)
-    to_f64
-    edge
-    if [ "${OPTIONS[*]: -1}" != renormalize ]; then any_of "" "--crop full"; fi
-    MEMORY="10M 20M 1G"
-    if [ "$w" -le $W ] && [ "$h" -le $H ] && [ "$d" -le $D ]; then any_of "" "" "--crop valid"; fi
-    any_of "" "--correlate" "--normalize" "--normalize --type same"
-}
-
-img-deconvolve-options() {
-    local w h d=1
-    one_of 1 4 7 12; w=$R
-    one_of 1 3 8; h=$R
-    if [ -z "$FLAT" ] && [ "$D" != 1 ]; then one_of 1 1 3; d=$R; fi
-    if [ "$d" = 3 ]; then SEEK=all; fi
-    perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
-        img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
-    OPTIONS+=(-k kernel.tif -n 2)
-    to_f64
-    any_of "" "--accelerate" "--tv 0.01" "--method wiener"
-}
-
-img-math-options() {
-    READ=("${READ[@]:0:2}") # --2d means nothing to it
-    one_of "a * 3 + x - y * z" "if(a > 100, page, sqrt(abs(a)))" "clip(a, 10, 90) / (1 + page)"
-    OPTIONS+=(-e "$R")
-    any_of "" "--type f32" "--type u8"
-}
-
+# PROGRAM-options sets OPTIONS, READ, SEEK and MEMORY (see some_plans)
+# shellcheck source=/dev/null
+source "${BASH_SOURCE[0]%/*}/chunks/$1.bash"
 plans "$1"

@@ -51,9 +51,8 @@ with_file() {
         name=$(basename "$program")
         [[ "$("$program" --help)" = *" --chunk "* ]] || continue
         chunked=$((chunked + 1))
-        for where in chunks.bats unit/plans_test.c; do
-            grep -qw -e "$name" "$ROOT/tests/$where" || { echo "$name is not in tests/$where"; return 1; }
-        done
+        [ -f "$ROOT/tests/chunks/$name.bash" ] || { echo "$name has no tests/chunks/$name.bash"; return 1; }
+        grep -qw "program = .$name" "$ROOT"/tests/plans/*.c || { echo "$name is no family of tests/plans"; return 1; }
     done
     [ "$chunked" -gt 0 ]
 }

@@ -219,7 +219,7 @@ printed() {
     img-cat --raw-out a.tif > a.raw
     run --separate-stderr sh -c 'cat a.raw | img-sat --raw-in 31x22:f32le --boxes boxes -'
     [ "$status" -eq 1 ]
-    [[ "$stderr" == *"box a: image 5: the stack has ended before"* ]]
+    [[ "$stderr" == *"box a: image 5: the stack ends before it"* ]]
     fails 1 "no box" img-sat --boxes /dev/null a.tif
     fails 1 "standard input: no box" sh -c 'img-sat --boxes - a.tif < /dev/null'
     fails 1 "standard input: line 1: expected" sh -c 'echo 1 | img-sat --boxes - a.tif'

@@ -6,7 +6,7 @@ use warnings;
 my %may = (
     base => '', stack => 'base', device => 'base', geom => 'base stack', engine => 'base stack device',
     ct => 'base stack geom device engine', local => 'base stack engine', global => 'base stack engine local',
-    pages => 'base stack geom engine global', app => 'base stack geom device engine ct local global pages',
+    pages => 'base stack geom engine', app => 'base stack geom device engine ct local global pages',
     tools => 'base stack geom engine ct local global pages app', # never a device
     cuda => 'base device engine ct local global', mpi => 'base device', fftw => 'base',
 );
@@ -19,7 +19,7 @@ for my $dir (glob 'common/*/') {
     my ($room) = $dir =~ m{/(\w+)/};
     complain("$dir: a room that tests/layers.pl does not know") if !exists $may{$room};
 }
-for my $file (glob 'common/*/*.[ch] tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*.cuh mpi/*.c fftw/*.c') {
+for my $file (glob 'common/*/*.[ch] common/*/*.inc tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*.cuh mpi/*.c fftw/*.c') {
     my ($room) = $file =~ m{^(?:common/)?(\w+)/};
     my %to = map { $_ => 1 } $room, split ' ', $may{$room} // next;
     open my $in, '<', $file or die "$file: $!";

@@ -11,7 +11,7 @@ bad() {
 
 @test "no assertion of the tests goes unheard" {
     cd "$ROOT"
-    perl tests/style.pl tests/*.bats tests/*.bash
+    perl tests/style.pl tests/*.bats tests/*.bash tests/chunks/*.bash
 }
 
 @test "the check finds what it is for, and lets pass what can fail" {

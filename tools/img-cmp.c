@@ -2,7 +2,7 @@
 /* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
  * status. */
 #include "pages/compare.h"
-#include "base/plain.h"
+#include "base/json.h"
 #include "pages/select.h"
 #include "app/open.h"
 #include "app/tool.h"
@@ -112,15 +112,20 @@ static void print(const struct vp_run *run, const struct params *p, const struct
     const int n = sizeof figures / sizeof *figures;
 
     if (p->json) {
-        printf("{\"same\": %s", same ? "true" : "false");
-        for (int i = 0; i < n; i++) {
-            printf(", \"%s\": ", figures[i].key);
-            vp_json_number(stdout, figures[i].v);
+        struct vp_json json = {.out = stdout};
+        vp_json_open(&json, NULL, '{');
+        vp_json_print(&json, "same", same ? "true" : "false");
+        for (int i = 0; i < n; i++)
+            vp_json_number(&json, figures[i].key, figures[i].v);
+        if (c->max > 0) {
+            vp_json_open(&json, "at", '{');
+            vp_json_print(&json, "x", "%lld", (long long)x);
+            vp_json_print(&json, "y", "%lld", (long long)y);
+            vp_json_print(&json, "page", "%lld", (long long)c->page);
+            vp_json_close(&json, '}');
         }
-        if (c->max > 0)
-            printf(", \"at\": {\"x\": %lld, \"y\": %lld, \"page\": %lld}", (long long)x, (long long)y,
-                   (long long)c->page);
-        printf("}\n");
+        vp_json_close(&json, '}');
+        putchar('\n');
         return;
     }
     for (int i = 0; i < n; i++) {

@@ -191,13 +191,13 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
-    struct vp_morphrecon_told told = {0};
+    struct vp_morphrecon_counts counts = {0};
     int rc = -1;
 
     const int what = derived(run_, err);
     if (what < 0)
         return -1;
-    struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .told = &told};
+    struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .counts = &counts};
     if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
         types = VP_EXTREMUM_TYPES;
     image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
@@ -210,14 +210,14 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct vp_result result = {marks ? VP_NO_VALUES : differs ? VP_SPREADS : VP_VALUES, marks ? "" : NULL};
     rc = vp_images_run(&im, run_, &chain, &result, err);
     if (!rc && !run_->common.plan) {
-        vp_stats_count(run_->stats, "clipped", told.clipped);
-        vp_stats_count(run_->stats, "nan", told.nan);
+        vp_stats_count(run_->stats, "clipped", counts.clipped);
+        vp_stats_count(run_->stats, "nan", counts.nan);
     }
-    if (!rc && told.clipped)
+    if (!rc && counts.clipped)
         vp_warn(run_, "%llu samples of the marker are %s the mask: taken as the mask's",
-                (unsigned long long)told.clipped, p->by ? "below" : "above");
-    if (!rc && told.nan)
-        vp_warn(run_, "%llu samples are NaN: nothing passes them", (unsigned long long)told.nan);
+                (unsigned long long)counts.clipped, p->by ? "below" : "above");
+    if (!rc && counts.nan)
+        vp_warn(run_, "%llu samples are NaN: nothing passes them", (unsigned long long)counts.nan);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);

@@ -181,10 +181,10 @@ static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, c
 
 /* Of the masks at the end of the chain: the strong one reconstructed under the weak one. */
 static int add_connected(struct vp_chain *c, const struct params *p, const struct vp_images *im,
-                         struct vp_morphrecon_told *told, struct vp_err *err)
+                         struct vp_morphrecon_counts *counts, struct vp_err *err)
 {
     static const int neighbours[] = {0, 4, 8, 6, 18, 26};
-    const struct vp_morphrecon_want want = {.what = VP_RECONSTRUCT, .staged = true, .told = told,
+    const struct vp_morphrecon_want want = {.what = VP_RECONSTRUCT, .staged = true, .counts = counts,
                                             .connectivity = neighbours[p->connectivity]};
 
     return vp_morphrecon_chain(c, &want, im->size, im->flat, VP_U8, err);
@@ -250,7 +250,7 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
 
 /* The chain. `t`: of a global threshold. */
 static int make(struct vp_chain *c, const struct params *p, enum how how, struct vp_threshold_params *t,
-                struct found *f, struct vp_run *run, struct vp_images *im, struct vp_morphrecon_told *told,
+                struct found *f, struct vp_run *run, struct vp_images *im, struct vp_morphrecon_counts *counts,
                 struct vp_err *err)
 {
     const bool two = p->hysteresis.n || vp_given(run, "weak");
@@ -270,7 +270,7 @@ static int make(struct vp_chain *c, const struct params *p, enum how how, struct
         return -1;
     if (how == LOCAL)
         return add_local(c, p, im, 0, err) || (two && (add_local(c, p, im, p->weak, err)
-                                                       || add_connected(c, p, im, told, err))) ? -1 : 0;
+                                                       || add_connected(c, p, im, counts, err))) ? -1 : 0;
     if (add_global(c, t, im, err))
         return -1;
     if (!two)
@@ -283,7 +283,7 @@ static int make(struct vp_chain *c, const struct params *p, enum how how, struct
         snprintf(c->stage[1].text, sizeof c->stage[1].text, "threshold, %s that one %s %.9g",
                  p->below ? "up to" : "above", p->below ? "plus" : "less", p->weak);
     }
-    return add_connected(c, p, im, told, err);
+    return add_connected(c, p, im, counts, err);
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
@@ -292,7 +292,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
-    struct vp_morphrecon_told told = {0};
+    struct vp_morphrecon_counts counts = {0};
     struct found found = {.images = &im};
     enum vp_threshold method = VP_AT;
     enum how how;
@@ -306,7 +306,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                                     .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
     if (vp_images_open(&im, run_, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
-        || make(&chain, p, how, &t, &found, run_, &im, &told, err))
+        || make(&chain, p, how, &t, &found, run_, &im, &counts, err))
         goto out;
     im.solved = t.method == VP_AT ? NULL : record;
     im.ctx = &found;

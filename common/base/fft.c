@@ -19,12 +19,12 @@ struct quick { int n; double ns; int radix[VP_LINE_STAGES]; };
 
 /* Quick lengths: their stages, and nanoseconds of vp_line_cost. Measured by `fft_bench 16 1200`. */
 static const struct quick QUICK[] = {
-#include "base/fft_table.h"
+#include "base/fft_table.inc"
 };
 
 /* The same of rows that are weighed: `fft_bench weigh 16 4096`. */
 static const struct quick ROWS[] = {
-#include "base/fft_rows_table.h"
+#include "base/fft_rows_table.inc"
 };
 
 double vp_line_cost(int64_t n)

@@ -65,11 +65,9 @@ void vp_put_plain(FILE *out, const char *text)
     put(out, text, false);
 }
 
-void vp_json_string(FILE *out, const char *text)
+void vp_put_escaped(FILE *out, const char *text)
 {
-    putc('"', out);
-    put(out, text ? text : "", true);
-    putc('"', out);
+    put(out, text, true);
 }
 
 const char *vp_format_number(char *buf, double v)
@@ -82,11 +80,4 @@ const char *vp_format_number(char *buf, double v)
             break;
     }
     return buf;
-}
-
-void vp_json_number(FILE *out, double v)
-{
-    char buf[32];
-
-    fputs(isfinite(v) ? vp_format_number(buf, v) : "null", out);
 }

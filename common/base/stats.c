@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of a run: a short ordered list of named values under one lock. */
 #include "base/stats.h"
+#include "base/json.h"
 #include "base/places.h"
-#include "base/plain.h"
 #include "base/size.h"
 #include "base/text.h"
 
@@ -113,39 +113,35 @@ void vp_stats_list(struct vp_stats *s, const char *name, const double *value, in
     FILE *out = vp_text_open();
     if (!out)
         return;
-    putc('[', out);
-    for (int64_t i = 0; i < n; i++) {
-        fputs(i ? ", " : "", out);
-        vp_json_number(out, value[i]);
-    }
-    putc(']', out);
+    struct vp_json json = {.out = out};
+    vp_json_open(&json, NULL, '[');
+    for (int64_t i = 0; i < n; i++)
+        vp_json_number(&json, NULL, value[i]);
+    vp_json_close(&json, ']');
     char *text = vp_text_close(out, NULL);
     if (text)
         record(s, JSON, name, 0, 0, text);
     free(text);
 }
 
-static void put_number(FILE *out, double v)
+static void put_number(struct vp_json *json, const char *name, double v)
 {
     if (isfinite(v))
-        fprintf(out, "%.9g", v);
+        vp_json_print(json, name, "%.9g", v);
     else
-        fputs("null", out);
+        vp_json_print(json, name, "null");
 }
 
-static void put_entry(FILE *out, const char *comma, const struct entry *e)
+static void put_entry(struct vp_json *json, const struct entry *e)
 {
-    fputs(comma, out);
-    vp_json_string(out, e->name);
-    fputs(": ", out);
     if (e->kind == COUNT)
-        fprintf(out, "%" PRIu64, e->count);
+        vp_json_print(json, e->name, "%" PRIu64, e->count);
     else if (e->kind == TEXT)
-        vp_json_string(out, e->text);
+        vp_json_string(json, e->name, e->text);
     else if (e->kind == JSON)
-        fputs(e->text ? e->text : "null", out);
+        vp_json_print(json, e->name, "%s", e->text ? e->text : "null");
     else
-        put_number(out, e->number);
+        put_number(json, e->name, e->number);
 }
 
 bool vp_stats_replaceable(const char *path)
@@ -164,23 +160,22 @@ bool vp_stats_replaceable(const char *path)
 int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
-    const char *comma = "";
+    struct vp_json json = {.out = out};
     pthread_mutex_lock(lock);
-    fputs("{\"program\": ", out);
-    vp_json_string(out, program);
-    fputs(", \"seconds\": ", out);
-    put_number(out, vp_now() - s->start);
-    fputs(", \"stages\": {", out);
+    vp_json_open(&json, NULL, '{');
+    vp_json_string(&json, "program", program);
+    put_number(&json, "seconds", vp_now() - s->start);
+    vp_json_open(&json, "stages", '{');
     for (int i = 0; i < s->n; i++)
-        if (s->entry[i].kind == STAGE) {
-            put_entry(out, comma, &s->entry[i]);
-            comma = ", ";
-        }
-    fprintf(out, "}, \"peak_memory\": %" PRIu64, vp_memory_peak());
+        if (s->entry[i].kind == STAGE)
+            put_entry(&json, &s->entry[i]);
+    vp_json_close(&json, '}');
+    vp_json_print(&json, "peak_memory", "%" PRIu64, vp_memory_peak());
     for (int i = 0; i < s->n; i++)
         if (s->entry[i].kind != STAGE)
-            put_entry(out, ", ", &s->entry[i]);
-    fputs("}\n", out);
+            put_entry(&json, &s->entry[i]);
+    vp_json_close(&json, '}');
+    putc('\n', out);
     pthread_mutex_unlock(lock);
     return fflush(out) || ferror(out) ? -1 : 0;
 }

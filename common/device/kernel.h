@@ -3,14 +3,11 @@
 #ifndef VP_KERNEL_H
 #define VP_KERNEL_H
 
+#include "base/anywhere.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Small functions that kernels share with the CPU: a plugin defines what its compiler wants to hear. */
-#ifndef VP_ANYWHERE
-#define VP_ANYWHERE
-#endif
 
 struct vp_err;
 struct vp_op;

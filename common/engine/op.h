@@ -11,6 +11,7 @@
 #define VP_OP_H
 
 #include "device/kernel.h"
+#include "engine/edge.h"
 #include "stack/stack.h"
 
 struct vp_store;
@@ -32,16 +33,6 @@ static inline void *vp_part_at(const struct vp_part *p, size_t size, int64_t x, 
     return (char *)p->plane[z - p->box.lo[2]]
            + (size_t)((y - p->box.lo[1]) * p->stride + x - p->box.lo[0]) * size;
 }
-
-/* What happens where the support crosses the edge of the image. */
-enum vp_edge {
-    VP_EDGE_RENORMALIZE, /* the samples that exist, weights scaled to sum to one: normalised convolution */
-    VP_EDGE_NEAREST,     /* a a a | a b c */
-    VP_EDGE_MIRROR,      /* c b a | a b c */
-    VP_EDGE_ZERO,
-    VP_EDGE_WRAP         /* a b c | a b c: needs `whole` */
-};
-#define VP_EDGE_CHOICES "renormalize|nearest|mirror|zero|wrap"
 
 /* One operation, its parameters resolved for one image. Filled by local/NAME.c, copied by vp_chain_add. */
 struct vp_op {

@@ -9,6 +9,7 @@
  * Bruker: as the scanner's log names them; the calibrated size of a pixel at the object is trusted first. */
 #include "geom/draft.h"
 #include "base/err.h"
+#include "base/xml.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -223,25 +224,6 @@ static void rtk_matrix(const double p[RTK_TAGS], double m[12])
     memcpy(m, all, 12 * sizeof *m);
 }
 
-/* The start of the next tag after p, its name in `tag` ("/Matrix" for an end); NULL at the end of the text.
- */
-static const char *next_tag(const char *p, char *tag, size_t size)
-{
-    while ((p = strchr(p, '<'))) {
-        if (!strncmp(p, "<!--", 4)) {
-            p = strstr(p, "-->");
-            if (!p)
-                return NULL;
-            continue;
-        }
-        p++;
-        size_t n = strcspn(p, " \t\r\n<>");
-        snprintf(tag, size, "%.*s", (int)(n < size ? n : size - 1), p);
-        return p;
-    }
-    return NULL;
-}
-
 static int rtk_view(struct vp_draft *d, const double values[RTK_TAGS], const double *given, const char *where,
                     struct vp_err *err)
 {
@@ -278,39 +260,42 @@ static int import_rtk(struct vp_draft *d, const char *text, const char *name, st
     double *values = common;
     bool has_matrix = false, inside = false;
     int64_t view = 0;
-    char tag[64], where[512];
-    const char *p = text;
+    char where[512];
+    struct vp_xml_tag tag;
 
     vp_draft_mark(d, VP_GK_MATRIX);
     d->matrix_mm = true;
     snprintf(where, sizeof where, "%.400s", name);
-    while ((p = next_tag(p, tag, sizeof tag))) {
-        const char *body = p + strcspn(p, "<>"); /* no further: each byte is looked at a few times, not once a tag */
-        if (*body == '<')
-            return vp_fail(err, VP_ERUN, "%s: a tag that does not end: '<%s'", where, tag);
-        if (!*body)
+    while (vp_xml_next(&text, &tag)) {
+        if (!tag.stop && !*text)
             break;
-        body++;
-        if (!strcmp(tag, "Projection")) {
+        if (!tag.stop)
+            return vp_fail(err, VP_ERUN, "%s: a tag that does not end: '<%s%.*s'", where, tag.end ? "/" : "",
+                           (int)(tag.length < 64 ? tag.length : 64), tag.name);
+        const bool projection = vp_xml_is(&tag, "Projection");
+        const char *body = tag.stop + 1;
+        if (tag.empty || (tag.end && !(projection && inside)))
+            continue;
+        if (projection && !tag.end) {
             memcpy(here, common, sizeof here);
             values = here;
             has_matrix = false;
             inside = true;
             snprintf(where, sizeof where, "%.400s: view %lld", name, (long long)view++);
-        } else if (!strcmp(tag, "/Projection") && inside) {
+        } else if (projection) {
             if (rtk_view(d, here, has_matrix ? matrix : NULL, where, err))
                 return -1;
             values = common;
             inside = false;
-        } else if (!strcmp(tag, "Matrix") && inside) {
+        } else if (inside && vp_xml_is(&tag, "Matrix")) {
             for (int i = 0; i < 12; i++)
                 if (!vp_geom_scan(&body, &matrix[i], "<"))
                     return vp_fail(err, VP_ERUN, "%s: Matrix: expected 12 numbers, got %d", where, i);
             has_matrix = true;
         } else {
             for (int i = 0; i < RTK_TAGS; i++)
-                if (!strcmp(tag, rtk_tags[i]) && !vp_geom_scan(&body, &values[i], "<"))
-                    return vp_fail(err, VP_ERUN, "%s: %s is not a number", where, tag);
+                if (vp_xml_is(&tag, rtk_tags[i]) && !vp_geom_scan(&body, &values[i], "<"))
+                    return vp_fail(err, VP_ERUN, "%s: %s is not a number", where, rtk_tags[i]);
         }
     }
     if (inside)

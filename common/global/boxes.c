@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a box begins and ends, the sums down its columns so far are taken from it and given to it: nothing is
- * rounded, so what is left is the sum over the box. Columns are in strips, one for a thread at a time. A sum that
- * two or three numbers in f64 cannot hold goes on in the digits of `rest`, one for all columns between two edges of
- * boxes, one for each strip. */
+/* At the first row of a box the running column sums are subtracted from it, after its last row they are added: no
+ * addition rounds, so the difference is the sum over the box. Columns are in strips, one for a thread at a time. A sum
+ * that two or three numbers in f64 cannot hold continues in the digits of `rest`, one for all columns between two edges
+ * of boxes, one for each strip. */
 #include "global/boxes_internal.h"
 
 #include "base/err.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = VP_BOXES_GROUP, STRIP = 512, ALONE = 1 << 14 /* samples: for one thread */ };
+enum { GROUP = VP_BOXES_GROUP, STRIP = 512, ALONE = 1 << 14 /* minimum samples a thread */ };
 static const int64_t MANY = INT64_C(1) << 27; /* additions, before digits are carried */
 
 static int by_size(const void *a, const void *b)
@@ -26,7 +26,7 @@ static int by_size(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-/* All places where a box or a strip begins or ends, once each. */
+/* Collects the columns at which a box or a strip begins or ends, once each. */
 static int make_edges(struct vp_boxes *b, struct vp_err *err)
 {
     int64_t n = 0;
@@ -48,7 +48,7 @@ static int make_edges(struct vp_boxes *b, struct vp_err *err)
     return b->rest ? 0 : -1;
 }
 
-/* The piece that column x lies in. */
+/* Returns the piece that contains column x. */
 static int64_t piece_of(const struct vp_boxes *b, int64_t x)
 {
     int64_t lo = 0, hi = b->pieces;
@@ -84,7 +84,7 @@ int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t i
 struct piece_of_work {
     struct vp_boxes *b;
     int64_t image, z, x0, x1, y0, y1;
-    const char *samples; /* of row y0, from column 0 on */
+    const char *samples; /* samples of row y0, from column 0 on */
 };
 
 static void carry(struct vp_box_sums *s)
@@ -94,7 +94,7 @@ static void carry(struct vp_box_sums *s)
     s->carried = s->added;
 }
 
-/* Other threads may do so, too. */
+/* Atomic: other threads add, too. */
 static void join(struct vp_box_sums *to, struct vp_box_sums *from, int sign)
 {
     if (from->carried != from->added)
@@ -116,7 +116,7 @@ static void add_exactly(struct vp_box_sums *s, double x)
         carry(s);
 }
 
-/* x y, which may take two numbers; or it is beyond them. */
+/* Adds x y, which may need two numbers; or counts it as beyond f64. */
 static void add_product(struct vp_box_sums *s, double x, double y)
 {
     const double p = x * y;
@@ -151,7 +151,7 @@ static void add_sample(struct vp_box_sums *s, const void *sample, enum vp_type t
     }
 }
 
-/* A few rows of a group that its numbers cannot hold: they and the samples go into digits. */
+/* Adds rows of a group whose numbers cannot hold them: the numbers and the samples go into digits. */
 static void add_slowly(const struct piece_of_work *w, int64_t group, const char *samples, int rows)
 {
     struct vp_boxes *b = w->b;
@@ -176,7 +176,7 @@ static void add_slowly(const struct piece_of_work *w, int64_t group, const char 
     memset(c, 0, sizeof *c);
 }
 
-/* Groups that are not whole, or of a type that is converted. False: the samples do not fit f64. */
+/* Adds rows of incomplete groups, or of a type that is converted. False: the samples do not fit f64. */
 static bool add_group(const struct piece_of_work *w, int64_t group, const char *samples, int rows)
 {
     const struct vp_boxes *b = w->b;
@@ -214,7 +214,7 @@ static void add_rows(const struct piece_of_work *w, int64_t y, int64_t end)
     }
 }
 
-/* The columns' sums over a box as far as it is in the strip; `sign`: the box gets (1) or loses them (-1). */
+/* Adds (`sign` 1) or subtracts (-1) the column sums of the part of a box in the strip. */
 static void join_columns(const struct piece_of_work *w, const struct vp_box_wanted *box, struct vp_box_sums *to,
                          int sign)
 {
@@ -251,7 +251,7 @@ static void join_columns(const struct piece_of_work *w, const struct vp_box_want
     while (!whole && ++i < b->pieces && b->edge[i] < x1);
 }
 
-/* A strip begins anew: nothing is open. */
+/* Resets a strip: no box is open. */
 static void clear_strip(const struct piece_of_work *w)
 {
     struct vp_boxes *b = w->b;
@@ -296,11 +296,11 @@ static void add_strip(const struct piece_of_work *w, struct vp_box_strip *s)
     }
 }
 
-/* A page has gone by: it may be the last of an image. */
+/* Ends a page, and the image if it is its last. */
 static int end_page(struct vp_boxes *b, int64_t page, int64_t image, struct vp_err *err)
 {
     if (b->failed)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the sums of the boxes");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the sums of the boxes");
     for (int64_t i = 0; i < b->inner * b->n && page % 1024 == 1023; i++)
         carry(&b->sums[i]);
     b->planes = page / b->inner + 1;
@@ -338,10 +338,10 @@ int vp_boxes_end(struct vp_boxes *b, struct vp_err *err)
     const int64_t images = endless ? b->inner : b->planes / b->size[2] * b->inner;
     for (int64_t i = 0; i < b->n; i++) {
         if (endless && b->box[i].hi[2] > b->planes)
-            return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack has ended before", b->box[i].name,
+            return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack ends before it", b->box[i].name,
                            (long long)b->box[i].lo[2], (long long)b->box[i].hi[2]);
         if (b->box[i].image >= images)
-            return vp_fail(err, VP_ERUN, "box %s: image %lld: the stack has ended before", b->box[i].name,
+            return vp_fail(err, VP_ERUN, "box %s: image %lld: the stack ends before it", b->box[i].name,
                            (long long)b->box[i].image);
     }
     for (int64_t c = 0; c < b->inner && endless; c++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums down columns that are not rounded: what an addition rounds off is found (Knuth's two-sum) and added to the next
- * number of the sum; where the last one rounds, too, the group says so and is left as it was. */
+/* Exact sums of columns: the rounding error of each addition (Knuth's two-sum) is added to the next number of the sum;
+ * where the last number rounds, too, the group reports it and stays unchanged. */
 #include "global/boxes_isa.h"
 
 #include "base/isa.h"
@@ -16,7 +16,7 @@ typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
 typedef int32_t vi_half __attribute__((vector_size(2 * LANES)));
 typedef int64_t vl __attribute__((vector_size(4 * LANES)));
 
-/* *s becomes the rounded sum; what it lacks. */
+/* Sets *s to the rounded sum. Returns the rounding error. */
 INLINE vd two_sum(vd *s, vd x)
 {
     const vd a = *s, sum = a + x, b = sum - a;
@@ -24,7 +24,7 @@ INLINE vd two_sum(vd *s, vd x)
     return (a - (sum - b)) + (x - b);
 }
 
-/* Add x to n numbers; bits of what was rounded off in the end (NaN where x was not finite). */
+/* Adds x to n numbers. Returns the bits of the last rounding error (NaN where x is not finite). */
 INLINE vl add(vd *s, int n, vd x)
 {
     for (int i = 0; i < n; i++)
@@ -32,7 +32,7 @@ INLINE vl add(vd *s, int n, vd x)
     return (vl)x;
 }
 
-INLINE bool rounded(vl lost) /* -0 is nothing */
+INLINE bool rounded(vl lost) /* no error, also if -0 */
 {
 #if defined(__AVX512F__)
     return _mm512_test_epi64_mask((__m512i)lost, _mm512_set1_epi64(INT64_MAX));
@@ -53,7 +53,7 @@ INLINE vl add_square(vd *q, vd x, bool is_long)
            | add(q, VP_BOXES_SQUARES, low * low);
 }
 
-/* n numbers of each column, and back. */
+/* Loads n numbers of each column; stores them. */
 INLINE void take(vd *to, int n, double (*from)[VP_BOXES_GROUP], int part)
 {
     for (int k = 0; k < n; k++)
@@ -66,7 +66,7 @@ INLINE void give(double (*to)[VP_BOXES_GROUP], int n, const vd *from, int part)
         *(vd_u *)&to[k][part * WIDE] = from[k];
 }
 
-/* Samples of 8 and 16 bits, as 32: compilers do it by single ones. */
+/* Widens samples of 8 and 16 bits to 32: compilers would convert one by one. */
 #if defined(__AVX512F__)
 #define LOAD_8(type, T, p) (vi_half)_mm256_cvt##type##_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define LOAD_16(type, T, p) (vi_half)_mm256_cvt##type##_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)))
@@ -78,7 +78,7 @@ INLINE void give(double (*to)[VP_BOXES_GROUP], int n, const vd *from, int part)
 #define LOAD_16 LOAD_8
 #endif
 
-/* A few of them, and of their squares, have room in one number. */
+/* Sums of some of them, and of their squares, fit in one number. */
 #define SUM_SHORT(load)                                               \
     vd sum = {0}, square = {0};                                       \
     for (int r = 0; r < rows; r++) {                                  \

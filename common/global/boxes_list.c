@@ -45,10 +45,10 @@ static int64_t fields_of(char *line, char *field[MAX_FIELDS + 1])
 struct list {
     struct vp_boxes *b;
     int64_t room;
-    bool begun;                 /* there was a line that is not empty */
+    bool begun;                 /* a line that is not empty was read */
 };
 
-/* One line: a box, or nothing. */
+/* Reads one line: a box, or no box. */
 static int take_line(void *ctx, const char *path, int64_t number, char *line, struct vp_err *err)
 {
     struct list *const l = ctx;
@@ -89,7 +89,7 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)number);
     if (!(box->name = strdup(named ? field[0] : text)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the list of boxes");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the list of boxes");
     b->n++;
     return 0;
 wrong:
@@ -99,7 +99,7 @@ wrong:
                                                                   : vp_hint(err, "with --3d a box has three ranges");
 }
 
-/* Those that end at a row come first, so that no box may be open there. */
+/* Orders boxes that end at a row before those that begin there. */
 static int by_place(const void *a, const void *b)
 {
     const struct vp_box_event *p = a, *q = b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is printed of boxes: columns with tabs between them, or JSON. */
+/* Prints results of boxes: columns separated by tabs, or JSON. */
 #include "global/boxes_internal.h"
 
 #include "base/err.h"
@@ -9,35 +9,34 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* An integer in decimal digits. */
-static void put_integer(FILE *text, __int128 v)
+/* Writes a text value of a box: a member, or a column after the first. */
+static void put(struct vp_boxes *b, const char *key, const char *text)
+{
+    if (b->json)
+        vp_json_print(&b->print, key, "%s", text);
+    else
+        fprintf(b->print.out, "\t%s", text);
+}
+
+static void put_integer(struct vp_boxes *b, const char *key, __int128 v)
 {
     char digits[44], *at = digits + 43;
     unsigned __int128 left = v < 0 ? -(unsigned __int128)v : (unsigned __int128)v;
     for (*at = '\0'; left || !*at; left /= 10)
         *--at = (char)('0' + (int)(left % 10));
-    fprintf(text, "%s%s", v < 0 ? "-" : "", at);
+    if (v < 0)
+        *--at = '-';
+    put(b, key, at);
 }
 
-static void put_number(const struct vp_boxes *b, FILE *text, double v)
+static void put_number(struct vp_boxes *b, const char *key, double v)
 {
     char number[40];
-    if (b->json)
-        vp_json_number(text, v);
-    else
-        fputs(vp_format_number(number, v), text);
+    put(b, key, b->json && !isfinite(v) ? "null" : vp_format_number(number, v));
 }
 
-/* What comes before a value but the first. */
-static void put_key(const struct vp_boxes *b, FILE *text, const char *key)
-{
-    fprintf(text, b->json ? ", \"%s\": " : "\t", key);
-}
-
-static void put_box(const struct vp_boxes *b, const struct vp_box_wanted *w, const struct vp_box_sums *s, int64_t image,
-                    FILE *text)
+static void put_box(struct vp_boxes *b, const struct vp_box_wanted *w, const struct vp_box_sums *s, int64_t image)
 {
     uint64_t count = 1;
     for (int a = 0; a < 3; a++)
@@ -53,62 +52,78 @@ static void put_box(const struct vp_boxes *b, const struct vp_box_wanted *w, con
     const double deviation = odd ? NAN : s->beyond ? INFINITY
                              : vp_exact_deviation(&s->sum, &s->squares, count) / fabs(gain);
     if (b->json) {
-        fputs(b->written ? ",\n {\"name\": " : "\n {\"name\": ", text);
-        vp_json_string(text, w->name);
+        vp_json_open(&b->print, NULL, '{');
+        vp_json_string(&b->print, "name", w->name);
     } else {
-        vp_put_plain(text, w->name);
+        vp_put_plain(b->print.out, w->name);
     }
-    put_key(b, text, "image");
-    fprintf(text, "%lld", (long long)image);
+    put_integer(b, "image", image);
     for (int a = 0; a < (b->volume ? 3 : 2); a++) {
-        put_key(b, text, (const char *const[]){"x", "y", "z"}[a]);
-        fprintf(text, b->json ? "[%lld, %lld]" : "%lld:%lld", (long long)w->lo[a], (long long)w->hi[a]);
+        char range[48];
+        snprintf(range, sizeof range, b->json ? "[%lld, %lld]" : "%lld:%lld", (long long)w->lo[a], (long long)w->hi[a]);
+        put(b, (const char *const[]){"x", "y", "z"}[a], range);
     }
-    put_key(b, text, "count");
-    fprintf(text, "%llu", (unsigned long long)count);
-    put_key(b, text, "sum");
+    put_integer(b, "count", count);
     if (vp_type_is_float(b->type) || scaled)
-        put_number(b, text, sum);
+        put_number(b, "sum", sum);
     else
-        put_integer(text, vp_exact_integer(&s->sum));
-    put_key(b, text, "mean");
-    put_number(b, text, mean);
-    put_key(b, text, "std");
-    put_number(b, text, deviation);
-    fputs(b->json ? "}" : "\n", text);
+        put_integer(b, "sum", vp_exact_integer(&s->sum));
+    put_number(b, "mean", mean);
+    put_number(b, "std", deviation);
+    if (b->json)
+        vp_json_close(&b->print, '}');
+    else
+        fputc('\n', b->print.out);
 }
 
-static int write_text(struct vp_boxes *b, FILE *text, struct vp_err *err)
+/* Opens the text that is written next. */
+static int begin_text(struct vp_boxes *b, struct vp_err *err)
+{
+    b->print.out = vp_text_open();
+    return b->print.out ? 0 : vp_fail(err, VP_ERESOURCE, "out of memory");
+}
+
+static int write_text(struct vp_boxes *b, struct vp_err *err)
 {
     size_t n = 0;
-    char *all = text ? vp_text_close(text, &n) : NULL;
-    const int rc = all ? vp_outfile_write(b->out, all, n, err) : vp_fail(err, VP_ERESOURCE, "not enough memory");
+    char *all = vp_text_close(b->print.out, &n);
+    const int rc = all ? vp_outfile_write(b->out, all, n, err) : vp_fail(err, VP_ERESOURCE, "out of memory");
     free(all);
     return rc;
 }
 
 int vp_boxes_print_head(struct vp_boxes *b, struct vp_err *err)
 {
-    const char *const head = b->json ? "[" : b->volume ? "name\timage\tx\ty\tz\tcount\tsum\tmean\tstd\n"
-                                                       : "name\timage\tx\ty\tcount\tsum\tmean\tstd\n";
-    return vp_outfile_write(b->out, head, strlen(head), err);
+    b->print = (struct vp_json){.lines = true};
+    if (begin_text(b, err))
+        return -1;
+    if (b->json)
+        vp_json_open(&b->print, NULL, '[');
+    else
+        fprintf(b->print.out, "name\timage\tx\ty%s\tcount\tsum\tmean\tstd\n", b->volume ? "\tz" : "");
+    return write_text(b, err);
 }
 
 int vp_boxes_print(struct vp_boxes *b, int64_t image, struct vp_err *err)
 {
-    FILE *text = vp_text_open();
-    for (int64_t i = 0; text && i < b->n; i++)
-        if (b->box[i].image == VP_EVERY || b->box[i].image == image) {
-            put_box(b, &b->box[i], &b->sums[image % b->inner * b->n + i], image, text);
-            b->written++;
-        }
-    return write_text(b, text, err);
+    if (begin_text(b, err))
+        return -1;
+    for (int64_t i = 0; i < b->n; i++)
+        if (b->box[i].image == VP_EVERY || b->box[i].image == image)
+            put_box(b, &b->box[i], &b->sums[image % b->inner * b->n + i], image);
+    return write_text(b, err);
 }
 
 int vp_boxes_print_end(struct vp_boxes *b, struct vp_err *err)
 {
-    if (b->json && vp_outfile_write(b->out, "\n]\n", 3, err))
-        return -1;
+    if (b->json) {
+        if (begin_text(b, err))
+            return -1;
+        vp_json_close(&b->print, ']');
+        fputc('\n', b->print.out);
+        if (write_text(b, err))
+            return -1;
+    }
     const int rc = vp_outfile_close(b->out, err);
     b->out = NULL;
     return rc;

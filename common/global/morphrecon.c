@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The operation: samples to keys and back, and what is done in the visits to a box. The forest of a box is in
+/* The operation: conversion of samples to keys and back, and the passes over a box. The forest of a box is in
  * morphrecon_forest.c, the solve in morphrecon_solve.c, reconstruction in memory in morphrecon_fill.c. */
 #include "global/morphrecon_internal.h"
 
@@ -14,31 +14,31 @@
 #define K uint8_t
 #define NAME(name) name##_u8
 #define OF_KEY vp_key_u8
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T uint16_t
 #define K uint16_t
 #define NAME(name) name##_u16
 #define OF_KEY vp_key_u16
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T int16_t
 #define K uint16_t
 #define NAME(name) name##_i16
 #define OF_KEY vp_i16_of_key
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T float
 #define K uint32_t
 #define NAME(name) name##_f32
 #define OF_KEY vp_f32_of_key
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 #define T double
 #define K uint64_t
 #define NAME(name) name##_f64
 #define OF_KEY vp_f64_of_key
-#include "global/morphrecon_rows.h"
+#include "global/morphrecon_rows.inc"
 
 struct rows {
     void (*load)(const struct vp_morphrecon_params *p, const int64_t image[3], const int64_t at[3], int64_t n,
-                 const void *given, const void *samples, void *marker, void *mask, struct vp_morphrecon_told *told);
+                 const void *given, const void *samples, void *marker, void *mask, struct vp_morphrecon_counts *counts);
     void (*store)(const struct vp_morphrecon_params *p, int64_t n, const void *keys, const void *masks,
                   const void *samples, void *out);
     void (*raise)(void *key, const void *to);
@@ -59,14 +59,14 @@ struct keys {
     const struct vp_morphrecon_params *p;
     struct rows rows;
     bool flat;                /* see vp_morphrecon_flat() */
-    struct vp_box box;        /* as the reconstruction sees it, and what follows */
+    struct vp_box box;        /* axes after vp_morphrecon_flat(), from here on */
     int64_t image[3], n[3];
     size_t size;              /* bytes of a key */
     int64_t stride, plane;
-    int64_t guard;            /* places before the first voxel and behind the last */
+    int64_t guard;            /* padding before the first voxel and after the last, keys */
     void **marker, **mask;    /* planes */
-    char *rest;               /* of the scratch */
-    void *own;                /* if what was planned is not enough */
+    char *rest;               /* bytes of the scratch */
+    void *own;                /* allocated where the planned scratch is too small */
 };
 
 static void measure(struct keys *k, const struct vp_op *op, const struct vp_box *box)
@@ -92,18 +92,19 @@ static size_t area_bytes(const struct keys *k, size_t size)
     return vp_round64((size_t)(k->n[2] * k->plane + 2 * k->guard) * size);
 }
 
-/* Whether the keys can lie where samples do: of the result, of the mask. */
+/* True if the keys are made in place of the result's samples. */
 static bool in_result(const struct keys *k)
 {
     return !k->flat && vp_type_size(k->op->out) == k->size;
 }
 
+/* True if the mask's samples are its keys. */
 static bool in_mask(const struct keys *k)
 {
     return !k->flat && (k->p->type == VP_U8 || k->p->type == VP_U16) && !k->p->erosion;
 }
 
-/* Beside the keys: reconstruction, and after it the forest. */
+/* Returns the bytes of the reconstruction's workspace, or of the forest's, which follows it, if that is more. */
 static uint64_t work_bytes(const struct keys *k, bool forest, int threads)
 {
     const uint64_t fill = vp_morphrecon_scratch(k->p->key, k->n, k->p->connectivity, threads);
@@ -122,13 +123,13 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
     for (int a = 0; a < 3; a++)
         whole = whole && vp_box_size(out, a) == op->image[a];
     if (!whole && k.n[2] * k.plane + 2 * k.guard >= VP_MAX_BOX)
-        return UINT64_MAX / 16; /* the forest cannot count its places: no plan has such boxes */
+        return UINT64_MAX / 16; /* indices of the forest would overflow: no plan has such boxes */
     const uint64_t areas = (!whole || !in_result(&k)) + (!whole || !in_mask(&k));
     return vp_round64(2 * (size_t)k.n[2] * sizeof(void *)) + areas * area_bytes(&k, k.size)
            + work_bytes(&k, !whole, threads);
 }
 
-/* Row (y, z) of the box, of a part. */
+/* Returns the address of row (y, z) of the box in a part. */
 static void *row_of(const struct keys *k, const struct vp_part *p, enum vp_type type, int64_t y, int64_t z)
 {
     const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z};
@@ -140,9 +141,8 @@ static void *key_at(const struct keys *k, void *const *planes, int64_t y, int64_
     return (char *)planes[z] + (size_t)(y * k->stride) * k->size;
 }
 
-/* Places for the keys: where the samples are, or in the scratch. `in` is the mask; `out` NULL: the forest comes,
- * too. */
-static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
+/* Assigns memory to the keys: that of the samples, or scratch. `in` is the mask; `out` NULL: a forest follows. */
+static int workspace_layout(struct keys *k, const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
                    const struct vp_box *box, void *scratch, int threads, struct vp_err *err)
 {
     measure(k, op, box);
@@ -151,7 +151,7 @@ static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part 
     const uint64_t planned = scratch_of(op, box, box, threads);
     const uint64_t pointers = vp_round64(2 * (size_t)k->n[2] * sizeof(void *)), area = area_bytes(k, k->size);
     const uint64_t need = pointers + (uint64_t)(!there + !as_mask) * area + work_bytes(k, !out, threads);
-    if (need > planned) { /* rows lie otherwise, or the image is one box of two visits */
+    if (need > planned) { /* another stride, or an image of one box in two passes */
         if (!(k->own = vp_alloc_raw(1, (size_t)need, "keys", err)))
             return -1;
         scratch = k->own;
@@ -173,21 +173,21 @@ static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part 
     return 0;
 }
 
-static struct vp_morphrecon_told load(const struct keys *k, const struct vp_part *in, int threads)
+static struct vp_morphrecon_counts load(const struct keys *k, const struct vp_part *in, int threads)
 {
     const struct vp_part *given = k->p->marker == VP_MARKER_GIVEN ? &in[0] : NULL, *mask = &in[k->op->inputs - 1];
     uint64_t clipped = 0, nan = 0;
     #pragma omp parallel for num_threads(threads) reduction(+ : clipped, nan) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < k->n[1] * k->n[2]; i++) {
-        struct vp_morphrecon_told told = {0};
+        struct vp_morphrecon_counts counts = {0};
         const int64_t y = i % k->n[1], z = i / k->n[1];
         const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z};
         k->rows.load(k->p, k->image, at, k->n[0], given ? row_of(k, given, k->op->in, y, z) : NULL,
-                     row_of(k, mask, k->op->in, y, z), key_at(k, k->marker, y, z), key_at(k, k->mask, y, z), &told);
-        clipped += told.clipped;
-        nan += told.nan;
+                     row_of(k, mask, k->op->in, y, z), key_at(k, k->marker, y, z), key_at(k, k->mask, y, z), &counts);
+        clipped += counts.clipped;
+        nan += counts.nan;
     }
-    return (struct vp_morphrecon_told){clipped, nan};
+    return (struct vp_morphrecon_counts){clipped, nan};
 }
 
 static int fill(const struct keys *k, int threads, struct vp_err *err)
@@ -207,30 +207,30 @@ static void store(const struct keys *k, const struct vp_part *in, const struct v
     }
 }
 
-/* ---- the visits ---- */
+/* ---- the passes ---- */
 
 static void tell(const struct vp_op *op, const void *told)
 {
     const struct vp_morphrecon_params *p = op->params;
     const struct vp_morphrecon_entry *e = told;
-    if (!p->told)
+    if (!p->counts)
         return;
     #pragma omp atomic
-    p->told->clipped += e->clipped;
+    p->counts->clipped += e->clipped;
     #pragma omp atomic
-    p->told->nan += e->nan;
+    p->counts->nan += e->nan;
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err)
 {
     struct keys k;
-    if (lay_out(&k, op, &in[op->inputs - 1], out, &out->box, scratch, threads, err))
+    if (workspace_layout(&k, op, &in[op->inputs - 1], out, &out->box, scratch, threads, err))
         return -1;
-    const struct vp_morphrecon_told told = load(&k, in, threads);
+    const struct vp_morphrecon_counts counts = load(&k, in, threads);
     const int rc = fill(&k, threads, err);
     if (!rc) {
-        tell(op, &(struct vp_morphrecon_entry){.clipped = told.clipped, .nan = told.nan});
+        tell(op, &(struct vp_morphrecon_entry){.clipped = counts.clipped, .nan = counts.nan});
         store(&k, in, out, threads);
     }
     free(k.own);
@@ -244,7 +244,7 @@ static uint64_t summary(const struct vp_op *op, const struct vp_box *box)
     return vp_entry_bytes(p->key, (uint64_t)vp_shell_voxels(&shell));
 }
 
-/* Between the shell of a box of keys and an array of them, one for each voxel in order. */
+/* Copies keys between the shell of a box and an array, in the order of the shell's voxels. */
 enum way { FROM_MARKER, FROM_MASK, RAISE };
 
 static void each_of_shell(const struct keys *k, char *array, enum way way)
@@ -265,15 +265,15 @@ static int summarize(const struct vp_op *op, const struct vp_part *in, const str
 {
     struct keys k;
     struct vp_morphrecon_entry *e = entry;
-    if (lay_out(&k, op, &in[op->inputs - 1], NULL, box, scratch, threads, err))
+    if (workspace_layout(&k, op, &in[op->inputs - 1], NULL, box, scratch, threads, err))
         return -1;
-    const struct vp_morphrecon_told told = load(&k, in, threads);
+    const struct vp_morphrecon_counts counts = load(&k, in, threads);
     if (fill(&k, threads, err)) {
         free(k.own);
         return -1;
     }
     const struct vp_shell shell = vp_shell_of(&k.box, k.image);
-    *e = (struct vp_morphrecon_entry){.clipped = told.clipped, .nan = told.nan,
+    *e = (struct vp_morphrecon_entry){.clipped = counts.clipped, .nan = counts.nan,
                                       .voxels = (uint32_t)vp_shell_voxels(&shell)};
     each_of_shell(&k, (char *)e + vp_entry_value(), FROM_MARKER);
     each_of_shell(&k, (char *)e + vp_entry_mask(k.p->key, e->voxels), FROM_MASK);
@@ -290,7 +290,7 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
                   void *scratch, int threads, struct vp_err *err)
 {
     struct keys k;
-    if (lay_out(&k, op, &in[op->inputs - 1], out, &out->box, scratch, threads, err))
+    if (workspace_layout(&k, op, &in[op->inputs - 1], out, &out->box, scratch, threads, err))
         return -1;
     load(&k, in, threads);
     each_of_shell(&k, (char *)(uintptr_t)entry + vp_entry_value(), RAISE);
@@ -310,7 +310,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
 {
     struct vp_morphrecon_params *p = malloc(sizeof *p);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = *given;
     p->key = vp_key_of(p->type);
     const enum vp_type difference = p->type == VP_I16 ? VP_U16 : p->type;

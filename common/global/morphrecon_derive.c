@@ -42,7 +42,7 @@ static int add_extremum(struct vp_chain *chain, const struct vp_morphrecon_want 
 int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want *w, const int64_t image[3], bool flat,
                         enum vp_type type, struct vp_err *err)
 {
-    struct vp_morphrecon_params p = {.type = type, .erosion = w->erosion, .h = w->h, .told = w->told,
+    struct vp_morphrecon_params p = {.type = type, .erosion = w->erosion, .h = w->h, .counts = w->counts,
                                      .connectivity = neighbours(w, flat, err)};
     const bool opens = w->what == VP_OPEN_BY || w->what == VP_CLOSE_BY;
     struct vp_op op;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What people use morphological reconstruction for, as chains of operations: what img-morphrecon does. */
+/* Operators made of morphological reconstruction, as chains of operations: those of img-morphrecon. */
 #ifndef VP_MORPHRECON_DERIVE_H
 #define VP_MORPHRECON_DERIVE_H
 
@@ -7,31 +7,31 @@
 #include "engine/chain.h"
 
 enum vp_derived {
-    VP_RECONSTRUCT,  /* a marker (stack 0) under a mask (stack 1); all others have the mask alone */
-    VP_FILL_HOLES,   /* dark regions that no way out of the image leads from, up to the lowest wall */
-    VP_CLEAR_BORDER, /* the image without the bright structures that touch its border */
-    VP_HMAX,         /* without maxima that rise less than h above what surrounds them */
-    VP_HMIN,         /* without minima that are less deep */
-    VP_HDOME,        /* what VP_HMAX takes away */
-    VP_REGIONAL_MAX, /* 1 on plateaus that have no higher neighbour, else 0 */
+    VP_RECONSTRUCT,  /* marker (stack 0) under a mask (stack 1); the others have the mask alone */
+    VP_FILL_HOLES,   /* fills dark regions not connected to the border except across brighter samples */
+    VP_CLEAR_BORDER, /* removes bright structures connected to the border */
+    VP_HMAX,         /* h-maxima transform: removes maxima of dynamics below h */
+    VP_HMIN,         /* h-minima transform */
+    VP_HDOME,        /* the image minus its h-maxima transform */
+    VP_REGIONAL_MAX, /* 1 on plateaus without a higher neighbour, else 0 */
     VP_REGIONAL_MIN,
-    VP_OPEN_BY,      /* what an erosion by a ball leaves something of, as it was */
-    VP_CLOSE_BY,
-    VP_SEED          /* what a voxel reaches: the best that the ways from it have */
+    VP_OPEN_BY,      /* opening by reconstruction: erosion by a ball, reconstructed under the image */
+    VP_CLOSE_BY,     /* closing by reconstruction */
+    VP_SEED          /* at each voxel the maximin path from the seed */
 };
 
 struct vp_morphrecon_want {
     enum vp_derived what;
     bool erosion;         /* VP_RECONSTRUCT, VP_SEED */
-    bool staged;          /* VP_RECONSTRUCT: of the last two stages of the chain instead */
+    bool staged;          /* VP_RECONSTRUCT: marker and mask are the last two stages of the chain */
     int connectivity;     /* 0: all neighbours, but faces only for VP_FILL_HOLES */
     double h, radius[3];
-    bool i8;              /* the samples are of i16, but in the file of i8: none is below -128 */
+    bool i8;              /* samples of i8 held as i16: none is below -128 */
     int64_t seed[3];
-    struct vp_morphrecon_told *told; /* lives as long as the chain */
+    struct vp_morphrecon_counts *counts; /* outlives the chain */
 };
 
-/* Append the stages. `flat`: pages stand alone. -1: VP_EUSAGE (what fits not the images), VP_ERESOURCE. */
+/* Appends the stages to the chain. `flat`: pages are images. VP_EUSAGE: parameters do not fit the image; VP_ERESOURCE. */
 int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want *w, const int64_t image[3], bool flat,
                         enum vp_type type, struct vp_err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction in memory: tiles that may change are visited until none is left.
  *
- * Each thread goes to and fro over its own part of the tiles, so what moves along with it gets far in one go. A tile
- * that a visit may have unsettled is marked at once, whoever's it is; who has nothing to do looks elsewhere when there
- * is much to do. The fixed point is one, so neither the order nor the threads are in the result. */
+ * Each thread sweeps back and forth over its own part of the tiles, so a value that travels with the sweep gets far in
+ * one pass. A visit marks the tiles that it may have made unstable, of any thread; idle threads help where many tiles
+ * are marked. The fixed point is unique, so the result depends neither on the order nor on the threads. */
 #include "global/morphrecon_fill_isa.h"
 
 #include "base/err.h"
@@ -15,20 +15,20 @@
 #include <string.h>
 #include <time.h>
 
-enum { MUCH = 8 }; /* marked tiles for a thread, so that others may help */
+enum { MUCH = 8 }; /* minimum marked tiles a thread, for others to help */
 
 struct work {
     struct vp_recon r;
     const struct vp_recon_kind *kind;
     int64_t tiles, words;   /* all; 8 states are a word */
-    int64_t pending;        /* tiles that are marked or being visited */
-    char *rooms;            /* of each thread */
+    int64_t pending;        /* tiles marked or being visited */
+    char *rooms;            /* one for each thread */
 };
 
 typedef uint64_t word __attribute__((may_alias));
 
-/* All but the samples; returns the bytes of `scratch`, which may be NULL: states, faces, rooms. */
-static uint64_t lay_out(struct work *w, enum vp_key key, const int64_t size[3], int connectivity, int *threads,
+/* Fills *f except its images, with states, faces and workspaces in `scratch` (NULL: none). Returns the bytes. */
+static uint64_t workspace_layout(struct work *w, enum vp_key key, const int64_t size[3], int connectivity, int *threads,
                         void *scratch)
 {
     const struct vp_recon_isa *const found = VP_ISA_FIND(vp_recon, NULL);
@@ -49,7 +49,7 @@ static uint64_t lay_out(struct work *w, enum vp_key key, const int64_t size[3], 
                                         tile[1] * tile[2], tile[1] * tile[2]};
     for (int f = 0; f < VP_RECON_KEPT; f++)
         w->r.face[f + 1] = w->r.face[f] + (uint32_t)vp_round64((size_t)samples[f] << key);
-    /* as many as rooms of a byte for a sample allow */
+    /* limited by one byte of workspace a sample */
     const int64_t most = w->tiles * tile[0] * tile[1] * tile[2] / (int64_t)w->kind->room;
     *threads = (int)vp_max64(vp_min64(*threads, most), 1);
     w->r.state = vp_place(scratch, &used, (size_t)w->words * 8);
@@ -65,7 +65,7 @@ static void place(const struct work *w, int64_t number, int64_t t[3])
     t[2] = number / w->r.tiles[0] / w->r.tiles[1];
 }
 
-/* Marks the neighbours that a visit names. They look behind the face that is towards the tile in y, else z, else x. */
+/* Marks the neighbours named by a visit, each with its face towards the tile: in y, else z, else x. */
 static void wake(struct work *w, int64_t number, const int64_t t[3], uint32_t to)
 {
     for (; to; to &= to - 1) {
@@ -81,7 +81,7 @@ static void wake(struct work *w, int64_t number, const int64_t t[3], uint32_t to
     }
 }
 
-/* Visits the tile if it is marked and nobody else does. */
+/* Visits the tile if it is marked and no other thread visits it. */
 static bool visit(struct work *w, void *room, int64_t number)
 {
     uint8_t *const state = w->r.state + number, old = __atomic_load_n(state, __ATOMIC_RELAXED);
@@ -100,7 +100,8 @@ static bool visit(struct work *w, void *room, int64_t number)
     return true;
 }
 
-/* Over the words lo ... hi - 1 of tiles, there or back; how many were visited, `most` at most. */
+/* Visits marked tiles of the words lo ... hi - 1 of states, forward or back. Returns the number of visits, `most` at
+ * most. */
 static int64_t go(struct work *w, void *room, int64_t lo, int64_t hi, bool back, int64_t most)
 {
     const uint64_t marked = VP_RECON_WOKEN * 0x0101010101010101u;
@@ -118,7 +119,7 @@ static int64_t go(struct work *w, void *room, int64_t lo, int64_t hi, bool back,
 
 static void take_part(struct work *w, char *room, int me, int threads)
 {
-    bool back = 2 * me >= threads; /* from the ends inwards */
+    bool back = 2 * me >= threads; /* from both ends inwards */
     int idle = 0;
 
     while (__atomic_load_n(&w->pending, __ATOMIC_ACQUIRE) > 0) {
@@ -143,7 +144,7 @@ uint64_t vp_morphrecon_scratch(enum vp_key key, const int64_t size[3], int conne
 {
     struct work w;
 
-    return lay_out(&w, key, size, connectivity, &threads, NULL);
+    return workspace_layout(&w, key, size, connectivity, &threads, NULL);
 }
 
 int vp_morphrecon_fill(enum vp_key key, void *const *marker, const void *const *mask, int64_t stride,
@@ -153,7 +154,7 @@ int vp_morphrecon_fill(enum vp_key key, void *const *marker, const void *const *
 
     if (connectivity != 4 && connectivity != 8 && connectivity != 6 && connectivity != 18 && connectivity != 26)
         return vp_fail(err, VP_EUSAGE, "reconstruction with %d neighbours", connectivity);
-    lay_out(&w, key, size, connectivity, &threads, scratch);
+    workspace_layout(&w, key, size, connectivity, &threads, scratch);
     w.r.marker = marker;
     w.r.mask = mask;
     w.r.stride = stride;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction inside a tile, compiled once for each instruction set.
  *
- * The fixed point is reached by sweeps: along y and z lanes are neighbours along x, and for x the tile is transposed,
- * so that a sweep is a chain of a maximum and a minimum for all lanes at once, and carries a value across the tile.
- * Winding paths take many sweeps, so what is not stable after a few is finished pixel by pixel, in the order in
- * which pixels were raised. The same is done at once where a visit begins with a few pixels. */
+ * Sweeps reach the fixed point: along y and z lanes are neighbours along x, and for x the tile is transposed, so that a
+ * sweep is a chain of maximum and minimum of all lanes at once and carries a value across the tile. Winding paths take
+ * many sweeps, so a tile that is not stable after a few is finished with a queue of raised pixels (the second phase of
+ * Vincent's hybrid algorithm). So is at once a tile of which few pixels are raised from outside. */
 #include "global/morphrecon_fill_isa.h"
 
 #include "base/isa.h"
@@ -25,7 +25,7 @@ INLINE vec most(int s, vec a, vec b) { return OF_SIZE(_mm512, s, max_epu, a, b);
 INLINE vec least(int s, vec a, vec b) { return OF_SIZE(_mm512, s, min_epu, a, b); }
 INLINE vec collect(vec sum, vec a, vec b) { return _mm512_ternarylogic_epi64(sum, a, b, 0xf6); }
 INLINE bool any(vec v) { return _mm512_test_epi64_mask(v, v) != 0; }
-/* The lanes one further up, the last one of `before` first; and one further down. */
+/* Shifts the lanes one up, the last one of `before` first; and one down. */
 INLINE vec up(int s, vec before, vec v)
 {
     if (s == 8)
@@ -44,10 +44,10 @@ INLINE vec down(int s, vec v, vec after)
     const vec lane = _mm512_alignr_epi64(after, v, 2);
     return s == 2 ? _mm512_alignr_epi8(lane, v, 2) : _mm512_alignr_epi8(lane, v, 1);
 }
-/* Lanes of a and b in turn, from the lower halves of their 16 byte pieces, and from the upper ones. */
+/* Interleaves lanes of a and b, of the lower halves of their 16-byte pieces, and of the upper halves. */
 INLINE vec lower(int s, vec a, vec b) { return OF_SIZE(_mm512, s, unpacklo_epi, a, b); }
 INLINE vec upper(int s, vec a, vec b) { return OF_SIZE(_mm512, s, unpackhi_epi, a, b); }
-/* Pieces of 16 bytes, one from each of four places */
+/* Loads pieces of 16 bytes, one from each of four addresses. */
 INLINE vec pieces(const char *p, size_t step)
 {
     vec v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)p));
@@ -55,12 +55,12 @@ INLINE vec pieces(const char *p, size_t step)
     v = _mm512_inserti64x2(v, _mm_loadu_si128((const __m128i *)(p + 2 * step)), 2);
     return _mm512_inserti64x2(v, _mm_loadu_si128((const __m128i *)(p + 3 * step)), 3);
 }
-/* How many lanes differ; a bit for each byte where they do */
+/* Returns a bit for each byte in which lanes differ */
 INLINE uint64_t differ(vec a, vec b) { return _mm512_cmpneq_epi8_mask(a, b); }
 
 #elif defined(__AVX2__)
 typedef __m256i vec;
-INLINE vec above(vec a, vec b) /* of 8 bytes */
+INLINE vec above(vec a, vec b) /* 8 bytes a lane */
 {
     const vec sign = _mm256_set1_epi64x(INT64_MIN);
     return _mm256_cmpgt_epi64(_mm256_xor_si256(a, sign), _mm256_xor_si256(b, sign));
@@ -189,7 +189,7 @@ INLINE vec get(const void *p)
 INLINE void put(void *p, vec v) { memcpy(p, &v, sizeof v); }
 INLINE vec zero(void) { return (vec){0}; }
 
-/* How many lanes of s bytes have a byte whose bit is set */
+/* Returns the number of lanes of s bytes with a bit set. */
 INLINE int lanes(int s, uint64_t bits)
 {
     if (s >= 2)
@@ -202,7 +202,7 @@ INLINE int lanes(int s, uint64_t bits)
                                                                                            : 0x0101010101010101u));
 }
 
-/* ---- faces, which others read and write meanwhile ---- */
+/* ---- faces, which other threads read and write ---- */
 
 typedef uint64_t word __attribute__((may_alias));
 
@@ -212,7 +212,7 @@ INLINE void read_face(void *to, const void *from, size_t bytes)
         ((word *)to)[i] = __atomic_load_n((const word *)from + i, __ATOMIC_RELAXED);
 }
 
-/* Whether it was another one before */
+/* True if the face's value changed. */
 INLINE bool write_face(void *to, const void *from, size_t bytes)
 {
     uint64_t changed = 0;
@@ -225,11 +225,11 @@ INLINE bool write_face(void *to, const void *from, size_t bytes)
     return changed != 0;
 }
 
-/* When a tile is better done pixel by pixel: at FEW pixels that are raised from outside, unless that takes more than
- * STEPS; at FEW that a round of sweeps has raised; after so many ROUNDS. */
+/* Conditions for the queue: up to FEW pixels raised from outside (given up after STEPS steps); up to FEW raised by a
+ * round of sweeps; ROUNDS rounds. */
 enum { FEW = 24, STEPS = 512, ROUNDS = 4 };
 
-/* The bits of the neighbours behind faces that have changed. */
+/* Bits of the neighbours across faces that have changed. */
 INLINE uint32_t neighbours(unsigned faces, int reach)
 {
     uint32_t to = 0;
@@ -253,7 +253,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 64
 #define BZ 1
 #define NAME 8_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint16_t
 #define S 2
@@ -261,7 +261,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 64
 #define BZ 1
 #define NAME 16_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint32_t
 #define S 4
@@ -269,7 +269,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 32
 #define BZ 1
 #define NAME 32_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint64_t
 #define S 8
@@ -277,7 +277,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 32
 #define BZ 1
 #define NAME 64_2
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint8_t
 #define S 1
@@ -285,7 +285,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 8
 #define NAME 8_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint16_t
 #define S 2
@@ -293,7 +293,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 16
 #define NAME 16_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint32_t
 #define S 4
@@ -301,7 +301,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 8
 #define NAME 32_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define T uint64_t
 #define S 8
@@ -309,7 +309,7 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define BY 16
 #define BZ 16
 #define NAME 64_3
-#include "global/morphrecon_tile.h"
+#include "global/morphrecon_tile.inc"
 
 #define KIND(name) {{PASTE(BX_, name), PASTE(BY_, name), PASTE(BZ_, name)}, sizeof(struct PASTE(room_, name)), \
                     PASTE(visit_, name)}

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a box looks like from outside. After the reconstruction inside it, a voxel whose value is its mask will not
- * rise, and whatever comes over it is not more than it gives already: such voxels need not be looked at. Of the
- * others sets are joined, the highest mask first (Kruskal); where two become one that have a voxel of the shell
- * each, the mask at that moment is the best way between them.
+/* Summary of a box: a forest of maximin paths between the voxels of its shell.
  *
- * That is done for tiles first, which stay in the cache, as if the rest of the box were outside; then for what these
- * have told, a small part of the voxels. */
+ * After the reconstruction of the box alone, a voxel whose value is its mask cannot rise, and a path through it carries
+ * no more than the voxel itself: such voxels are walls. The others are joined to sets in descending order of the mask
+ * (Kruskal's algorithm by union-find); where two sets with a node each are joined, the current mask is the maximin path
+ * between the two nodes, an edge.
+ *
+ * Tiles that fit the cache go first, with the voxels at their faces as nodes; then the same for the nodes and edges of
+ * all tiles, a small part of the voxels. */
 #include "global/morphrecon_internal.h"
 
 #include "base/size.h"
@@ -15,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What parent[] holds beside the number of the parent: */
+/* Values of parent[] other than the index of the parent: */
 enum {
-    NOBODY = -1,             /* a root that no node belongs to; one of node k has -2 - k */
-    PROCESSED = -(1 << 30),  /* no less than that: it is in a set */
-    WALL = INT32_MIN,        /* what does not change */
-    UNSEEN = INT32_MIN + 1,  /* what may, if a node is connected to it */
-    SEEN = INT32_MIN + 2,    /* ... which is so */
-    LATER = INT32_MIN + 3    /* + k: it is node k itself */
+    NO_NODE = -1,            /* root of a set without a node; -2 - k: root of the set of node k */
+    PROCESSED = -(1 << 30),  /* values from here on: in a set */
+    WALL = INT32_MIN,        /* cannot rise */
+    UNSEEN = INT32_MIN + 1,  /* may rise, not known to be connected to a node */
+    SEEN = INT32_MIN + 2,    /* may rise, connected to a node */
+    LATER = INT32_MIN + 3    /* + k: node k, not yet in a set */
 };
 
 static inline int32_t find(int32_t *parent, int32_t a)
@@ -33,17 +35,17 @@ static inline int32_t find(int32_t *parent, int32_t a)
     return a;
 }
 
-/* ---- what is around a voxel ---- */
+/* ---- neighbourhood of a voxel ---- */
 
-/* The voxels around one, of which not all need be its neighbours. */
-struct ring {
+/* Voxels around one, not all of which are its neighbours. */
+struct forest_ring {
     int n;
     int64_t offset[VP_MAX_NEIGHBOURS][3];
-    uint32_t mine, beside[VP_MAX_NEIGHBOURS]; /* bits: which are neighbours of the middle, and of each other */
-    uint8_t flat[256];                        /* apart(), of a ring of 8 */
+    uint32_t mine, beside[VP_MAX_NEIGHBOURS]; /* bits: neighbours of the middle; of each voxel of the ring */
+    uint8_t flat[256];                        /* table of apart() for a ring of 8 */
 };
 
-static inline uint32_t find_apart(const struct ring *r, uint32_t there)
+static inline uint32_t find_apart(const struct forest_ring *r, uint32_t there)
 {
     uint32_t left = there & r->mine, to = 0;
 
@@ -59,14 +61,14 @@ static inline uint32_t find_apart(const struct ring *r, uint32_t there)
     return to;
 }
 
-/* Of those voxels of a ring that are in sets, as many neighbours as have to be joined to the middle: the others are
- * connected to one of these already, around the ring. In a picture that is one for most. */
-static inline uint32_t apart(const struct ring *r, uint32_t there)
+/* Returns the neighbours that must be joined to the middle, one for each connected part of the ring voxels `there` that
+ * are in sets: the others are connected to one of these around the ring. In images that is mostly one. */
+static inline uint32_t apart(const struct forest_ring *r, uint32_t there)
 {
     return r->n == 8 ? r->flat[there] : find_apart(r, there);
 }
 
-static void ring_of(int connectivity, struct ring *r)
+static void ring_of(int connectivity, struct forest_ring *r)
 {
     const bool flat = connectivity == 4 || connectivity == 8;
     const int reach = connectivity == 26 ? 3 : connectivity == 8 || connectivity == 18 ? 2 : 1;
@@ -86,7 +88,7 @@ static void ring_of(int connectivity, struct ring *r)
         r->flat[i] = (uint8_t)find_apart(r, i);
 }
 
-static void ring_around(const struct ring *r, int64_t stride, int64_t plane, int64_t *around)
+static void ring_around(const struct forest_ring *r, int64_t stride, int64_t plane, int64_t *around)
 {
     for (int i = 0; i < r->n; i++)
         around[i] = r->offset[i][2] * plane + r->offset[i][1] * stride + r->offset[i][0];
@@ -94,20 +96,20 @@ static void ring_around(const struct ring *r, int64_t stride, int64_t plane, int
 
 /* ---- tiles ---- */
 
-/* How a box is cut, and where things are in the scratch. */
+/* Division of a box into tiles, and layout of the scratch. */
 struct plan {
     int64_t size[3], tile[3], tiles, nodes;
-    int64_t stride, plane, guard; /* of a tile on a bench */
-    size_t lists, edges, benches, bench, bytes;
+    int64_t stride, plane, guard; /* a tile with its padding */
+    size_t lists, edges, works, work, bytes;
 };
 
-/* What a thread works on a tile with. */
-struct bench {
+/* Workspace of a thread, for one tile. */
+struct forest_work {
     int64_t stride, plane, guard;
     void *key;
     int32_t *parent;
     uint32_t *list, *other;
-    const struct ring *ring;
+    const struct forest_ring *ring;
     int64_t around[VP_MAX_NEIGHBOURS];
 };
 
@@ -116,7 +118,7 @@ static struct vp_box tile_of(const struct plan *p, int64_t i)
     return vp_box_tile(&(struct vp_box){.hi = {p->size[0], p->size[1], p->size[2]}}, p->tile, i);
 }
 
-/* Faces of a tile: to other tiles, and those of the box that other boxes touch. */
+/* Faces of a tile: shared with other tiles, or with other boxes. */
 static struct vp_shell shell_of(const struct vp_forest *f, const struct vp_box *b)
 {
     struct vp_shell s = vp_shell_of(b, f->size);
@@ -144,19 +146,19 @@ static void plan(struct plan *p, const int64_t size[3], int connectivity, size_t
     p->plane = p->stride * (p->tile[1] + 1);
     p->guard = p->stride + 1 + (flat ? 0 : p->plane);
     const size_t places = (size_t)(p->tile[2] * p->plane + 2 * p->guard);
-    p->bench = vp_round64(places * sizeof(uint64_t)) + vp_round64(places * sizeof(int32_t))
+    p->work = vp_round64(places * sizeof(uint64_t)) + vp_round64(places * sizeof(int32_t))
                + 2 * vp_round64((size_t)(most + 1) * sizeof(uint32_t));
     p->lists = vp_round64((size_t)(p->tiles + 1) * 16);
     p->edges = p->lists + vp_round64(4 * (size_t)p->nodes * sizeof(uint32_t));
-    p->benches = p->edges + vp_round64((size_t)p->nodes * edge);
-    p->bytes = p->benches + (size_t)threads * p->bench;
+    p->works = p->edges + vp_round64((size_t)p->nodes * edge);
+    p->bytes = p->works + (size_t)threads * p->work;
 }
 
-static void set_up(struct bench *b, const struct plan *p, const struct ring *ring, char *memory)
+static void workspace_layout(struct forest_work *b, const struct plan *p, const struct forest_ring *ring, char *memory)
 {
     const size_t places = (size_t)(p->tile[2] * p->plane + 2 * p->guard);
     const size_t most = (size_t)(p->tile[0] * p->tile[1] * p->tile[2]) + 1;
-    *b = (struct bench){.stride = p->stride, .plane = p->plane, .guard = p->guard, .key = memory,
+    *b = (struct forest_work){.stride = p->stride, .plane = p->plane, .guard = p->guard, .key = memory,
                         .ring = ring, .parent = (int32_t *)(memory + vp_round64(places * sizeof(uint64_t)))};
     b->list = (uint32_t *)((char *)b->parent + vp_round64(places * sizeof(int32_t)));
     b->other = (uint32_t *)((char *)b->list + vp_round64(most * sizeof(uint32_t)));
@@ -172,15 +174,15 @@ uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int 
     return p.bytes;
 }
 
-#define EACH_KEY "global/morphrecon_forest.h"
-#include "global/morphrecon_keys.h"
+#define EACH_KEY "global/morphrecon_forest.inc"
+#include "global/morphrecon_keys.inc"
 
 int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS][3])
 {
     const bool flat = connectivity < 6 || connectivity == 8;
     const int far = connectivity == 4 || connectivity == 6 ? 1 : connectivity == 18 || connectivity == 8 ? 2 : 3;
     int n = 0;
-    for (int i = 0; i < 13; i++) { /* of 27 places the first 13 */
+    for (int i = 0; i < 13; i++) { /* the first 13 of 27 positions */
         const int x = i % 3 - 1, y = i / 3 % 3 - 1, z = i / 9 - 1;
         if ((x != 0) + (y != 0) + (z != 0) > far || (flat && z))
             continue;

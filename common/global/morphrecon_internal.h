@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of morphological reconstruction share. */
+/* Private to the files of morphological reconstruction. */
 #ifndef VP_MORPHRECON_INTERNAL_H
 #define VP_MORPHRECON_INTERNAL_H
 
@@ -9,18 +9,18 @@ struct vp_store;
 
 enum { VP_MAX_NEIGHBOURS = 26 };
 
-/* The offsets of the neighbours of a voxel: first those before it (in x fastest order), then their opposites. How many
- * there are. */
+/* Fills offset[] with the neighbours of a voxel: those before it (x fastest), then their opposites. Returns their
+ * number. */
 int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS][3]);
 
-/* An image of one row of many planes is one plane of many rows: y is z, and the other way round. */
+/* True for an image of one row of many planes, which is reconstructed as one plane of many rows: y and z are swapped. */
 static inline bool vp_morphrecon_flat(const struct vp_op *op)
 {
     const int connectivity = ((const struct vp_morphrecon_params *)op->params)->connectivity;
     return op->image[1] == 1 && op->image[2] > 1 && (connectivity == 4 || connectivity == 8);
 }
 
-/* From a voxel of the shell, or {-1, 0, 0}, to the next one. False: there is none. */
+/* Advances at[] from a voxel of the shell, or {-1, 0, 0}, to the next one. False: there is none. */
 static inline bool vp_shell_next(const struct vp_shell *s, int64_t at[3])
 {
     do {
@@ -34,9 +34,9 @@ static inline bool vp_shell_next(const struct vp_shell *s, int64_t at[3])
     return at[2] < s->size[2];
 }
 
-/* A box of keys as the forest wants it: voxel (x, y, z) at [z * plane + y * stride + x] of all three, where every voxel
- * has neighbours on all sides: the first and the last are `guard` places from the ends of `parent` at least, and rows
- * and planes are apart. Fewer than VP_MAX_BOX places. */
+/* Box of keys for the forest: voxel (x, y, z) is element z * plane + y * stride + x of value, mask and parent. There is
+ * padding between rows and planes, and of `guard` elements at both ends, so that every voxel has all neighbours. Fewer
+ * than VP_MAX_BOX elements. */
 enum { VP_MAX_BOX = 1 << 30 };
 struct vp_forest {
     enum vp_key key;
@@ -48,11 +48,12 @@ struct vp_forest {
     struct vp_shell shell;
 };
 
-/* The edges of the box's entry, of which the header says `voxels`. */
+/* Returns the bytes of vp_forest.scratch. */
 uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int connectivity, int threads);
+/* Makes the edges of the box's entry, whose header has `voxels`. */
 void vp_morphrecon_forest(struct vp_forest *f, struct vp_morphrecon_entry *e, int threads);
 
-/* vp_op.solve */
+/* Solves all shells of the images: see vp_op.solve. */
 int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory,
                         int threads, struct vp_err *err);
 

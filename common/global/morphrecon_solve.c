@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the visits: the shells of all boxes of an image as one graph. Its edges are those of the entries, and those
- * between voxels of different boxes that touch, whose way is the lesser of their masks. Most say nothing: a voxel whose
- * value is its mask gives all that can come over it, so only edges between two that may rise are kept.
+/* Solve between the passes: the shells of all boxes of an image as one graph. Its edges are those of the entries, and
+ * edges between neighbouring voxels of different boxes, with the minimum of their masks. Only edges between two nodes
+ * that may rise are kept: a voxel whose value is its mask carries no more than itself.
  *
- * All of it is in memory if that is enough, and else in files without names, of which the system keeps in memory what
- * it can. */
+ * The graph is in memory up to the limit, else in mapped unnamed files, which the system caches. */
 #include "global/morphrecon_internal.h"
 
 #include "base/err.h"
@@ -21,7 +20,7 @@
 
 enum { SLOTS = 1 << 16, MAX_ROOMS = 8 };
 
-/* Of a box: the first node of its shell, and of those of its own; voxels of the shell. */
+/* Nodes of a box: the first of its shell, the first auxiliary one; voxels of the shell. */
 struct known { int64_t base, inner; uint32_t voxels; };
 struct slot { uint64_t from, n; };
 struct room { void *at; uint64_t bytes; bool mapped; };
@@ -29,12 +28,12 @@ struct room { void *at; uint64_t bytes; bool mapped; };
 struct solve {
     struct vp_store *store;
     int64_t image[3], part[3], n[3]; /* boxes along each axis */
-    int64_t first, boxes;            /* of the store's, those of this image */
-    int64_t nodes, all;              /* of shells; with the inner ones of the boxes */
+    int64_t first, boxes;            /* entries of this image in the store */
+    int64_t nodes, all;              /* nodes of shells; with auxiliary nodes */
     struct known *of;                /* each box */
     int64_t offset[VP_MAX_NEIGHBOURS][3];
     int neighbours;
-    void *value, *mask, *edge, *cap; /* keys; of the link to the parent */
+    void *value, *mask, *edge, *cap; /* keys: value of a node; cap of the link to its parent */
     uint32_t *parent, *order;
     uint8_t *rank;
     struct slot *slot;
@@ -43,7 +42,7 @@ struct solve {
     uint64_t memory;                 /* left */
 };
 
-/* Memory, or what a file stands for. */
+/* Allocates memory, or maps an unnamed file. */
 static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
 {
     struct room *const room = &s->room[s->rooms];
@@ -88,7 +87,7 @@ static struct vp_box box_of(const struct solve *s, int64_t box)
     return vp_box_tile(&(struct vp_box){.hi = {s->image[0], s->image[1], s->image[2]}}, s->part, box);
 }
 
-/* The boxes around a box and itself: those before it along an axis, beside it, behind it. */
+/* Neighbourhood of a box: boxes before, at and after it along each axis. */
 struct around {
     struct vp_shell shell;
     int64_t base;            /* -1: there is none */
@@ -112,7 +111,8 @@ static void look_around(const struct solve *s, int64_t box, struct around a[27])
     }
 }
 
-/* The node of a voxel that touches the middle box from outside, told from its corner; -1 beyond the image. */
+/* Returns the node of a voxel outside the middle box, next to it, at a position relative to its corner; -1 outside the
+ * image. */
 static inline int64_t node_at(const struct around around[27], const int64_t at[3])
 {
     const int64_t *size = around[13].shell.size;
@@ -125,11 +125,11 @@ static inline int64_t node_at(const struct around around[27], const int64_t at[3
                                                   at[2] - a->shift[2]);
 }
 
-#define EACH_KEY "global/morphrecon_solve.h"
-#include "global/morphrecon_keys.h"
+#define EACH_KEY "global/morphrecon_solve.inc"
+#include "global/morphrecon_keys.inc"
 
-/* What the headers of an image's entries say. */
-static int count(struct solve *s, struct vp_morphrecon_told *told, void *entry, struct vp_err *err)
+/* Reads the headers of an image's entries. */
+static int count(struct solve *s, struct vp_morphrecon_counts *counts, void *entry, struct vp_err *err)
 {
     struct vp_morphrecon_entry *const e = entry;
     int64_t made = 0;
@@ -140,9 +140,9 @@ static int count(struct solve *s, struct vp_morphrecon_told *told, void *entry, 
         s->of[i] = (struct known){s->nodes, made, e->voxels};
         s->nodes += e->voxels;
         made += e->nodes - e->voxels;
-        if (told) {
-            told->clipped += e->clipped;
-            told->nan += e->nan;
+        if (counts) {
+            counts->clipped += e->clipped;
+            counts->nan += e->nan;
         }
     }
     for (int64_t i = 0; i < s->boxes; i++)
@@ -171,16 +171,16 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     }
     for (int64_t i = 0; i < vp_store_count(entries); i++)
         most = vp_store_bytes(entries, i) > most ? vp_store_bytes(entries, i) : most;
-    void *const entry = vp_alloc_raw(1, (size_t)most, "what is known of a box", err);
+    void *const entry = vp_alloc_raw(1, (size_t)most, "the histogram of a box", err);
     s.of = malloc((size_t)s.boxes * sizeof *s.of);
     s.slot = malloc(SLOTS * sizeof *s.slot);
     if (!entry || !s.of || !s.slot) {
-        vp_fail(err, VP_ERESOURCE, "not enough memory");
+        vp_fail(err, VP_ERESOURCE, "out of memory");
         goto out;
     }
     rc = 0;
     for (; s.first < vp_store_count(entries) && !rc; s.first += s.boxes) {
-        rc = count(&s, p->told, entry, err);
+        rc = count(&s, p->counts, entry, err);
         if (!rc)
             rc = p->key == VP_KEY_U8    ? solve_u8(&s, entry, err)
                  : p->key == VP_KEY_U16 ? solve_u16(&s, entry, err)

@@ -1,45 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summed area tables on the CPU: eight rows at a time, by strips of columns, one for each thread. A strip hands to the
- * next what is left of its eight rows, so the threads follow each other down the image like a staircase. */
+/* Summed area tables on the CPU: eight rows at a time, by strips of columns, one for each thread. A strip passes
+ * the row sums of its eight rows to the next strip, so the threads advance down the image like a staircase. */
 #include "global/sat.h"
 
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
+#include "base/team.h"
 #include "global/sat_isa.h"
 
 #include <omp.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     LINE = 64,
-    RING = 16,            /* groups of rows that a strip may be ahead of the next */
+    RING = 16,            /* maximum lead of a strip over the next, groups of rows */
     MAX_STRIPS = 64,
-    PAST_BYTES = 1 << 24, /* of a result that goes past the caches: a part that is written next does not */
-    PATIENCE = 200        /* looks before a thread gives way */
+    PAST_BYTES = 1 << 24  /* bytes of a result above which stores bypass the caches */
 };
 
-/* What a strip hands over: for each of its groups of rows and each table, the sums of the rows so far. */
+/* Sums of rows that a strip passes to the next: for each of its groups of rows and each table. */
 struct strip {
-    _Alignas(LINE) _Atomic int64_t done;
+    _Alignas(LINE) int64_t done;
     _Alignas(LINE) double left[RING][2][VP_SAT_ROWS];
 };
 
-/* What is in the last columns that make no whole tile goes through memory that may be read and written beyond. */
+/* The last columns, which do not fill a tile, go through memory that may be read and written beyond. */
 struct spare {
     _Alignas(LINE) char in[VP_SAT_ROWS][VP_SAT_WIDE * 8], out[VP_SAT_ROWS][VP_SAT_WIDE * 8];
 };
 
-/* Of one table. All arrays have p->width numbers. */
+/* One table. All arrays have p->width numbers. */
 struct table {
     void (*rows)(const struct vp_sat_rows *r);
     size_t size, out_size;   /* bytes of a sum, of a sample of the result */
     bool f32;
-    char *above, *plane;     /* the row that is carried; the plane that is carried, or NULL */
+    char *above, *plane;     /* carried row; carried plane, or NULL */
     double *group;           /* floats: see struct vp_sat_rows */
 };
 
@@ -53,7 +51,7 @@ struct job {
     int64_t tiles;           /* along x */
     bool past;
     struct table table[2];
-    struct strip *strip;     /* of each strip */
+    struct strip *strip;     /* one for each strip */
     struct spare *spare;
 };
 
@@ -69,7 +67,7 @@ static int strips_of(const struct vp_op *op, int threads)
 
 /* ---- one strip ---- */
 
-/* `n` columns of the rows of b: those that make whole tiles first. */
+/* Sums `n` columns of the rows of b: whole tiles first. */
 static void make_columns(const struct job *j, const struct table *t, struct vp_sat_rows *b, int64_t n,
                          struct spare *spare)
 {
@@ -103,7 +101,7 @@ static void make_columns(const struct job *j, const struct table *t, struct vp_s
         memcpy((char *)b->dst[r] + (size_t)direct * t->out_size, spare->out[r], out);
 }
 
-/* Group `group` of the rows of a plane, columns x ... of a table. */
+/* Fills b with group `group` of the rows of a plane, from column x of a table on. */
 static void make_group(const struct job *j, int which, int64_t plane, int64_t group, int64_t x, int64_t n, void *left,
                        struct spare *spare)
 {
@@ -124,7 +122,7 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
     make_columns(j, t, &b, n, spare);
 }
 
-/* Nothing is above the first row. In an image what is carried stays. */
+/* Clears the row above the first one. In an image the carried row stays. */
 static void begin_table(const struct job *j, const struct table *t, int64_t x, int64_t n)
 {
     const size_t tiles = (size_t)(tiles_of(n));
@@ -134,16 +132,7 @@ static void begin_table(const struct job *j, const struct table *t, int64_t x, i
         memset(t->group + x / VP_SAT_WIDE * VP_SAT_GROUP, 0, tiles * VP_SAT_GROUP * sizeof *t->group);
 }
 
-static void wait_until(const _Atomic int64_t *done, int64_t n)
-{
-    for (int looks = 0; atomic_load_explicit(done, memory_order_acquire) < n; looks++) {
-        if (looks > PATIENCE)
-            sched_yield();
-        __asm__ volatile("" ::: "memory");
-    }
-}
-
-/* Strip i of n: every group of rows of every plane, when the strip to the left has made it. */
+/* Makes strip i of n: every group of rows of every plane, once the strip to the left has made it. */
 static void make_strip(const struct job *j, int i, int n)
 {
     const int64_t x = j->tiles * i / n * VP_SAT_WIDE, end = vp_min64(j->nx, j->tiles * (i + 1) / n * VP_SAT_WIDE);
@@ -155,9 +144,9 @@ static void make_strip(const struct job *j, int i, int n)
         for (int64_t g = 0; g < j->groups; g++) {
             double(*left)[VP_SAT_ROWS] = own->left[done % RING];
             if (i)
-                wait_until(&own[-1].done, done + 1);
+                vp_team_wait(&own[-1].done, done + 1);
             if (i < n - 1)
-                wait_until(&own[1].done, done - RING + 1);
+                vp_team_wait(&own[1].done, done - RING + 1);
             for (int k = 0; k < j->p->tables; k++) {
                 if (i)
                     memcpy(left[k], own[-1].left[done % RING][k], sizeof left[k]);
@@ -165,16 +154,16 @@ static void make_strip(const struct job *j, int i, int n)
                     memset(left[k], 0, sizeof left[k]);
                 make_group(j, k, plane, g, x, end - x, left[k], &j->spare[i]);
             }
-            atomic_store_explicit(&own->done, ++done, memory_order_release);
+            __atomic_store_n(&own->done, ++done, __ATOMIC_RELEASE);
         }
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* what went past the caches has arrived */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* completes non-temporal stores */
 }
 
 /* ---- the operation ---- */
 
-/* Where what a run needs is, in `scratch` or, if that is NULL, nowhere; how large it must be. */
-static size_t lay_out(struct job *j, const struct vp_op *op, void *scratch, char *kept, int strips)
+/* Fills the workspace with pointers into `scratch` (NULL: none). Returns its bytes. */
+static size_t workspace_layout(struct job *j, const struct vp_op *op, void *scratch, char *kept, int strips)
 {
     const struct vp_sat *p = op->params;
     const struct vp_sat_isa *isa = VP_ISA_FIND(vp_sat, NULL);
@@ -201,10 +190,10 @@ static size_t lay_out(struct job *j, const struct vp_op *op, void *scratch, char
 static uint64_t scratch_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
     (void)in, (void)out;
-    return lay_out(&(struct job){0}, op, NULL, NULL, strips_of(op, threads));
+    return workspace_layout(&(struct job){0}, op, NULL, NULL, strips_of(op, threads));
 }
 
-/* What is carried: a row of each table, in volumes a plane. */
+/* Returns the bytes of carried state: a row of each table, in volumes a plane. */
 static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     (void)out, (void)threads;
@@ -223,15 +212,15 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
     j.groups = vp_div_up(j.rows, VP_SAT_ROWS);
     j.past = j.nx * j.rows * j.planes * (int64_t)vp_type_size(op->out) >= PAST_BYTES;
     const int strips = strips_of(op, threads);
-    lay_out(&j, op, scratch, kept, strips);
+    workspace_layout(&j, op, scratch, kept, strips);
     for (int i = 0; i < strips; i++)
-        atomic_init(&j.strip[i].done, 0);
+        j.strip[i].done = 0;
     #pragma omp parallel num_threads(strips) if (strips > 1)
     make_strip(&j, omp_get_thread_num(), omp_get_num_threads());
     return 0;
 }
 
-/* What is added up after what was before it. */
+/* Combines two carried states: adds the later one to the earlier. */
 static void join(const struct vp_op *op, void *before, const void *total, uint64_t bytes)
 {
     const struct vp_sat *p = op->params;
@@ -299,12 +288,12 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
         return -1;
     struct vp_sat *p = calloc(1, sizeof *p);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
                          .high = in == VP_F32 && !r->volume ? VP_SAT_TALL : VP_SAT_HIGH,
                          .width = tiles_of(size[0]) * VP_SAT_WIDE};
-    /* integers may begin anywhere */
+    /* integers: segments may begin at any row */
     const int64_t step = p->volume ? 1 : p->sum[0] == VP_SAT_F64 ? p->high : 2 * VP_SAT_ROWS;
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,
@@ -312,7 +301,7 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
                          .step = {size[0], size[1], step},
                          .cost = (p->sum[0] == VP_SAT_F64 ? 0.8 : 0.4) * p->tables, .params = p, .free = free,
                          .scratch = scratch_bytes, .keeps = keeps, .go_on = go_on, .carries = true,
-                         .join = r->out == VP_F32 ? NULL : join}; /* what is rounded cannot be added to */
+                         .join = r->out == VP_F32 ? NULL : join}; /* rounded sums cannot be added to */
     snprintf(op->text, sizeof op->text, "table of sums, %s%s%s%s, %s", r->volume ? "3-D" : "2-D",
              r->exclusive ? ", exclusive" : "", r->squares ? ", and of squares, " : "",
              r->squares ? vp_type_name(squares) : "", vp_isa_name());

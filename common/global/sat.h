@@ -1,9 +1,9 @@
 /* Summed area tables: out(y, x) is the sum of all samples at or before y and x, or in volumes at or before z, y and x.
- * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one
- * order, on every device:
+ * Integers are summed modulo 2^32 or 2^64. Floats are summed in f64, for any type of the table, in one order on every
+ * device:
  *
- * A tile is 64 rows, in images (not volumes) of f32 128 rows, of 128 columns, the first at row 0 and column 0; what is
- * beyond the image's width counts as 0. Its rows are in groups of 8, its columns in quads. Within a tile
+ * A tile has 64 rows (128 in images, not volumes, of f32) of 128 columns, the first tile at row 0 and column 0; samples
+ * beyond the image's width count as 0. Its rows are in groups of 8, its columns in quads. Within a tile
  *
  * - along x: q_0 = a(4 i), q_k = q_(k - 1) + a(4 i + k), in each row.
  * - along y: w_k is the sum of q_k over the rows of the group so far, in order; o_k that of the last w_k of the groups
@@ -19,16 +19,16 @@
  *     out = p + (r + h)
  *
  * with p the last row of the tile above, 0 in the first. In a volume that is the table f of a plane, and
- * out(z) = out(z - 1) + f(z), out(-1) being 0. Everything that is 0 is added as well (so there is no -0 in a table). */
+ * out(z) = out(z - 1) + f(z), out(-1) being 0. Zeros are added, too, so a table has no -0. */
 #ifndef VP_SAT_H
 #define VP_SAT_H
 
 #include "engine/op.h"
 
-/* Rows and columns of a tile, rows of a group of them. */
+/* Rows and columns of a tile, rows of a group. */
 enum { VP_SAT_HIGH = 64, VP_SAT_TALL = 128, VP_SAT_WIDE = 128, VP_SAT_ROWS = 8 };
 
-/* What sums are taken in. */
+/* Type of the sums. */
 enum vp_sat_sum { VP_SAT_U32, VP_SAT_U64, VP_SAT_F64, VP_SAT_SUMS };
 
 /* params of kernel "sat". In images the rows of a page are the planes of the engine (vp_problem.lines): image[] is its
@@ -38,33 +38,33 @@ struct vp_sat {
     int tables;               /* 2: the twin is the table of squares */
     enum vp_sat_sum sum[2];
     int64_t high;             /* rows of a tile of floats */
-    int64_t width;            /* of rows that are carried: the image's, rounded up to VP_SAT_WIDE */
+    int64_t width;            /* numbers of a carried row: the image's width, rounded up to VP_SAT_WIDE */
 };
 
 struct vp_sat_request {
     bool volume, exclusive, squares;
-    enum vp_type out;         /* of the first table */
+    enum vp_type out;         /* type of the first table */
 };
 
-/* The type of a table of `in` where none is asked for: f64 of floats; of integers 32 bits if no sum over `samples` of
- * them (0: any number) leaves that range, else 64. */
+/* Returns the default type of a table of `in`: f64 for floats; for integers 32 bits if no sum of `samples` samples (0:
+ * any number) exceeds that range, else 64. */
 enum vp_type vp_sat_type(enum vp_type in, double samples);
-/* Whether there is a table of type `out` of samples `in`; else why not, and a hint. */
+/* Checks that a table of type `out` of samples `in` exists; VP_EUSAGE with a hint. */
 int vp_sat_check(enum vp_type in, enum vp_type out, struct vp_err *err);
-/* The type of the table of squares beside one of type `out`. */
+/* Returns the type of the table of squares beside one of type `out`. */
 enum vp_type vp_sat_squares(enum vp_type out);
 
-/* The operation on images of size[] (2-D: width, 1, height). */
+/* Fills *op for images of size[] (2-D: width, 1, height); op->free releases its params. VP_EUSAGE or VP_ERESOURCE. */
 int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t size[3], enum vp_type in,
               struct vp_err *err);
 
-/* Bytes of a sum. */
+/* Returns the bytes of a sum. */
 static inline size_t vp_sat_size(enum vp_sat_sum s)
 {
     return s == VP_SAT_U32 ? 4 : 8;
 }
 
-/* Bytes that are carried of a table: its last row, in volumes its last plane. The second table's follow the first's. */
+/* Returns the carried bytes of a table: its last row, in volumes its last plane. The second table's follow the first's. */
 static inline uint64_t vp_sat_carried(const struct vp_op *op, int table)
 {
     const struct vp_sat *p = (const struct vp_sat *)op->params;

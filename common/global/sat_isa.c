@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-/* Bytes as they are loaded to be widened: a whole vector, a half, a quarter, an eighth. */
+/* Bytes of a load before widening: a whole vector, a half, a quarter, an eighth. */
 #ifdef __AVX512F__
 #define WHOLE(p) _mm512_loadu_si512(p)
 #define HALF(p) _mm256_loadu_si256((const __m256i *)(p))
@@ -27,7 +27,7 @@
 #endif
 #define SAME(v) v
 
-/* Lane i of a vector of n that is shifted by d: where it comes from, n being a zero. */
+/* Source of lane i of a vector of n shifted by d; n: a zero. */
 #define LANE(i, d, n) (i) >= (d) ? (i) - (d) : (n)
 #define PLACES2(d, n) LANE(0, d, n), LANE(1, d, n)
 #define PLACES4(d, n) PLACES2(d, n), LANE(2, d, n), LANE(3, d, n)
@@ -56,7 +56,7 @@
 #define PLACES(d) OF32(PLACES)(d, N)
 #define LASTS OF32(LASTS)(N - 1)
 #define NAME u32
-#include "global/sat_integers.h"
+#include "global/sat_integers.inc"
 INTEGERS(uint8_t, _u8, QUARTER, WIDER(epu8_epi32))
 INTEGERS(uint16_t, _u16, HALF, WIDER(epu16_epi32))
 INTEGERS(uint32_t, _u32, WHOLE, SAME)
@@ -79,7 +79,7 @@ typedef uint64_t vw __attribute__((vector_size(4 * LANES)));
 #define PLACES(d) OF64(PLACES)(d, N)
 #define LASTS OF64(LASTS)(N - 1)
 #define NAME u64
-#include "global/sat_integers.h"
+#include "global/sat_integers.inc"
 INTEGERS(uint8_t, _u8, EIGHTH, WIDER(epu8_epi64))
 INTEGERS(uint16_t, _u16, QUARTER, WIDER(epu16_epi64))
 INTEGERS(uint32_t, _u32, HALF, WIDER(epu32_epi64))
@@ -100,11 +100,11 @@ typedef double vd __attribute__((vector_size(4 * LANES)));
 enum {
     WIDTH = LANES / 2,                  /* samples of a vector */
     QUADS = VP_SAT_WIDE / (4 * WIDTH),  /* vectors of a column of four, of a tile */
-    TOGETHER = LANES / 4                /* rows whose sums along x are made at once, as one alone is waiting mostly */
+    TOGETHER = LANES / 4                /* rows summed along x together: a single one is limited by latency */
 };
 
-/* Two vectors lane by lane, the even ones and the odd ones; quads d before b in a and b.
- * Quads are in the order that `part` puts them in: of eight 0 2 1 3 4 6 5 7. */
+/* Interleaves two vectors: the even lanes, the odd ones; shifts quads by d. Quads are in the order of `part`: of eight
+ * 0 2 1 3 4 6 5 7. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define ODDS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
@@ -122,7 +122,7 @@ enum {
 #define BEFORE1(a, b) __builtin_shufflevector(a, b, 1, 2)
 #endif
 
-/* Four vectors of columns become one of the first columns of all quads, one of the second ones ... */
+/* Transposes four vectors of columns to the first columns of all quads, the second ones ... */
 INLINE void part(vd v[4])
 {
     const vd a = v[0], b = v[1], c = v[2], d = v[3];
@@ -196,10 +196,10 @@ INLINE vd widen_f32(const float *from)
 #endif
 }
 
-/* Of a row of a tile: in each quad the sums of one, two, three and four columns, of the sums along y. */
+/* Row of a tile: for each quad the sums of one, two, three and four columns, of the sums along y. */
 typedef vd quads[QUADS][4];
 
-/* Sums of the lanes of `rows`, of row r in to[r]: halves, then quarters and so on. */
+/* Sums the lanes of each of `rows` rows into to[r]: halves, then quarters and so on. */
 INLINE void sum_lanes(double to[VP_SAT_ROWS], const vd rows[VP_SAT_ROWS])
 {
 #if LANES == 16
@@ -222,7 +222,7 @@ INLINE void sum_lanes(double to[VP_SAT_ROWS], const vd rows[VP_SAT_ROWS])
 #endif
 }
 
-/* These of all rows, and the sums of the rows (b of sat.h). What is below goes on from b->group. load: NULL: f32. */
+/* Makes these of all rows, and the sums of the rows (b of sat.h). Rows below continue from b->group. load NULL: f32. */
 INLINE void sum_down(quads t[VP_SAT_ROWS], double sums[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x,
                      load_row *load)
 {
@@ -275,7 +275,7 @@ INLINE void sum_down(quads t[VP_SAT_ROWS], double sums[VP_SAT_ROWS], const struc
     above[0] = b->ends_tile ? 0 : sums[VP_SAT_ROWS - 1];
 }
 
-/* The 32 prefix sums of quads, of n rows, behind a 0. */
+/* Makes the 32 exclusive prefix sums of quads, for n rows. */
 INLINE void sum_along(vd to[][1 + QUADS], const quads *t, int n)
 {
     const vd zero = {0};
@@ -315,7 +315,7 @@ INLINE void sum_along(vd to[][1 + QUADS], const quads *t, int n)
     }
 }
 
-/* Four vectors of the result from column x of row r on. */
+/* Makes four vectors of the result from column x of row r on. */
 INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v[4], bool past, bool planes)
 {
     if (b->ends_tile && r == VP_SAT_ROWS - 1)
@@ -348,7 +348,7 @@ INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v[4], bool pas
     }
 }
 
-/* `rows`, `past` and `planes` are constants; load: NULL: f32. */
+/* `rows`, `past` and `planes` are constants; load NULL: f32. */
 INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool planes, load_row *load)
 {
     const int together = rows == VP_SAT_ROWS ? TOGETHER : 1;
@@ -390,8 +390,8 @@ static void make_any(const struct vp_sat_rows *b, load_row *load)
         make_f64(b, b->rows, false, b->plane[0], load);
 }
 
-/* A tile of a row in f64, or the squares. These are stored before anybody adds them: no compiler can round a square
- * and a sum at once. */
+/* Converts a tile of a row to f64, or to squares. These are stored before they are added, so that no compiler fuses the
+ * two. */
 #define LOAD(IN, SUFFIX)                                                                                               \
     __attribute__((noinline)) static void load##SUFFIX(double *to, const void *from, int64_t x, bool square)           \
     {                                                                                                                  \

@@ -1,5 +1,5 @@
-/* Inner part of summed area tables (sat.h says in what order they add up), built once for each instruction set. Private
- * to sat.c, its tests and benchmarks. */
+/* Inner loops of summed area tables (sat.h has the order of additions), built once for each instruction set. Private to
+ * sat.c, its tests and benchmarks. */
 #ifndef VP_SAT_ISA_H
 #define VP_SAT_ISA_H
 
@@ -7,27 +7,27 @@
 
 enum { VP_SAT_GROUP = VP_SAT_WIDE + 8 }; /* numbers of a tile */
 
-/* Up to VP_SAT_ROWS rows of a table from a column that begins a tile on; `columns` are whole tiles. All arrays are of
- * the type that sums are taken in, begin at that column, and may be read and written to the end of these. */
+/* Up to VP_SAT_ROWS rows of a table from the first column of a tile on; `columns` are whole tiles. All arrays are of
+ * the type of the sums, begin at that column, and may be read and written to the end of the tiles. */
 struct vp_sat_rows {
     const void *src[VP_SAT_ROWS];
     void *dst[VP_SAT_ROWS];
     int64_t columns;
     int rows;
-    bool square;             /* of squares */
+    bool square;             /* sums of squares */
     bool f32;                /* the result of sums in f64 */
-    bool past;               /* past the caches: all of dst[] begin where a line of them does */
-    void *left;              /* of each row: the sum of what is left of here; then of all to the end */
-    void *above;             /* the last row of the tiles above (integers: the last row) */
-    void *plane[VP_SAT_ROWS];/* the plane before, which becomes this one; NULL: there is none */
-    double *group;           /* floats: sums of the rows above in each tile, VP_SAT_GROUP numbers that are private */
-    bool ends_tile;          /* with these rows */
+    bool past;               /* non-temporal stores: every dst[] is aligned to a cache line */
+    void *left;              /* for each row: the sum to the left of these columns; on return with these columns */
+    void *above;             /* last row of the tiles above (integers: of the rows above) */
+    void *plane[VP_SAT_ROWS];/* plane before, replaced by this one; NULL: none */
+    double *group;           /* floats: sums of the rows above in each tile, VP_SAT_GROUP numbers of private layout */
+    bool ends_tile;          /* the same with these rows */
 };
 
-/* [type of samples]; NULL where that cannot be */
+/* [type of samples]; NULL: not supported */
 struct vp_sat_isa {
     const char *name;
-    int line;                /* bytes that dst[] must be a multiple of for `past` */
+    int line;                /* alignment of dst[] for `past`, bytes */
     void (*u32[VP_N_TYPES])(const struct vp_sat_rows *r);
     void (*u64[VP_N_TYPES])(const struct vp_sat_rows *r);
     void (*f64[VP_N_TYPES])(const struct vp_sat_rows *r);

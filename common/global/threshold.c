@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of samples repeat; counted in turn in so many tables, a sample need not wait for the one before. */
+/* Tables of a histogram, used in turn: increments of equal bins then do not wait for each other. */
 enum { TURNS = 4 };
 
 static const char *const METHODS[] = {"at", "otsu", "triangle", "li", "yen", "isodata"};
 
 /* ---- from a histogram to a threshold ---- */
 
-/* The levels from the first to the last that have counts. */
+/* Finds the first and the last level that have counts. */
 struct span { const uint64_t *count; int64_t n; double all, sum; };
 
 static struct span span_of(const struct vp_levels *l)
@@ -38,7 +38,7 @@ static struct span span_of(const struct vp_levels *l)
     return s;
 }
 
-/* The largest variance between what is above and what is not: w1 w2 (m1 - m2)^2. */
+/* Maximises the variance between the two classes: w1 w2 (m1 - m2)^2. */
 static double otsu(const struct span *s)
 {
     double best = -1, n = 0, sum = 0;
@@ -56,7 +56,7 @@ static double otsu(const struct span *s)
     return (double)at;
 }
 
-/* The level farthest from the line between the peak and the end of its longer tail. */
+/* Finds the level farthest from the line between the peak and the end of its longer tail. */
 static double triangle(const struct span *s)
 {
     int64_t peak = 0;
@@ -79,7 +79,7 @@ static double triangle(const struct span *s)
     return (double)(flip ? s->n - 1 - at : at);
 }
 
-/* The means of what is above t and of what is not (0 if there is none). */
+/* Computes the means of the levels above t and of the others (0 if there are none). */
 static void means(const struct span *s, double t, double *lower, double *upper)
 {
     double n = 0, sum = 0;
@@ -92,7 +92,7 @@ static void means(const struct span *s, double t, double *lower, double *upper)
     *upper = s->all > n ? (s->sum - sum) / (s->all - n) : 0;
 }
 
-/* The least cross entropy, by Li and Tam's iteration from the mean. */
+/* Minimises the cross entropy by Li and Tam's iteration from the mean. */
 static double li(const struct span *s)
 {
     double t = s->sum / s->all, before = -1;
@@ -108,7 +108,7 @@ static double li(const struct span *s)
     return t;
 }
 
-/* The largest of Yen's criterion of correlation. */
+/* Maximises Yen's correlation criterion. */
 static double yen(const struct span *s)
 {
     double squares = 0, below = 0, n = 0, best = -1;
@@ -129,7 +129,7 @@ static double yen(const struct span *s)
     return (double)at;
 }
 
-/* The lowest level that is half-way between the means of what is above and what is not. */
+/* Finds the lowest level half-way between the means of the levels above it and of the others. */
 static double isodata(const struct span *s)
 {
     double n = 0, sum = 0;
@@ -170,7 +170,7 @@ MASK(uint16_t, mask_u16, vp_threshold_int)
 MASK(int16_t, mask_i16, vp_threshold_int)
 MASK(float, mask_f32, vp_threshold_float)
 
-/* Row i of the box b. */
+/* Returns the address of row i of the box b. */
 static void *row_of(const struct vp_part *p, size_t size, const struct vp_box *b, int64_t i)
 {
     const int64_t rows = vp_box_size(b, 1);
@@ -220,7 +220,7 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
 
 static int64_t table_of(const struct vp_threshold_params *p)
 {
-    return p->bins + 16; /* one more for what is not finite; threads do not share a cache line */
+    return p->bins + 16; /* one more for samples that are not finite; threads do not share a cache line */
 }
 
 static int turns_of(const struct vp_threshold_params *p)
@@ -300,7 +300,7 @@ static int keep(struct vp_found *f, double limit, struct vp_err *err)
         const int64_t room = 2 * f->room + 1;
         double *grown = realloc(f->limit, (size_t)room * sizeof *grown);
         if (!grown)
-            return vp_fail(err, VP_ERESOURCE, "not enough memory for the thresholds");
+            return vp_fail(err, VP_ERESOURCE, "out of memory: the thresholds");
         f->limit = grown;
         f->room = room;
     }
@@ -314,8 +314,8 @@ void vp_found_free(struct vp_found *f)
     *f = (struct vp_found){0};
 }
 
-/* The threshold of the image whose entries begin with i, into all of them. Returns where the next one begins, -1 on
- * failure. */
+/* Writes the threshold of the image whose entries begin with i into all of them. Returns the first entry of the next
+ * image, or -1 on failure. */
 static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store *s, int64_t i, uint64_t *count,
                            struct vp_threshold_entry *e, struct vp_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One threshold for an image, given or found in its histogram, and the mask of the samples above it.
  *
- * Integers have a bin for every value of their type, so what is found is that of the exact histogram; f32 has `bins`
+ * Integers have a bin for every value of their type, so the histogram is exact; f32 has `bins`
  * equal parts of a range. A threshold is the middle of a bin, which is still below it. The formulas are those of
  * scikit-image, in float64; of several equally good thresholds the lowest is taken. */
 #ifndef VP_THRESHOLD_H
@@ -19,36 +19,35 @@ enum { VP_THRESHOLD_BINS = 65536 };
 /* count[0 .. bins): bin i is at first + i * width. */
 struct vp_levels { const uint64_t *count; int64_t bins; double first, width; };
 
-/* NaN if nothing was counted; the one level that has counts if there is no other. */
+/* Returns the threshold; NaN if all counts are 0, the level itself if only one has counts. */
 double vp_threshold_find(enum vp_threshold method, const struct vp_levels *levels);
 
-/* Thresholds of the images of a run, one after the other: samples, NaN where nothing was counted. Zero-initialise
- * it. */
+/* Thresholds of the images of a run, in samples, in order; NaN: no finite sample. Zero-initialised by the user. */
 struct vp_found { int64_t n, room; double *limit; };
 void vp_found_free(struct vp_found *f);
 
-/* params of the kernel "threshold" */
+/* op->params of "threshold". */
 struct vp_threshold_params {
     enum vp_type type;
     enum vp_threshold method;
     double limit;           /* VP_AT */
-    bool below;             /* marked are the samples not above it, instead of those above it; never NaN */
-    uint8_t mark;           /* what they become; others become 0 */
-    int64_t bins;           /* of the histogram */
+    bool below;             /* marks samples not above the limit, instead of those above it; never NaN */
+    uint8_t mark;           /* value of marked samples; others become 0 */
+    int64_t bins;           /* bins of the histogram */
     double lo, hi;          /* f32: its range */
     double per_bin;         /* bins / (hi - lo), 0 if hi = lo */
     struct vp_found *found; /* may be NULL */
 };
 
-/* What is known of a box: its histogram (infinities and NaN left out), and when it is solved the limit. */
+/* Entry of a box: its histogram (without infinities and NaN), and after the solve the limit. */
 struct vp_threshold_entry {
     uint64_t bytes;
     double limit;
-    uint64_t first;   /* not 0: the box has the image's first voxel; so an image's entries begin here */
+    uint64_t first;   /* not 0: first box of an image, whose entries begin here */
     uint32_t count[]; /* `bins` */
 };
 
-/* The bin of a sample of f32; `bins` if it is not finite. */
+/* Returns the bin of a sample of f32; `bins` if it is not finite. */
 VP_ANYWHERE static inline int64_t vp_threshold_bin(const struct vp_threshold_params *p, float v)
 {
     const double at = ((double)v - p->lo) * p->per_bin;
@@ -58,7 +57,7 @@ VP_ANYWHERE static inline int64_t vp_threshold_bin(const struct vp_threshold_par
     return at >= (double)(p->bins - 1) ? p->bins - 1 : at >= 1 ? (int64_t)at : 0;
 }
 
-/* Numbers that are above the limit are above this one: of integers, and of f32. NaN: none is, and none is not. */
+/* Returns the limit for integers, and for f32: samples above it are those above `limit`. NaN: no sample is marked. */
 VP_ANYWHERE static inline int32_t vp_threshold_int(double limit)
 {
     return limit >= 65536 ? 65536 : limit >= -32769 ? (int32_t)floor(limit) : -32769;
@@ -70,8 +69,8 @@ VP_ANYWHERE static inline float vp_threshold_float(double limit)
     return (double)f > limit ? nextafterf(f, -INFINITY) : f;
 }
 
-/* Method, limit, below, mark, bins, lo, hi and found of `want` are used. The input is stack 0; set op->from[0]
- * for another. -1: VP_EUSAGE (type, bins, range) or VP_ERESOURCE. */
+/* Fills *op from method, limit, below, mark, bins, lo, hi and found of `want`; op->free releases its params. The input
+ * is stack 0; set op->from[0] for another. VP_EUSAGE (type, bins, range) or VP_ERESOURCE. */
 int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, const int64_t image[3],
                     enum vp_type type, struct vp_err *err);
 

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution: kernels, nodes and edges as they are asked for, and the choice of a method. It is made by what is asked
- * for alone (not by the number of planes either, which a pipe does not tell), from costs that were measured once:
- * another method or another size of tiles has other rounding errors. */
+/* Convolution: kernels, nodes and edges of a request, and the choice of a method. The choice depends on the request
+ * alone (not on the number of planes, which a pipe does not have in advance), with costs measured once: another method
+ * or another size of tiles has other rounding errors. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "local/gauss.h"
+#include "engine/chain.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds of an AVX-512 core at 4 GHz. Of f32 samples and of f64: */
+/* Nanoseconds of an AVX-512 core at 4 GHz, for f32 samples and for f64. */
 static const struct { double mac, direct, tap, separable; } SUMS[2] = {
     {0.0175, 0.65, 0.05, 0.8}, {0.048, 2.8, 0.13, 1.9},
 };
-static const double ROW = 5.5;       /* to gather and scatter an element of a row */
-static const double LOAD = 0.17, STORE = 0.45; /* of a sample */
-/* Bytes of a tile that are still quick, and those of a volume that no tile has more of. */
+static const double ROW = 5.5;       /* gather and scatter of an element of a row */
+static const double LOAD = 0.17, STORE = 0.45; /* conversion of a sample */
+/* Tile size that fits the L2 cache; largest tile allowed for volumes. Bytes. */
 static const double NEAR = 1 << 20, MOST_BYTES = 11 << 20;
-static const double LINE = 40;       /* to begin a row of samples or results of a volume */
+static const double LINE = 40;       /* start of a row of samples or results of a volume */
 
 /* ---- tiles ---- */
 
 enum { QUICK = 4096 };
-/* Spectra of a grid that are kept from part to part; more than that are made a few rows of nodes at a time. */
+/* Maximum bytes of a grid's spectra kept from part to part; larger ones are made a few rows of nodes at a time. */
 static const uint64_t SPECTRA = 32 << 20;
 
-/* What it costs that a tile leaves the second-level cache. */
+/* Returns the factor of cost of a tile that does not fit the L2 cache. */
 static double far(double bytes)
 {
     return 1 + 0.4 * pow(fmin(bytes / NEAR, 4), 0.6);
@@ -38,7 +38,7 @@ static double far(double bytes)
 
 struct trial { int64_t tile[3], piece[3], pieces[3], out[3]; double cost; };
 
-/* Sum over cells of how many tiles of at most `out` rows each needs. */
+/* Returns the number of tiles of at most `out` rows, over all cells. */
 static int64_t tiles_along(const struct vp_convolve_params *p, int axis, int64_t out)
 {
     int64_t n = 0;
@@ -48,7 +48,7 @@ static int64_t tiles_along(const struct vp_convolve_params *p, int axis, int64_t
     return n;
 }
 
-/* Nanoseconds for each voxel of output. */
+/* Returns nanoseconds a voxel of output. */
 static double price(const struct vp_convolve_params *p, const int64_t image[3], const struct trial *t)
 {
     const struct vp_convolve_cpu *c = p->cpu;
@@ -79,14 +79,14 @@ static double price(const struct vp_convolve_params *p, const int64_t image[3], 
         back = y * rows / 16 * (row + move) + blocks * (y * column + wide) * (double)t->out[0] / x;
         outside = (double)t->out[1] * (double)t->out[2] * LINE;
     }
-    for (int a = 0; a < 2 && c->tiles != VP_CELLS; a++) { /* what lies beyond the image is made, too */
+    for (int a = 0; a < 2 && c->tiles != VP_CELLS; a++) { /* results outside the image are made, too */
         const double tiles_a = ceil((double)image[a] / (double)t->out[a]);
         all *= (double)image[a] / (tiles_a * (double)t->out[a]);
     }
     return ((there + back) * far(samples * 4) * tiles + outputs * tiles * STORE + outside) / all;
 }
 
-/* Whether there is such a tile; its outputs. */
+/* True if such a tile exists; fills in its outputs. */
 static bool fill_in(const struct vp_convolve_params *p, struct trial *t)
 {
     const int first = p->cpu->first;
@@ -116,7 +116,7 @@ static int quick_lengths(int64_t *n, int64_t of, int64_t most)
     return count;
 }
 
-/* The cheapest tiles for these numbers of pieces; where lengths are given, of these. */
+/* Finds the cheapest tiles for these numbers of pieces, of the given lengths if there are any. */
 static void search(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
                    const int64_t pieces[3], struct trial *best)
 {
@@ -144,7 +144,7 @@ static void search(const struct vp_convolve_params *p, const int64_t image[3], c
             }
 }
 
-/* Returns what the tiles cost, INFINITY if there are none. */
+/* Returns the cost of the best tiles, INFINITY if there are none. */
 static double choose_tiles(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
                            struct trial *best)
 {
@@ -155,7 +155,7 @@ static double choose_tiles(const struct vp_convolve_params *p, const int64_t ima
     if (best->cost < INFINITY || p->cpu->tiles == VP_CELLS)
         return best->cost;
     p->cpu->tiles = VP_GENERAL;
-    /* in pieces of about a size */
+    /* pieces of similar sizes */
     for (int64_t most = p->cpu->first == 2 ? 48 : 512; most >= 16 && best->cost == INFINITY; most /= 2) {
         for (int a = 0; a < 3; a++) {
             pieces[a] = (p->n[a] + most - 1) / most;
@@ -169,7 +169,7 @@ static double choose_tiles(const struct vp_convolve_params *p, const int64_t ima
 
 /* ---- cells ---- */
 
-/* Where tiles begin along an axis. One kernel's cell is the image. */
+/* Lists the first voxels of tiles along an axis. A single kernel has one cell, the image. */
 static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params *p, int axis, struct vp_err *err)
 {
     const bool one = c->tiles == VP_STRIPS;
@@ -192,7 +192,7 @@ static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params 
     return 0;
 }
 
-/* Sums of kernels, and of the planes of one; those that were divided by theirs have 1. */
+/* Computes the sums of kernels, and of the planes of a single one; normalised kernels have 1. */
 static int add_up(struct vp_convolve_params *p, bool normalized, struct vp_err *err)
 {
     const int64_t nodes = p->nodes[0] * p->nodes[1], n = p->n[0] * p->n[1] * p->n[2];
@@ -203,7 +203,7 @@ static int add_up(struct vp_convolve_params *p, bool normalized, struct vp_err *
     if (!total || !plane)
         return -1;
     for (int64_t i = 0; i < nodes; i++) {
-        long double sum = 0; /* of f64 samples it is a difference that may matter, too */
+        long double sum = 0; /* for f64 samples the difference may matter, too */
         for (int64_t k = 0; k < n; k++) {
             sum += vp_convolve_kernel_at(p, i * n + k);
             plane[k / (p->n[0] * p->n[1])] += vp_convolve_kernel_at(p, i * n + k);
@@ -213,7 +213,7 @@ static int add_up(struct vp_convolve_params *p, bool normalized, struct vp_err *
     return 0;
 }
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 static void release(void *params)
 {
@@ -292,8 +292,8 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
     return 0;
 }
 
-/* What there is a result of. Valid results are counted from where the last sample of the kernel lies on, so that no
- * place in the image has a number below 0. */
+/* Sets the range of results. Valid results are numbered from the voxel under the kernel's last sample, so that no voxel
+ * of the image has a number below 0. */
 static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3])
 {
     struct vp_convolve_params *p = op->params;
@@ -308,7 +308,8 @@ static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const
     }
 }
 
-static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g, int axis, int64_t size, struct vp_err *err)
+static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g, int axis, int64_t size,
+                      struct vp_err *err)
 {
     struct vp_convolve_params *p = op->params;
     const int64_t nodes = p->nodes[axis], n = op->image[axis];
@@ -326,7 +327,7 @@ static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g,
         node[i] = (g->node[axis] ? g->node[axis][i] : ((double)i + 0.5) * (double)size / (double)nodes - 0.5)
                   + shift;
         if (!isfinite(node[i]) || (i && node[i] <= node[i - 1]))
-            return vp_fail(err, VP_ERUN, "the nodes along %c: expected positions that grow, got %g after %g", 'x' + axis,
+            return vp_fail(err, VP_ERUN, "the nodes along %c: expected ascending positions, got %g after %g", 'x' + axis,
                            node[i], i ? node[i - 1] : 0);
     }
     int64_t c = 0;
@@ -341,7 +342,7 @@ static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g,
     return 0;
 }
 
-/* True if results near an edge depend on which part of a kernel lies in the image. */
+/* True if results near an edge depend on the part of a kernel inside the image. */
 static bool needs_sums(const struct vp_convolve_params *p)
 {
     return p->edge == VP_EDGE_RENORMALIZE
@@ -377,7 +378,8 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
     return sums ? 0 : -1;
 }
 
-int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft, struct vp_err *err)
+int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft,
+                      struct vp_err *err)
 {
     if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64) || (out != in && out != VP_F32))
         return vp_fail(err, VP_EUSAGE, "%s takes u8, u16, i16, f32 and f64 to the same or f32, not %s to %s", what,
@@ -410,7 +412,7 @@ static int check(const struct vp_convolve_given *g, const int64_t size[3], enum 
             return vp_hint(err, "--crop same and full take any kernel");
         }
     if (g->crop == VP_CROP_FULL && g->edge == VP_EDGE_RENORMALIZE) {
-        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the rim of the result next to nothing of a kernel is in the "
+        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the border of the result almost no sample of a kernel is in the "
                 "image: expected another rule");
         return vp_hint(err, "--edge zero is the full convolution; --crop same renormalizes");
     }
@@ -533,8 +535,8 @@ static void describe(struct vp_op *op)
         snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, vp_isa_name());
 }
 
-/* How far from a result samples are looked at: all of a tile, those too that only change how its results are
- * rounded, and what lies beyond an edge is made of samples that may be as far on the other side. */
+/* Returns the halo along an axis: the whole tile, since all its samples affect the rounding of its results, and samples
+ * that an edge rule takes from equally far on the other side. */
 static int64_t halo_of(const struct vp_op *op, int axis)
 {
     const struct vp_convolve_params *p = op->params;
@@ -564,7 +566,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     if (!p || !c) {
         free(p);
         free(c);
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     }
     *p = (struct vp_convolve_params){.n = {g->n[0], g->n[1], g->n[2]}, .nodes = {g->nodes[0], g->nodes[1]},
                                      .edge = g->crop == VP_CROP_VALID ? VP_EDGE_ZERO : g->edge, .crop = g->crop, .in = in,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution as a sum of products: with a small kernel, or axis by axis with one that is a product of three. A thread
- * has blocks of output that are small enough for the samples to stay in the second-level cache, and goes through the
- * planes of one in turn: each plane is filtered along x and y once, and the results are made whose last plane it is.
- * Blocks begin where the image says, for the sake of the constant that is taken off each plane of one; taps are added up
- * in one order, each row of them as a sum of its own. */
+/* Convolution as a sum of products: with a small kernel, or axis by axis with a separable one. A thread works on blocks
+ * of output whose samples fit the L2 cache, plane by plane: each plane is filtered along x and y once, and completes
+ * the results of which it is the last plane. Positions of blocks are fixed relative to the image, because a constant is
+ * subtracted from each plane of a block; taps are added in one order, each row of them as a sum of its own. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
@@ -15,15 +14,15 @@
 
 enum { WIDE = 256, HIGH = 32, PAST = 64 };
 
-struct work {
-    char *plane[2];              /* separable: of samples; after x */
-    char *stack;                 /* planes of a block and what its kernel reaches, as the last filter finds them */
+struct convolve_direct_work {
+    char *plane[2];              /* separable: samples; samples after the filter along x */
+    char *stack;                 /* planes of a block and its kernel's reach, input of the last filter */
     char *out[4];
-    double *plane_less, *off;    /* what is taken off each plane of samples; of those that a kernel meets */
+    double *plane_less, *off;    /* constant subtracted from each plane of samples; from the planes under a kernel */
     int64_t row, rows, planes;   /* samples of a row, rows of a plane, planes */
 };
 
-/* Four rows of a filter with the taps number `set`, of n[] samples; those whose to[i] is NULL are not wanted. */
+/* Filters four rows with set `set` of taps, of n[] samples; rows with to[i] NULL are not wanted. */
 static void four(const struct vp_convolve_job *j, const char *from, int64_t row, int64_t plane, int set,
                  const int64_t n[3], char *const *to, int64_t wide)
 {
@@ -37,13 +36,13 @@ static int64_t size_of(const struct vp_convolve_params *p)
     return p->exact ? sizeof(double) : sizeof(float);
 }
 
-/* Of a block; planes that are filtered before are worth more. */
+/* Sizes of a block; for a separable kernel more planes pay. */
 static int64_t depth(const struct vp_convolve_params *p)
 {
     return p->n[2] == 1 ? 1 : p->cpu->method == VP_SEPARABLE ? 64 : 8;
 }
 
-static size_t lay_out(struct work *w, const struct vp_convolve_params *p, void *mem)
+static size_t workspace_layout(struct convolve_direct_work *w, const struct vp_convolve_params *p, void *mem)
 {
     const int64_t size = size_of(p);
     size_t at = 0;
@@ -63,14 +62,15 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, void *
 
 uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads)
 {
-    struct work w;
+    struct convolve_direct_work w;
 
-    return lay_out(&w, op->params, NULL) * (uint64_t)threads;
+    return workspace_layout(&w, op->params, NULL) * (uint64_t)threads;
 }
 
-/* Parts that results of plane z of a block lack: plane k of the kernel meets plane n[2] - 1 - k of samples from there
- * on. */
-static struct vp_convolve_less less_of(const struct vp_convolve_params *p, const struct work *w, int64_t z)
+/* Computes the constants subtracted from the planes under the kernel, for results of plane z of a block: plane k of the
+ * kernel is over plane z + n[2] - 1 - k of samples. */
+static struct vp_convolve_less less_of(const struct vp_convolve_params *p, const struct convolve_direct_work *w,
+                                       int64_t z)
 {
     const double *const less = w->plane_less + z + p->n[2] - 1, base = less[-p->centre[2]];
     bool any = false;
@@ -82,17 +82,17 @@ static struct vp_convolve_less less_of(const struct vp_convolve_params *p, const
     return (struct vp_convolve_less){.base = base, .off = any ? w->off : NULL};
 }
 
-/* The results of a block. */
+/* Makes the results of a block. */
 static int block(const struct vp_convolve_job *j, const struct vp_box *box, void *mem, bool *bad, struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     const int64_t *at = box->lo, size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
     const bool separable = j->c->method == VP_SEPARABLE;
-    struct work w;
-    lay_out(&w, p, mem);
+    struct convolve_direct_work w;
+    workspace_layout(&w, p, mem);
     const int64_t wide = size[0] + p->n[0] - 1, high = size[1] + p->n[1] - 1, deep = size[2] + p->n[2] - 1;
     const int64_t plane = w.row * w.rows, row_bytes = w.row * size_of(p), plane_bytes = row_bytes * w.rows;
-    const int final = !separable ? 0 : p->n[2] > 1 ? 2 : p->n[1] > 1 ? 1 : 0; /* the filter that makes the results */
+    const int final = !separable ? 0 : p->n[2] > 1 ? 2 : p->n[1] > 1 ? 1 : 0; /* last filter */
     const int64_t last[3] = {!separable || final == 0 ? p->n[0] : 1, !separable || final == 1 ? p->n[1] : 1,
                              !separable || final == 2 ? p->n[2] : 1};
     int before[2], filters = 0;
@@ -137,15 +137,15 @@ static int block(const struct vp_convolve_job *j, const struct vp_box *box, void
 int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
 {
     const int64_t side[3] = {WIDE, HIGH, depth(j->p)};
-    struct work w;
-    const size_t bytes = lay_out(&w, j->p, NULL);
+    struct convolve_direct_work w;
+    const size_t bytes = workspace_layout(&w, j->p, NULL);
 
-    memset(scratch, 0, bytes * (size_t)threads); /* the ends of rows are read, though never used */
+    memset(scratch, 0, bytes * (size_t)threads); /* ends of rows are read, but not used */
     return vp_convolve_tiles(j, side, bytes, scratch, threads, block, err);
 }
 
-/* [z][y][x] in the order of samples, with three rows of zeros before and behind those of each plane; k NULL: of the
- * kernel. */
+/* Makes taps [z][y][x] in the order of samples, with three rows of zeros before and after those of each plane; k NULL:
+ * those of the kernel. */
 static int make_taps(const struct vp_convolve_params *p, int set, const double *k, const int64_t n[3],
                      struct vp_err *err)
 {
@@ -163,7 +163,7 @@ static int make_taps(const struct vp_convolve_params *p, int set, const double *
     return t ? 0 : -1;
 }
 
-/* Whether a kernel is a product of one along each axis, to the precision of its samples; then factor[a] are these. */
+/* True if a kernel is a product of one along each axis, to the precision of its samples; factor[a] are then these. */
 static bool is_product(const struct vp_convolve_params *p, double *const factor[3])
 {
     const int64_t n = p->n[0] * p->n[1] * p->n[2], step[3] = {1, p->n[0], p->n[0] * p->n[1]};
@@ -173,7 +173,7 @@ static bool is_product(const struct vp_convolve_params *p, double *const factor[
         top = fabs(vp_convolve_kernel_at(p, i)) > fabs(vp_convolve_kernel_at(p, top)) ? i : top;
     const double most = vp_convolve_kernel_at(p, top);
     const int64_t at[3] = {top % p->n[0], top / p->n[0] % p->n[1], top / p->n[0] / p->n[1]};
-    const int first = p->n[0] > 1 ? 0 : p->n[1] > 1 ? 1 : 2; /* has the scale: the others have 1 at the largest sample */
+    const int first = p->n[0] > 1 ? 0 : p->n[1] > 1 ? 1 : 2; /* includes the scale: the others are 1 at the largest sample */
     if (most == 0)
         return false;
     for (int a = 0; a < 3; a++)

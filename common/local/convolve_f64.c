@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution of f64 samples, in f64 throughout: overlap-save by the transforms that the program has brought
- * (base/fft64.h), in tiles that begin at multiples of their outputs from the image's first voxel on.
+/* Convolution of f64 samples, in f64 throughout: overlap-save by the transforms of the program (base/fft64.h), in tiles
+ * that begin at multiples of their outputs from the image's first voxel on.
  *
- * A grid's tile with weights of the output is transformed once, multiplied with the spectrum of every node that has a
- * weight in it, and each result is transformed back and weighted; with weights of the source it is weighted and
- * transformed for every node, and the products are added up before the way back. A constant is taken off each tile
- * first; a tile in which samples stand out by far is left to vp_convolve_sum().
+ * A grid's tile with weights of the output is transformed once and multiplied by the spectrum of every node that has a
+ * weight in it; each product is transformed back and weighted. With weights of the source it is weighted and
+ * transformed for every node, and the products are added before the inverse transform. A constant is subtracted from
+ * each tile first; a tile with samples far above the others is computed by vp_convolve_sum().
  *
- * A kernel is transformed whole: tiles are larger than it, whatever it takes. */
+ * A kernel is transformed whole: tiles are always larger than the kernel. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
@@ -18,20 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds of an AVX-512 core at 4 GHz, as far as they are not in cost_of(). */
+/* Nanoseconds of an AVX-512 core at 4 GHz, other than those of cost_of(). */
 static const double MOVE = 2, PRODUCT = 1;
-/* More spectra of a grid than that are made anew wherever they are needed. */
+/* Maximum bytes of a grid's spectra that stay; more are made again when needed. */
 static const uint64_t SPECTRA = 256 << 20;
 
 /* ---- tiles ---- */
 
-struct work {
-    double *real, *freq, *product; /* samples or results of a tile; frequencies; of a grid, products */
-    double *samples, *result;      /* of a grid: samples, results */
+struct convolve_f64_work {
+    double *real, *freq, *product; /* samples or results of a tile; frequencies; products of a grid */
+    double *samples, *result;      /* samples and results of a grid */
     struct vp_convolve_ones ones;
     double *most;                  /* largest magnitudes of rows of samples */
-    double *weight[2];             /* of a node, along x and y of a tile */
-    double *spectrum;              /* that is not kept */
+    double *weight[2];             /* weights of a node, along x and y of a tile */
+    double *spectrum;              /* spectrum that does not stay */
 };
 
 static double *take(void *mem, size_t *at, int64_t n)
@@ -39,7 +39,7 @@ static double *take(void *mem, size_t *at, int64_t n)
     return vp_place(mem, at, (size_t)n * sizeof(double));
 }
 
-static size_t lay_out_tile(struct work *w, const struct vp_convolve_params *p, void *mem)
+static size_t lay_out_tile(struct convolve_f64_work *w, const struct vp_convolve_params *p, void *mem)
 {
     const struct vp_convolve_cpu *c = p->cpu;
     const struct vp_convolve_f64 *f = c->exact;
@@ -60,7 +60,7 @@ static size_t lay_out_tile(struct work *w, const struct vp_convolve_params *p, v
     return at;
 }
 
-/* to (+)= a times b */
+/* Sets `to` to a times b, or adds it. */
 static void multiply(double *to, const double *a, const double *b, int64_t values, bool more)
 {
     for (int64_t i = 0; i < values; i += 2) {
@@ -70,7 +70,7 @@ static void multiply(double *to, const double *a, const double *b, int64_t value
     }
 }
 
-static void spectrum_of(const struct vp_convolve_params *p, struct work *w, int64_t node, double *to)
+static void spectrum_of(const struct vp_convolve_params *p, struct convolve_f64_work *w, int64_t node, double *to)
 {
     const struct vp_convolve_cpu *c = p->cpu;
     const struct vp_convolve_f64 *f = c->exact;
@@ -84,8 +84,8 @@ static void spectrum_of(const struct vp_convolve_params *p, struct work *w, int6
     f->fft->forward(f->plan, w->real, to);
 }
 
-/* What may overwrite w->real. */
-static const double *spectrum_at(const struct vp_convolve_params *p, struct work *w, int64_t node)
+/* Transforms that may overwrite w->real. */
+static const double *spectrum_at(const struct vp_convolve_params *p, struct convolve_f64_work *w, int64_t node)
 {
     const struct vp_convolve_f64 *f = p->cpu->exact;
 
@@ -95,15 +95,15 @@ static const double *spectrum_at(const struct vp_convolve_params *p, struct work
     return w->spectrum;
 }
 
-/* The row of results (y, z) of a tile that was transformed back. */
-static double *row_of(const struct vp_convolve_params *p, const struct work *w, int64_t y, int64_t z)
+/* Returns the row of results (y, z) of a tile that was transformed back. */
+static double *row_of(const struct vp_convolve_params *p, const struct convolve_f64_work *w, int64_t y, int64_t z)
 {
     const int64_t *tile = p->cpu->tile;
 
     return w->real + ((p->n[2] - 1 + z) * tile[1] + p->n[1] - 1 + y) * tile[0] + p->n[0] - 1;
 }
 
-/* Samples of a tile from origin[] on, minus `base`. */
+/* Loads the samples of a tile from origin[] on, minus `base`. */
 static bool load_tile(const struct vp_convolve_job *j, double *to, const int64_t origin[3], double base, double *most)
 {
     const int64_t *tile = j->c->tile;
@@ -117,14 +117,14 @@ static bool load_tile(const struct vp_convolve_job *j, double *to, const int64_t
     return bad;
 }
 
-/* Weights of a node along an axis from `at` on. */
+/* Fills the weights of a node along an axis from `at` on. */
 static void weigh(const struct vp_convolve_params *p, double *to, int axis, int64_t node, int64_t at, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         to[i] = vp_convolve_weight(p, axis, node, at + i);
 }
 
-static void results_of_output(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
+static void results_of_output(const struct vp_convolve_job *j, struct convolve_f64_work *w, const int64_t at[3])
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
@@ -149,7 +149,7 @@ static void results_of_output(const struct vp_convolve_job *j, struct work *w, c
         }
 }
 
-static void results_of_source(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
+static void results_of_source(const struct vp_convolve_job *j, struct convolve_f64_work *w, const int64_t at[3])
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
@@ -179,7 +179,8 @@ static void results_of_source(const struct vp_convolve_job *j, struct work *w, c
         memcpy(w->result + y * c->out[0], row_of(p, w, y, 0), (size_t)c->out[0] * sizeof *w->result);
 }
 
-static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, void *mem, bool *bad, struct vp_err *err)
+static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, void *mem, bool *bad,
+                     struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
@@ -189,7 +190,7 @@ static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, 
     const struct vp_box all = {{at[0], at[1], at[2]}, {at[0] + out[0], at[1] + out[1], at[2] + out[2]}};
     struct vp_convolve_less less = {.base = vp_convolve_constant(j, &all, at[2])};
     int64_t origin[3];
-    struct work w;
+    struct convolve_f64_work w;
 
     lay_out_tile(&w, p, mem);
     for (int a = 0; a < 3; a++)
@@ -224,13 +225,14 @@ static int make_tile(const struct vp_convolve_job *j, const struct vp_box *box, 
 
 uint64_t vp_convolve_f64_scratch(const struct vp_op *op, int threads)
 {
-    struct work w;
+    struct convolve_f64_work w;
 
     return (uint64_t)lay_out_tile(&w, op->params, NULL) * (uint64_t)threads;
 }
 
-/* All spectra, once: whoever comes first makes them. */
-static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_t bytes, int threads, struct vp_err *err)
+/* Makes all spectra, once: in the first call. */
+static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_t bytes, int threads,
+                        struct vp_err *err)
 {
     struct vp_convolve_cpu *c = p->cpu;
     struct vp_convolve_f64 *f = c->exact;
@@ -242,7 +244,7 @@ static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_
         double *const s = vp_alloc_raw((size_t)nodes, (size_t)f->values * sizeof *s, "the kernels' transforms", err);
         #pragma omp parallel for num_threads(threads) schedule(dynamic) if (s)
         for (int64_t i = 0; i < (s ? nodes : 0); i++) {
-            struct work w;
+            struct convolve_f64_work w;
             lay_out_tile(&w, p, scratch + (size_t)omp_get_thread_num() * bytes);
             spectrum_of(p, &w, i, s + i * f->values);
         }
@@ -255,7 +257,7 @@ static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_
 
 int vp_convolve_f64(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
 {
-    struct work w;
+    struct convolve_f64_work w;
     const size_t bytes = lay_out_tile(&w, j->p, NULL);
 
     if (keep_spectra(j->p, scratch, bytes, threads, err))
@@ -265,7 +267,7 @@ int vp_convolve_f64(struct vp_convolve_job *j, void *scratch, int threads, struc
 
 /* ---- the choice of tiles ---- */
 
-/* Lengths that estimated plans are quick at: a power of two, times 3 or 5. */
+/* Returns the next length that estimated plans are fast at: a power of two, times 1, 3 or 5. */
 static int quick_lengths(int64_t *to, int most, int64_t least, int64_t end)
 {
     int count = 0;
@@ -279,8 +281,8 @@ static int quick_lengths(int64_t *to, int most, int64_t least, int64_t end)
     return count;
 }
 
-/* Nanoseconds for a sample of a tile: there, times a spectrum, and back. Powers of two are quicker, in small tiles and
- * volumes by much. */
+/* Returns nanoseconds a sample of a tile for transform, product and inverse transform. Powers of two are faster, in
+ * small tiles and volumes by far. */
 static double cost_of(const int64_t tile[3])
 {
     const double n = (double)tile[0] * (double)tile[1] * (double)tile[2], mib = n * 8 / (1 << 20);
@@ -292,9 +294,9 @@ static double cost_of(const int64_t tile[3])
     return slow * (0.28 * log2(n) + fmin((tile[2] > 1 ? 0.15 : 0.7) * mib, 12));
 }
 
-/* Of an output. */
-static double price(const struct vp_convolve_params *p, const int64_t image[3], const int64_t size[3], const int64_t tile[3],
-                    const int64_t out[3])
+/* Returns nanoseconds an output. */
+static double price(const struct vp_convolve_params *p, const int64_t image[3], const int64_t size[3],
+                    const int64_t tile[3], const int64_t out[3])
 {
     const double samples = (double)tile[0] * (double)tile[1] * (double)tile[2], both = cost_of(tile);
     const bool source = p->weights == VP_WEIGHTS_SOURCE;
@@ -304,7 +306,7 @@ static double price(const struct vp_convolve_params *p, const int64_t image[3], 
         if (a < 2 && p->nodes[a] > 1)
             nodes *= fmin((double)p->nodes[a], 2 + (double)(source ? tile[a] : out[a]) * (double)p->nodes[a] / (double)size[a]);
         outputs *= (double)out[a];
-        if (image[a] < VP_UNKNOWN && (a < 2 || p->n[2] > 1)) /* what lies beyond the image is made, too */
+        if (image[a] < VP_UNKNOWN && (a < 2 || p->n[2] > 1)) /* results outside the image are made, too */
             share *= (double)image[a] / (ceil((double)image[a] / (double)out[a]) * (double)out[a]);
     }
     const double ways = vp_convolve_is_grid(p) ? both / 2 + nodes * (both / 2 + PRODUCT) : both;

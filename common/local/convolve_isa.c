@@ -3,7 +3,7 @@
 
 #include "base/isa.h"
 #include "base/size.h"
-#include "local/gauss_isa.h"
+#include "local/separable_isa.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 typedef double vd __attribute__((vector_size(4 * LANES)));
 typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
 
-/* Copies n samples less a constant; whether one is not finite, which is then 0. */
+/* Copies n samples minus a constant. True if one is not finite; it becomes 0. */
 #define COPY(T, V, V_U) \
     static bool copy_##T(T *to, const T *from, int64_t n, T less) \
     { \
@@ -45,7 +45,7 @@ static bool load(void *to, const void *from, enum vp_type type, int64_t n, doubl
         return copy_float(to, from, n, (float)less);
     if (type == VP_F64)
         return copy_double(to, from, n, less);
-    PASTE(vp_gauss_, VP_ISA).load(to, from, type, n);
+    PASTE(vp_separable_, VP_ISA).load(to, from, type, n);
     for (int64_t i = 0; i < n; i++)
         ((float *)to)[i] -= (float)less;
     return false;
@@ -63,21 +63,21 @@ static double most(const void *x, bool wide, int64_t n)
     return wide ? m : f;
 }
 
-/* f32 past the caches: else every line would be fetched first, and those of rows that lie a power of two apart would
- * evict one another. */
+/* Non-temporal stores: ordinary ones would fetch every line first, and lines of rows a power of two apart would evict
+ * one another. */
 static void store(void *to, enum vp_type type, const float *from, int64_t n)
 {
-    PASTE(vp_gauss_, VP_ISA).store(to, type, from, n, true);
+    PASTE(vp_separable_, VP_ISA).store(to, type, from, n, true);
 }
 
-/* Vectors of columns whose largest values are in registers. */
+/* Number of vectors of columns whose maxima are in registers. */
 enum { SIDE = 8, AHEAD = 2 };
 
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 
 /* Magnitudes are compared by their bits, in which NaN is the largest. */
-INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, int vectors, float less,
-                      float *most)
+INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, int vectors,
+                      float less, float *most)
 {
     vi m[SIDE];
 
@@ -164,8 +164,8 @@ static void blend(float *to, const float *a, float u, const float *b, float v, i
 /* Four rows of output and two vectors of columns in registers. */
 enum { VECTORS = LANES == 16 ? 2 : 1 };
 
-/* A row of taps to each sum: those of row i are i * `next_taps` on, its samples i * `next_row`. They are a sum of their
- * own, so that rounding errors stay small. */
+/* Adds a row of taps to each sum: taps of row i are at i * `next_taps`, its samples at i * `next_row`. Each row of taps
+ * is summed separately, for small rounding errors. */
 INLINE void add_taps(vf sum[4][VECTORS], const float *s, int64_t next_row, const float *t, int64_t next_taps, int64_t n)
 {
     vf part[4][VECTORS];
@@ -202,7 +202,7 @@ static void rows(const struct vp_convolve_rows *r)
             const float *const plane = (const float *)r->from + z * r->plane + x;
             /* row y of samples has tap row y - i for output row i; the first row of zeros is tap row -3 */
             const float *const taps = (const float *)r->taps + (z * (r->ny + 6) + 3) * r->nx;
-            if (r->ny == 1) /* no row of samples serves two */
+            if (r->ny == 1) /* no row of samples is shared */
                 add_taps(sum, plane, r->row, taps, 0, r->nx);
             for (int64_t y = 0; r->ny > 1 && y < r->ny + 3; y++)
                 add_taps(sum, plane + y * r->row, 0, taps + y * r->nx, -r->nx, r->nx);

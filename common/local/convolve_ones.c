@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Results of a grid with weights of the source, completed: the constant that was taken off the samples comes back as often
- * as there are weights, which are added up in double for every voxel (as the result of an image of ones would be), and
- * at edges renormalised by them. */
+/* Completion of results of a grid with weights of the source: adds the subtracted constant times the sum of the
+ * weights, computed in double for every voxel (the result of an image of ones), by which results at edges are
+ * renormalised. */
 #include "local/convolve_internal.h"
 
 #include "base/size.h"
@@ -31,8 +31,8 @@ static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
     return true;
 }
 
-/* Weights of a node along an axis as a function that is linear between places: from at[i] to at[i + 1] - 1 (the
- * first and the last go on for ever) alpha[i] + beta[i] q. With `there` it is 0 where no samples are. */
+/* Makes the weights of a node along an axis, a piecewise linear function: alpha[i] + beta[i] q for at[i] <= q < at[i +
+ * 1] (the first and the last piece are unbounded). With `there` it is 0 outside the image. */
 struct pieces { int n; int64_t at[8]; double alpha[7], beta[7]; };
 
 static struct pieces pieces_of(const struct vp_convolve_job *j, int axis, int64_t node, bool there)
@@ -77,7 +77,7 @@ static struct pieces pieces_of(const struct vp_convolve_job *j, int axis, int64_
     return f;
 }
 
-/* Sum over k = 0 ... n - 1 of what sums[] are of, times f(q - k). */
+/* Returns the sum over k = 0 ... n - 1 of values (given by their prefix sums sums[]) times f(q - k). */
 static double weighted_sum(const struct pieces *f, double *const sums[2], int64_t n, int64_t q)
 {
     double sum = 0;
@@ -90,7 +90,7 @@ static double weighted_sum(const struct pieces *f, double *const sums[2], int64_
     return sum;
 }
 
-/* Response of the kernels to ones with weights at the source, everywhere (0) or where samples are (1), in double. */
+/* Computes the response of the kernels to ones with weights at the source, everywhere (0) or inside the image (1). */
 static void make_ones(const struct vp_convolve_job *j, const struct vp_convolve_ones *w, const int64_t at[3], int which)
 {
     const struct vp_convolve_params *p = j->p;

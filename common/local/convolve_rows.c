@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of samples for convolution, less a constant and with what lies beyond the edges, and rows of results, to which it
- * is added again: so rounding errors are those of the contrast, not of the brightness. */
+/* Rows of samples for convolution, minus a constant and with samples outside by the edge rule, and rows of results, to
+ * which the constant's response is added: so rounding errors scale with the contrast, not with the grey value. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
 #include "base/size.h"
-#include "local/gauss.h"
 #include "engine/chain.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ int64_t vp_convolve_place(const struct vp_convolve_job *j, int axis, int64_t q)
 
     if (q >= j->lo[axis] && q < j->hi[axis])
         return q;
-    /* no result depends on it: a tile goes on beyond the image */
+    /* no result depends on it: a tile extends beyond the image */
     if (q < p->centre[axis] - (p->n[axis] - 1) || q >= n + p->centre[axis])
         return -1;
     if (!vp_convolve_makes_up(p))
@@ -39,7 +38,8 @@ static double sample(enum vp_type type, const void *row, int64_t i)
     }
 }
 
-bool vp_convolve_load(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z, double less)
+bool vp_convolve_load(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z,
+                      double less)
 {
     const struct vp_convolve_params *p = j->p;
     const size_t size = vp_type_size(p->in), wide = p->exact ? sizeof(double) : sizeof(float);
@@ -97,7 +97,7 @@ double vp_convolve_constant(const struct vp_convolve_job *j, const struct vp_box
 
 bool vp_convolve_is_spiked(const struct vp_convolve_params *p, const double *most, int64_t n, double base)
 {
-    const double far = 1 / 65536.0, top = p->exact ? 1e290 : 1e30; /* transforms of what is less do not overflow */
+    const double far = 1 / 65536.0, top = p->exact ? 1e290 : 1e30; /* below this, transforms do not overflow */
     double largest = 0, rest = 0;
     int64_t high = 0;
 
@@ -113,7 +113,7 @@ bool vp_convolve_is_spiked(const struct vp_convolve_params *p, const double *mos
 
 /* ---- results ---- */
 
-/* Samples of a kernel that fall on those that exist, along one axis: indices a ... b - 1. */
+/* Finds the samples of a kernel over the image along one axis: indices a ... b - 1. */
 static void inside(const struct vp_convolve_job *j, int axis, int64_t at, int64_t *a, int64_t *b)
 {
     const struct vp_convolve_params *p = j->p;
@@ -126,14 +126,14 @@ static double sum_of(const struct vp_convolve_params *p, int64_t node, const int
 {
     const int64_t row = p->n[0] + 1, plane = row * (p->n[1] + 1);
     const double *s = p->sums + node * plane * (p->n[2] + 1);
-    if (a[1] == 0 && b[1] == p->n[1] && a[2] == 0 && b[2] == p->n[2]) /* beside the image: the most frequent */
+    if (a[1] == 0 && b[1] == p->n[1] && a[2] == 0 && b[2] == p->n[2]) /* outside the image in x: the most frequent case */
         return s[p->n[2] * plane + p->n[1] * row + b[0]] - s[p->n[2] * plane + p->n[1] * row + a[0]];
 #define AT(x, y, z) s[(z) * plane + (y) * row + (x)]
 #define FLAT(z) (AT(b[0], b[1], z) - AT(a[0], b[1], z) - AT(b[0], a[1], z) + AT(a[0], a[1], z))
     return FLAT(b[2]) - FLAT(a[2]);
 }
 
-/* Compute the share of less->off where samples of a kernel's a ... b - 1 exist. */
+/* Computes the share of less->off for a kernel whose planes a ... b - 1 are over the image. */
 static double sum_off(const struct vp_convolve_params *p, const struct vp_convolve_less *less, const int64_t a[3],
                       const int64_t b[3])
 {
@@ -145,9 +145,9 @@ static double sum_off(const struct vp_convolve_params *p, const struct vp_convol
     return sum;
 }
 
-/* The same for a voxel whose kernel meets samples only with its own from a[] to b[] - 1. */
-static struct vp_convolve_ending ending_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3],
-                               const struct vp_convolve_less *less)
+/* Computes the ending of a voxel whose kernel is over the image with its samples a[] ... b[] - 1. */
+static struct vp_convolve_ending ending_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3],
+                                           const int64_t b[3], const struct vp_convolve_less *less)
 {
     const struct vp_convolve_params *p = j->p;
     const bool grid = vp_convolve_is_grid(p);
@@ -172,7 +172,7 @@ static struct vp_convolve_ending ending_at(const struct vp_convolve_job *j, cons
     return in != 0 ? (struct vp_convolve_ending){all / in, off * (all / in) + less->base * all} : (struct vp_convolve_ending){0, 0};
 }
 
-/* As many results as there are endings. */
+/* Applies the endings to n results. */
 static void end_each(const struct vp_convolve_params *p, void *v, int64_t n, const struct vp_convolve_ending *e)
 {
     for (int64_t i = 0; i < n && p->exact; i++)
@@ -189,7 +189,7 @@ static void end_run(const struct vp_convolve_params *p, void *v, int64_t n, stru
         ((float *)v)[i] = (float)(((float *)v)[i] * e.factor + e.more);
 }
 
-/* Results x ... x + n - 1 that no edge is near plus what a constant becomes: that times the sum of their kernels. */
+/* Adds the response to the constant (times the sum of their kernels) to results x ... x + n - 1, away from edges. */
 static void add_constant(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y,
                          const struct vp_convolve_less *less)
 {
@@ -236,15 +236,15 @@ double vp_convolve_more(const struct vp_convolve_params *p, const struct vp_conv
     return more;
 }
 
-/* True if results near the edge differ from those inside: of weights of the source they are complete. */
+/* True if results near the edge differ from those inside. With weights of the source they are already complete. */
 static bool is_clipped(const struct vp_convolve_params *p)
 {
     return p->crop != VP_CROP_VALID && !vp_convolve_makes_up(p);
 }
 
-/* A row of one kernel that no edge along y and z is near. */
-static void complete_row(const struct vp_convolve_job *j, char *v, int64_t x, int64_t n, const int64_t at[3], int64_t a[3],
-                         int64_t b[3], struct vp_convolve_less *less)
+/* Completes a row of one kernel, away from edges along y and z. */
+static void complete_row(const struct vp_convolve_job *j, char *v, int64_t x, int64_t n, const int64_t at[3],
+                         int64_t a[3], int64_t b[3], struct vp_convolve_less *less)
 {
     const struct vp_convolve_params *p = j->p;
     const int64_t size = p->exact ? sizeof(double) : sizeof(float);
@@ -325,14 +325,14 @@ void vp_convolve_store(const struct vp_convolve_job *j, void *row, int64_t x, in
         j->c->isa->store(to, p->out, v, x1 - x0);
 }
 
-/* The weight of node c that is after x, whose number is returned (nodes: there is none). */
+/* Returns the number of the node after x (nodes: none), and its weight. */
 static int64_t cell_at(const struct vp_convolve_params *p, int axis, double x, double *after)
 {
     const double *at = p->node[axis];
     const int64_t n = p->nodes[axis];
     int64_t c = 0; /* nodes up to here */
 
-    for (int64_t half = n; half > 0;) { /* the first node beyond q */
+    for (int64_t half = n; half > 0;) { /* the first node after q */
         const int64_t step = half / 2;
         if (at[c + step] <= x) {
             c += step + 1;
@@ -357,7 +357,8 @@ double vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t 
     return p->exact ? after : (float)after;
 }
 
-void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b)
+void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a,
+                            int64_t *b)
 {
     const int64_t n = p->nodes[axis];
 
@@ -369,11 +370,12 @@ void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_
         --*b;
 }
 
-/* ---- the sum as it is defined ---- */
+/* ---- the direct sum ---- */
 
-/* Adds a kernel's part to n sums of row (y, z) from x on; `row` and `weight` have room for what it reaches. */
-static void add_kernel(const struct vp_convolve_job *j, double *sum, int64_t x, int64_t n, int64_t y, int64_t z, double base,
-                       int64_t u, int64_t v, void *row, double *weight)
+/* Adds a kernel's products to n sums of row (y, z) from x on; `row` and `weight`: workspace for n samples and its
+ * reach. */
+static void add_kernel(const struct vp_convolve_job *j, double *sum, int64_t x, int64_t n, int64_t y, int64_t z,
+                       double base, int64_t u, int64_t v, void *row, double *weight)
 {
     const struct vp_convolve_params *p = j->p;
     const int64_t wide = n + p->n[0] - 1, left = x + p->centre[0] - (p->n[0] - 1);
@@ -400,7 +402,8 @@ static void add_kernel(const struct vp_convolve_job *j, double *sum, int64_t x, 
     }
 }
 
-int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to, struct vp_err *err)
+int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, double base, void *to,
+                    struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     struct vp_convolve_less less = {.base = base};
@@ -442,10 +445,10 @@ int vp_convolve_sum(const struct vp_convolve_job *j, const struct vp_box *box, d
 
 /* ---- samples that are not finite ---- */
 
-/* In place: whether one of n marks from here on is set; of `count` marks `step` apart. */
+/* Dilates marks in place: sets each of `count` marks, `step` apart, if one of the n marks from it on is set. */
 static void spread(unsigned char *mark, int64_t step, int64_t count, int64_t n)
 {
-    int64_t next = -1; /* the last one set so far, from the end */
+    int64_t next = -1; /* last mark seen, from the end */
 
     for (int64_t i = count - 1; i >= 0; i--) {
         if (mark[i * step])

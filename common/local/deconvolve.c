@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where less than that of a kernel falls on data nothing is known: what was begun with stays. (Zeros would be missed by the
- * voxels next to them.) */
+/* Minimum share of a kernel over data: voxels with less keep their initial value, since the data does not determine
+ * them. (Zeros would bias the voxels next to them.) */
 static const double LEAST = 1e-3;
 
-/* Volumes on the frame. */
+/* Workspace: volumes on the frame. */
 enum { DATA, X, Y, T, U, NORM, BEFORE, STEP, VOLUMES };
 
 static int volumes(const struct vp_deconvolve_params *p)
@@ -29,7 +29,7 @@ static uint64_t convolution_scratch(const struct vp_deconvolve_params *p, int th
                               (int64_t)p->adjoint.scratch(&p->adjoint, &all, &all, threads));
 }
 
-/* Over the rows of the frame, the voxels of row r, and all voxels. */
+/* Loops over the rows of the frame, the voxels of row r, all voxels. */
 #define ROWS(w) _Pragma("omp parallel for num_threads((w)->threads) schedule(static)") \
                 for (int64_t r = 0; r < (w)->rows; r++)
 #define OF_ROW(w) for (int64_t i = r * (w)->nx; i < (r + 1) * (w)->nx; i++)
@@ -47,7 +47,7 @@ static void tell(const struct vp_deconvolve_params *p, int64_t page, int64_t ite
 #define ROOT sqrtf
 #define FLOOR 1e-6f
 #define ENOUGH 1e-13
-#include "local/deconvolve_work.h"
+#include "local/deconvolve_work.inc"
 #undef REAL
 #undef TYPE
 #undef NAME
@@ -60,7 +60,7 @@ static void tell(const struct vp_deconvolve_params *p, int64_t page, int64_t ite
 #define ROOT sqrt
 #define FLOOR 1e-14
 #define ENOUGH 1e-28
-#include "local/deconvolve_work.h"
+#include "local/deconvolve_work.inc"
 
 /* ---- the operation ---- */
 
@@ -71,7 +71,7 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
 
     (void)in;
     (void)out;
-    return op->in == VP_F64 ? lay_out_f64(&f64, op->params, NULL, threads) : lay_out_f32(&f32, op->params, NULL, threads);
+    return op->in == VP_F64 ? workspace_layout_f64(&f64, op->params, NULL, threads) : workspace_layout_f32(&f32, op->params, NULL, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
@@ -94,7 +94,7 @@ static void release(void *params)
 static int make(struct vp_deconvolve_params *p, const struct vp_deconvolve_given *g, struct vp_err *err)
 {
     struct vp_convolve_given k = g->kernel;
-    const enum vp_type type = p->in == VP_F64 ? VP_F64 : VP_F32; /* of the work */
+    const enum vp_type type = p->in == VP_F64 ? VP_F64 : VP_F32; /* bytes of the workspace */
     int rc = -1;
 
     k.positive = g->method == VP_RICHARDSON_LUCY;
@@ -103,7 +103,7 @@ static int make(struct vp_deconvolve_params *p, const struct vp_deconvolve_given
     k.normalize = true;
     k.method = NULL;
     double *node[2] = {NULL, NULL};
-    for (int a = 0; a < 2; a++) { /* the image's, in the frame */
+    for (int a = 0; a < 2; a++) { /* position of the image in the frame */
         node[a] = vp_alloc_raw((size_t)k.nodes[a], sizeof *node[a], "nodes", err);
         const double size = (double)(p->frame[a] - (k.n[a] - 1));
         for (int64_t i = 0; node[a] && i < k.nodes[a]; i++)
@@ -143,7 +143,7 @@ int vp_deconvolve_local(struct vp_op *op, const struct vp_deconvolve_given *g, c
         return -1;
     p = calloc(1, sizeof *p);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = (struct vp_deconvolve_params){.g = *g, .in = in, .out = out};
     p->g.kernel = (struct vp_convolve_given){0};
     *op = (struct vp_op){.kernel = "deconvolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,

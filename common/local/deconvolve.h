@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an image was before it was blurred: kernel "deconvolve" of engine/op.h, by Richardson and Lucy's iteration, or
- * as the least squares that Wiener's filter gives, with one kernel or a grid of them.
+/* Deconvolution: operation "deconvolve", by Richardson-Lucy iteration or as regularised least squares (Wiener), with
+ * one kernel or a grid of kernels.
  *
- * The unknown lies on a frame that is larger than the image by what a kernel reaches, and the image is a window on what
- * the kernels make of it: data = (A x) inside, and nothing is said of A x outside. So no voxel has to be made up, which
- * is what rings at edges elsewhere; samples that are not finite are left out in the same way. A is convolution on the
- * frame with zeros beyond it, A' its adjoint (correlation; weights of the source become those of the output, and the
- * other way round).
+ * The unknown x is defined on a frame that exceeds the image by the reach of a kernel. Only the image is data: data =
+ * (A x) inside, and A x outside is unconstrained. So no samples outside have to be invented, which cause the usual
+ * ringing at edges; samples that are not finite are treated as missing in the same way. A is convolution on the frame
+ * with zeros outside, A' its adjoint (correlation, with weights of the source and of the output exchanged).
  *
- * VP_RICHARDSON_LUCY, from the mean of the data on: x <- x / (A' 1) A'(data / (A x + background)), with damping
- * divided by 1 - tv div(grad x / |grad x|) (Dey et al. 2006), with acceleration from a point ahead in the direction
- * of the last step (Biggs & Andrews 1997). Data below 0 count as 0.
+ * VP_RICHARDSON_LUCY, from the mean of the data: x <- x / (A' 1) A'(data / (A x + background)); with damping divided by
+ * 1 - tv div(grad x / |grad x|) (Dey et al. 2006); with acceleration from a point extrapolated along the last step
+ * (Biggs & Andrews 1997). Data below 0 count as 0.
  *
- * VP_LEAST_SQUARES: the x with the least |A x - data|^2 + noise |x - mean|^2, by conjugate gradients.
+ * VP_LEAST_SQUARES: the minimiser of |A x - data|^2 + noise |x - mean|^2, by conjugate gradients.
  *
- * All iterations are made over the whole image, which is one box: it has to fit the memory. Sums over voxels are
- * added up row by row in one order, so threads change no bit. */
+ * All iterations run over the whole image, which is one box and must fit the memory. Sums over voxels are added row by
+ * row in one order, so results do not depend on threads. */
 #ifndef VP_DECONVOLVE_H
 #define VP_DECONVOLVE_H
 
@@ -24,26 +23,26 @@
 enum vp_deconvolve_method { VP_RICHARDSON_LUCY, VP_LEAST_SQUARES };
 
 struct vp_deconvolve_given {
-    struct vp_convolve_given kernel; /* n, nodes, kernels, node, weights; each is divided by its sum */
+    struct vp_convolve_given kernel; /* n, nodes, kernels, node, weights; kernels are normalised */
     enum vp_deconvolve_method method;
     int64_t iterations;
-    double stop;       /* end where the residual gets less by no more than so much of it; 0: all iterations */
+    double stop;       /* relative decrease of the residual below which to stop; 0: all iterations */
     double tv;         /* damping by total variation; 0: none */
-    double background; /* in the data beside what is blurred */
+    double background; /* constant in the data that is not blurred */
     double noise;      /* Wiener: the ratio of noise to signal, in power */
     bool accelerate;
-    /* NULL, or told of each image: the rms of A x + background - data in units of that of the data after so many
-     * iterations; with `last` after all of them. From any thread. */
+    /* Reports progress of an image, from any thread; or NULL. rms of A x + background - data, relative to that of the
+     * data, after `iteration` iterations; last: these were all. */
     void (*tell)(void *ctx, int64_t page, int64_t iteration, double residual, bool last);
     void *ctx;
 };
 
-/* op->params. One input, u8 u16 i16 f32, and on the CPU f64, for which all is done in f64; the result is the same or
- * f32. */
+/* op->params. One input: u8 u16 i16 f32, and on the CPU f64, computed in f64 throughout; the result has the same type
+ * or f32. */
 struct vp_deconvolve_params {
-    struct vp_deconvolve_given g; /* without what points to the kernels */
+    struct vp_deconvolve_given g; /* without the pointers to kernels */
     enum vp_type in, out;
-    int64_t before[3], frame[3];  /* of the image in the frame; voxels of it, whose z is 1 for kernels of images */
+    int64_t before[3], frame[3];  /* position of the image in the frame; its voxels, z is 1 for kernels of images */
     struct vp_op forward, adjoint;
 };
 

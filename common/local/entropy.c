@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Local entropy by a histogram that moves along x and a sum of table entries that moves with it. The table is in fixed
- * point, so adding and taking away leaves no trace, and it does not matter where a row or a chunk begins. */
+ * point, so additions and subtractions cancel exactly, and results do not depend on where a row or a chunk begins. */
 #include "local/entropy.h"
 
 #include "base/err.h"
@@ -14,11 +14,11 @@
 
 #define ONE 4294967296.0 /* the tables' unit is 2^-32 */
 
-struct histogram {
+struct entropy_histogram {
     const struct vp_entropy_params *p;
     struct vp_moving window; /* over rows of bins */
     uint32_t *count;         /* bins + 1: the last is for NaN */
-    int64_t sum;             /* of t(c) */
+    int64_t sum;             /* differences of t(c) */
 };
 
 VP_MOVING uint16_t bin_at(const char *row, int64_t i)
@@ -26,12 +26,12 @@ VP_MOVING uint16_t bin_at(const char *row, int64_t i)
     return ((const uint16_t *)(const void *)row)[i];
 }
 
-VP_MOVING void add(struct histogram *h, uint16_t bin)
+VP_MOVING void add(struct entropy_histogram *h, uint16_t bin)
 {
     h->sum += h->p->step[h->count[bin]++];
 }
 
-VP_MOVING void take(struct histogram *h, uint16_t bin)
+VP_MOVING void take(struct entropy_histogram *h, uint16_t bin)
 {
     h->sum -= h->p->step[--h->count[bin]];
 }
@@ -39,7 +39,7 @@ VP_MOVING void take(struct histogram *h, uint16_t bin)
 VP_MOVING void enter(void *to, const char *row, int64_t i) { add(to, bin_at(row, i)); }
 VP_MOVING void leave(void *to, const char *row, int64_t i) { take(to, bin_at(row, i)); }
 
-/* Both are read before either is counted: that could be what is read, for all that the compiler knows. */
+/* Reads both before either is counted, since the compiler must assume that they alias. */
 VP_MOVING void both(void *to, const char *row, int64_t leaves, int64_t enters)
 {
     const uint16_t old = bin_at(row, leaves), new = bin_at(row, enters);
@@ -49,10 +49,10 @@ VP_MOVING void both(void *to, const char *row, int64_t leaves, int64_t enters)
 
 VP_MOVING void forget(void *to, const char *row, int64_t i)
 {
-    ((struct histogram *)to)->count[bin_at(row, i)] = 0;
+    ((struct entropy_histogram *)to)->count[bin_at(row, i)] = 0;
 }
 
-static float value(const struct histogram *h)
+static float value(const struct entropy_histogram *h)
 {
     const struct vp_entropy_params *p = h->p;
     const int64_t nan = h->count[p->bins], n = h->window.n - nan;
@@ -62,10 +62,10 @@ static float value(const struct histogram *h)
     return (float)((double)(p->t[n] - (h->sum - p->t[nan])) / (ONE * (double)n));
 }
 
-/* On a histogram of its own, of which the compiler keeps the sum in a register. */
-static void row(struct histogram mine, int64_t x0, int64_t x1, float *out)
+/* Counts in a histogram of its own, so that the compiler keeps the sum in a register. */
+static void row(struct entropy_histogram mine, int64_t x0, int64_t x1, float *out)
 {
-    struct histogram *const h = &mine;
+    struct entropy_histogram *const h = &mine;
     const int64_t bins = h->p->bins + 1;
 
     h->sum = 0;
@@ -97,14 +97,15 @@ static void bin_row(const struct vp_entropy_params *p, const uint16_t *table, co
                            : ((const int16_t *)in)[i] - INT16_MIN];
 }
 
-/* In memory: what all threads share, and what each has of its own. */
-struct work {
+/* Layout of the scratch: shared by all threads; private to each. */
+struct entropy_work {
     uint16_t *bins, *table;
     void **plane;
-    struct histogram mine;
+    struct entropy_histogram mine;
 };
 
-static size_t lay_out(struct work *w, const struct vp_entropy_params *p, const struct vp_box *in, int thread, void *mem)
+static size_t workspace_layout(struct entropy_work *w, const struct vp_entropy_params *p, const struct vp_box *in,
+                               int thread, void *mem)
 {
     const size_t rows = (size_t)(vp_box_size(in, 1) * vp_box_size(in, 2));
     size_t bytes = 0;
@@ -112,7 +113,7 @@ static size_t lay_out(struct work *w, const struct vp_entropy_params *p, const s
     w->bins = vp_place(mem, &bytes, (size_t)vp_box_size(in, 0) * rows * sizeof *w->bins);
     w->plane = vp_place(mem, &bytes, (size_t)vp_box_size(in, 2) * sizeof *w->plane);
     w->table = vp_place(mem, &bytes, (UINT16_MAX + 1) * sizeof *w->table);
-    w->mine = (struct histogram){.p = p};
+    w->mine = (struct entropy_histogram){.p = p};
     for (int t = 0; t <= thread; t++) {
         w->mine.count = vp_place(mem, &bytes, (size_t)(p->bins + 1) * sizeof *w->mine.count);
         w->mine.window.line = vp_place(mem, &bytes, (size_t)vp_lines_most(&p->f, in) * sizeof *w->mine.window.line);
@@ -122,10 +123,10 @@ static size_t lay_out(struct work *w, const struct vp_entropy_params *p, const s
 
 static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    struct work w;
+    struct entropy_work w;
 
     (void)out;
-    return lay_out(&w, op->params, in, threads - 1, NULL);
+    return workspace_layout(&w, op->params, in, threads - 1, NULL);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
@@ -134,10 +135,10 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     const struct vp_entropy_params *p = op->params;
     const int64_t width = vp_box_size(&in->box, 0), height = vp_box_size(&in->box, 1), depth = vp_box_size(&in->box, 2);
     const int64_t rows = vp_box_size(&out->box, 1), all = rows * vp_box_size(&out->box, 2);
-    struct work shared;
+    struct entropy_work shared;
 
     (void)err;
-    lay_out(&shared, p, &in->box, 0, mem);
+    workspace_layout(&shared, p, &in->box, 0, mem);
     for (int i = 0; p->type != VP_F32 && i <= (p->type == VP_U8 ? UINT8_MAX : UINT16_MAX); i++)
         shared.table[i] = vp_entropy_bin(p, i + (p->type == VP_I16 ? INT16_MIN : 0));
     for (int64_t z = 0; z < depth; z++)
@@ -145,8 +146,8 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     const struct vp_part binned = {in->box, width, shared.plane};
     #pragma omp parallel num_threads(threads)
     {
-        struct work w;
-        lay_out(&w, p, &in->box, omp_get_thread_num(), mem);
+        struct entropy_work w;
+        workspace_layout(&w, p, &in->box, omp_get_thread_num(), mem);
         memset(w.mine.count, 0, (size_t)(p->bins + 1) * sizeof *w.mine.count);
         #pragma omp for schedule(static)
         for (int64_t i = 0; i < height * depth; i++) {

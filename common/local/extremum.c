@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Minimum and maximum as a local operation: see window.h for the way, extremum_isa.c for the rows. */
+/* Minimum and maximum as a local operation: window.h walks the image, extremum_isa.c has the rows. */
 #include "local/extremum.h"
 
 #include "base/err.h"
@@ -8,36 +8,36 @@
 
 #include <stdio.h>
 
-static size_t row_bytes(const struct vp_window *w, int64_t n)
+static size_t row_bytes(const struct vp_sweep *w, int64_t n)
 {
-    return 2 * vp_window_row(w->size, n, w->op->halo[0]) * w->size;
+    return 2 * vp_sweep_row(w->size, n, w->op->halo[0]) * w->size;
 }
 
-static struct vp_window window_of(const struct vp_op *op)
+static struct vp_sweep window_of(const struct vp_op *op)
 {
     const struct vp_extremum_params *p = op->params;
-    const struct vp_window_rows *rows = VP_ISA_FIND(vp_extremum, NULL);
+    const struct vp_sweep_rows *rows = VP_ISA_FIND(vp_extremum, NULL);
     const size_t size = vp_type_size(p->type);
 
-    return (struct vp_window){.op = op, .f = &p->f, .size = size, .out_size = size, .lane_size = size, .lanes = 1,
+    return (struct vp_sweep){.op = op, .f = &p->f, .size = size, .out_size = size, .lane_size = size, .lanes = 1,
                               .row_bytes = row_bytes, .rows = &rows[p->type]};
 }
 
 static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    const struct vp_window w = window_of(op);
+    const struct vp_sweep w = window_of(op);
 
     (void)in;
-    return vp_window_scratch(&w, out, threads);
+    return vp_sweep_scratch(&w, out, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err)
 {
-    const struct vp_window w = window_of(op);
+    const struct vp_sweep w = window_of(op);
 
     (void)err;
-    vp_window_run(&w, in, out, scratch, threads);
+    vp_sweep_run(&w, in, out, scratch, threads);
     return 0;
 }
 

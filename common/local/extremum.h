@@ -8,7 +8,7 @@
 
 #include "local/footprint.h"
 
-/* params of the kernels "min" and "max" */
+/* op->params of "min" and "max". */
 struct vp_extremum_params {
     struct vp_footprint f;
     bool max;
@@ -17,7 +17,7 @@ struct vp_extremum_params {
 
 #define VP_EXTREMUM_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
-/* `f` is copied. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE (type) or VP_ERESOURCE. */
+/* Fills *op; `f` is copied. The input is stack 0; set op->from[0] for another. VP_EUSAGE (type) or VP_ERESOURCE. */
 int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, const int64_t image[3],
                       enum vp_type type, struct vp_err *err);
 

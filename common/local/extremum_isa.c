@@ -4,31 +4,26 @@
 #include "local/extremum.h"
 
 #include "base/isa.h"
+#include "base/order.h"
 #include "local/window.h"
 
 #include <string.h>
 
-/* What is turned over on the way in and out. */
+/* Bits inverted on load and store: maxima are minima of complements. */
 INLINE int32_t flip_of(const struct vp_tile *t)
 {
     return ((const struct vp_extremum_params *)t->w->op->params)->max ? -1 : 0;
 }
 
-/* The key of a float: negative ones have their magnitude's bits turned over. It is its own inverse. */
-INLINE int32_t turned(int32_t bits)
-{
-    return bits ^ (bits >> 31 & INT32_MAX);
-}
-
 /* no number has the key of a NaN with all bits set */
 INLINE int32_t key_of(int32_t bits, int32_t flip)
 {
-    return (bits & INT32_MAX) > 0x7f800000 ? INT32_MAX : turned(bits) ^ flip;
+    return (bits & INT32_MAX) > 0x7f800000 ? INT32_MAX : vp_order_i32(bits) ^ flip;
 }
 
 INLINE int32_t key_back(int32_t key, int32_t flip)
 {
-    return key == INT32_MAX ? 0x7fc00000 : turned(key ^ flip);
+    return key == INT32_MAX ? VP_NAN_F32 : vp_order_i32(key ^ flip);
 }
 
 #define FLIPPED(v, flip) (A)((v) ^ (flip))
@@ -38,31 +33,31 @@ INLINE int32_t key_back(int32_t key, int32_t flip)
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME u8
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A uint16_t
 #define MOST UINT16_MAX
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME u16
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A int16_t
 #define MOST INT16_MAX
 #define IN FLIPPED
 #define OUT FLIPPED
 #define NAME i16
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define A int32_t
 #define MOST INT32_MAX
 #define IN key_of
 #define OUT key_back
 #define NAME f32
-#include "local/extremum_rows.h"
+#include "local/extremum_rows.inc"
 
 #define ROWS(type) {NULL, across_##type, combine_##type, load_##type, grow_##type, gather_##type, finish_##type}
 
-const struct vp_window_rows PASTE(vp_extremum_, VP_ISA)[VP_N_TYPES] = {
+const struct vp_sweep_rows PASTE(vp_extremum_, VP_ISA)[VP_N_TYPES] = {
     [VP_U8] = ROWS(u8), [VP_U16] = ROWS(u16), [VP_I16] = ROWS(i16), [VP_F32] = ROWS(f32),
 };

@@ -45,7 +45,7 @@ int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double 
     }
     if (shape == VP_BOX)
         return 0;
-    if (f->count > INT32_MAX) /* of the box around it */
+    if (f->count > INT32_MAX) /* radii of the box around it */
         return vp_fail(err, VP_EUSAGE, "a ball of %lld x %lld x %lld voxels is too large",
                        (long long)(2 * f->reach[0] + 1), (long long)(2 * f->reach[1] + 1),
                        (long long)(2 * f->reach[2] + 1));

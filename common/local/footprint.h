@@ -1,4 +1,4 @@
-/* The neighbourhood of a voxel that window operations look at: a box or an ellipsoid around it. Shared by minimum,
+/* Footprint: the neighbourhood of a voxel in window operations, a box or an ellipsoid around it. Shared by minimum,
  * maximum, moments, ranks and entropy, on every device.
  *
  * A voxel belongs to the footprint if its centre is no farther than the radius from the middle: |dx| <= rx, |dy| <= ry,
@@ -6,7 +6,7 @@
  * voxel itself; of radius 1.5: the 18 that share a face or an edge with it). Radii get 1e-6 voxels on top, so that
  * 0.3 mm in voxels of 0.1 mm are 3.
  *
- * At the edge of the image the footprint is cut: operations use the voxels that exist. */
+ * At the edge of the image the footprint is clipped to the image. */
 #ifndef VP_FOOTPRINT_H
 #define VP_FOOTPRINT_H
 
@@ -19,32 +19,33 @@ enum vp_shape { VP_BOX, VP_BALL };
 /* Offsets (x0..x1, dy, dz), both ends inside. */
 struct vp_span { int32_t dz, dy, x0, x1; };
 
-/* Symmetric in each axis; the middle always belongs to it. */
+/* Symmetric in each axis; contains the voxel itself. */
 struct vp_footprint {
     enum vp_shape shape;
-    double radius[3];       /* x, y, z, in voxels, as asked for */
+    double radius[3];       /* requested x, y, z, voxels */
     int64_t reach[3];       /* largest |dx|, |dy|, |dz|: the halo */
     int64_t count;          /* voxels */
-    int64_t spans;          /* VP_BALL: every (dz, dy) that it holds, dz slowest, each ascending; a box has none */
+    int64_t spans;          /* VP_BALL: one for every (dz, dy), dz slowest, each ascending; NULL for a box */
     struct vp_span *span;
 };
 
-/* Radii in voxels, each in [0, VP_RADIUS_MAX]; a ball in at most 2^31 voxels (radius 644), else VP_EUSAGE. */
+/* Makes a footprint of radii in voxels, each in [0, VP_RADIUS_MAX]; a ball of at most 2^31 voxels (radius 644), else
+ * VP_EUSAGE. The caller frees it with vp_footprint_free. */
 int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double radius[3], struct vp_err *err);
 void vp_footprint_free(struct vp_footprint *f);
 
-/* Begin an operation over such a neighbourhood: of one input, stack 0 (set op->from[0] for another), its halo the reach
- * that can matter in an image of that size. Its params are `size` bytes that begin with a copy of f, else zeros, and go
- * with vp_footprint_op_free. NULL: VP_ERESOURCE. */
+/* Begins an operation over a footprint: one input, stack 0 (set op->from[0] for another); halo: the reach, limited by
+ * the image's size. Returns its params: `size` bytes that begin with a copy of f, else zeros, released by op->free
+ * (vp_footprint_op_free). NULL: VP_ERESOURCE. */
 void *vp_footprint_op(struct vp_op *op, const char *kernel, size_t size, const struct vp_footprint *f,
                       const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
 void vp_footprint_op_free(void *params);
-/* The largest number of samples that a neighbourhood can have in the image of such an operation. */
+/* Returns the maximum number of samples of a neighbourhood in the image of such an operation. */
 double vp_footprint_most(const struct vp_footprint *f, const struct vp_op *op);
 
 /* "box 31 x 31 x 1", "ball of radius 5 5 2.5, 203 voxels" */
 const char *vp_footprint_text(const struct vp_footprint *f, char *text, size_t size);
-/* Rows of the image that it holds at most. */
+/* Returns the maximum number of image rows of a neighbourhood. */
 static inline int64_t vp_footprint_rows(const struct vp_footprint *f)
 {
     return f->shape == VP_BALL ? f->spans : (2 * f->reach[1] + 1) * (2 * f->reach[2] + 1);

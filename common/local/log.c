@@ -5,18 +5,17 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "local/gauss_isa.h"
 
-static void add(struct vp_sum *s, const struct vp_taps *taps, int from)
+static void add(struct vp_separable_sum *s, const struct vp_taps *taps, int from)
 {
     s->term[s->n].taps = taps;
     s->term[s->n++].from = from;
 }
 
-static struct vp_passes passes(const struct vp_log *l)
+static struct vp_separable passes(const struct vp_log *l)
 {
-    struct vp_passes p = {.edge = l->smooth[0].edge, .channels_x = 1, .x = {&l->smooth[0]}};
-    struct vp_sum curved = {0}, smooth = {0}; /* p and q of log.h */
+    struct vp_separable p = {.edge = l->smooth[0].edge, .channels_x = 1, .x = {&l->smooth[0]}};
+    struct vp_separable_sum curved = {0}, smooth = {0}; /* p and q of log.h */
     const bool x = l->second[0].radius, y = l->second[1].radius, z = l->second[2].radius;
 
     for (int a = 0; a < 3; a++)
@@ -75,7 +74,7 @@ static int make(struct vp_log *l, const struct vp_log_params *p, struct vp_err *
 int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_t size[3], enum vp_type in,
                  struct vp_err *err)
 {
-    if (vp_passes_check(p->sigma, p->truncate, p->spacing, err))
+    if (vp_separable_check(p->sigma, p->truncate, p->spacing, err))
         return -1;
     if (p->sigma[0] == 0 && p->sigma[1] == 0 && p->sigma[2] == 0)
         return vp_fail(err, VP_EUSAGE, "--sigma: expected more than 0 along one axis at least");
@@ -88,6 +87,6 @@ int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_
         free_params(l);
         return -1;
     }
-    vp_passes_stage(&op, size, p->sigma, p->normalize ? ", scale-normalised" : "");
+    vp_separable_stage(&op, size, p->sigma, p->normalize ? ", scale-normalised" : "");
     return vp_chain_add(c, &op, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-math. The expression becomes a list of steps over blocks of doubles that stay in the first-level cache; constant
- * parts are computed while parsing. An interval of possible values goes along with every part, which tells whether
- * the result fits the type of the samples. */
+ * parts are computed while parsing. Every part has an interval of its possible values, from which the type of the
+ * result is chosen. */
 #include "local/math.h"
 #include "base/err.h"
 
@@ -17,7 +17,7 @@ enum { BLOCK = 1024, DEEPEST = 100, MOST_ARGUMENTS = 16 };
 
 /* ---- evaluation ---- */
 
-/* A remainder with the sign of the divisor, so that a % 10 counts on through 0. */
+/* Returns the remainder with the sign of the divisor, so that a % 10 is periodic through 0. */
 static double modulo(double a, double b)
 {
     const double r = fmod(a, b);
@@ -45,7 +45,7 @@ static void apply(enum vp_math_code code, double *restrict d, const double *a, c
     case VP_MATH_NE: EACH(a[i] != b[i] ? 1.0 : 0.0);
     case VP_MATH_AND: EACH(((a[i] != 0) & (b[i] != 0)) ? 1.0 : 0.0);
     case VP_MATH_OR: EACH(((a[i] != 0) | (b[i] != 0)) ? 1.0 : 0.0);
-    /* NaN wins, so that it is not lost from sight */
+    /* NaN propagates */
     case VP_MATH_MIN: EACH(a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]);
     case VP_MATH_MAX: EACH(a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]);
     case VP_MATH_NEG: EACH(-a[i]);
@@ -65,7 +65,7 @@ static void apply(enum vp_math_code code, double *restrict d, const double *a, c
 
 /* ---- the parser ---- */
 
-/* A part of the expression: where its values will be and what they can be. */
+/* Part of the expression: index of its values, and their interval. */
 struct term {
     int place;
     bool temporary, constant, whole;
@@ -98,7 +98,7 @@ static void blanks(struct parser *p)
         p->at++;
 }
 
-/* What comes next, for messages. */
+/* Returns the next token, for messages. */
 static const char *found(const struct parser *p, char *text, size_t size)
 {
     if (!*p->at)
@@ -131,7 +131,7 @@ static int expect(struct parser *p, const char *sign)
     return accept(p, sign) ? 0 : complain(p, p->at, "expected '%s', got %s", sign, found(p, text, sizeof text));
 }
 
-/* `fresh`: one that no step writes, not even before. */
+/* fresh: a block that no step writes. */
 static int new_place(struct parser *p, const char *at, bool fresh)
 {
     for (int i = VP_MATH_FIRST; i < VP_MATH_PLACES; i++)
@@ -155,12 +155,12 @@ static int constant(struct parser *p, const char *at, double v, struct term *t)
     t->place = new_place(p, at, true);
     if (t->place < 0)
         return -1;
-    p->m->constant[t->place] = true; /* blocks of it are filled once */
+    p->m->constant[t->place] = true; /* its blocks are filled once */
     p->m->value[t->place] = v;
     return 0;
 }
 
-/* An interval of the products or quotients of the ends; 0 times infinity is NaN. */
+/* Returns the interval of the products or quotients of the ends; 0 times infinity is NaN. */
 static void span4(struct term *t, double a, double b, double c, double d)
 {
     const bool known = !isnan(a) && !isnan(b) && !isnan(c) && !isnan(d);
@@ -213,7 +213,7 @@ static void bound(enum vp_math_code code, const struct term *a, const struct ter
         *t = (struct term){.lo = -INFINITY, .hi = INFINITY};
 }
 
-/* t = code(from[0..n-1]); t may be one of them. */
+/* Appends the step t = code(from[0..n-1]); t may be one of them. */
 static int emit(struct parser *p, const char *at, enum vp_math_code code, int n, const struct term *from,
                 struct term *t)
 {
@@ -235,7 +235,7 @@ static int emit(struct parser *p, const char *at, enum vp_math_code code, int n,
     *s = (struct vp_math_step){.code = (uint8_t)code};
     bound(code, arg[0], arg[1], arg[2], &out);
     out.temporary = true;
-    out.place = new_place(p, at, false); /* not one it reads: loops need not care */
+    out.place = new_place(p, at, false); /* not one of its operands: loops need not handle aliases */
     if (out.place < 0)
         return -1;
     for (int i = 0; i < 3; i++) {
@@ -249,7 +249,7 @@ static int emit(struct parser *p, const char *at, enum vp_math_code code, int n,
     return 0;
 }
 
-/* How much operators bind; NOT and SIGN stand before their operand. */
+/* Precedence of operators; NOT and SIGN are prefixes. */
 enum level { OR, AND, NOT, COMPARE, ADD, MULTIPLY, SIGN, POWER };
 
 static int expression(struct parser *p, enum level least, struct term *t);
@@ -358,7 +358,7 @@ static int atom(struct parser *p, struct term *t)
             return complain(p, at, "expected a number, got %s", found(p, text, sizeof text));
         if (isinf(v))
             return complain(p, at, "%.*s is larger than any number", end - at < 40 ? (int)(end - at) : 40, at);
-        const bool hex = *at == '0' && (at[1] == 'x' || at[1] == 'X'); /* which strtod reads: it is not in the manual */
+        const bool hex = *at == '0' && (at[1] == 'x' || at[1] == 'X'); /* accepted by strtod, but not in the manual */
         p->at = hex ? at + 1 : end;
         if (isalpha((unsigned char)*p->at))
             return complain(p, p->at, "expected an operator, got %s", found(p, text, sizeof text));
@@ -381,7 +381,7 @@ static const struct operator { const char *text; enum vp_math_code code; enum le
 };
 enum { N_OPERATORS = sizeof operators / sizeof *operators };
 
-/* A value, with the operators behind it that bind as `least` does or more. */
+/* Parses a value and the following operators of precedence `least` or higher. */
 static int expression(struct parser *p, enum level least, struct term *t)
 {
     struct term two[2];
@@ -405,7 +405,7 @@ static int expression(struct parser *p, enum level least, struct term *t)
         at = p->at;
         for (o = operators; o < operators + N_OPERATORS && (o->level < least || !accept(p, o->text)); o++)
             ;
-        if (o < operators + N_OPERATORS /* all bind to the left but the last */
+        if (o < operators + N_OPERATORS /* left-associative, except the last */
             && (expression(p, o->level == POWER ? SIGN : o->level + 1, &two[1])
                 || emit(p, at, o->code, 2, two, &two[0])))
             return -1;
@@ -423,7 +423,7 @@ int vp_math_parse(struct vp_math **out, const char *text, int stacks, enum vp_ty
     char word[32];
 
     if (!m)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     m->of = type;
     m->places = VP_MATH_FIRST;
     m->inner = m->nz = 1;
@@ -469,10 +469,11 @@ static bool is_copy(const struct vp_op *op)
     return m->n == 0 && m->result < VP_MAX_INPUTS && op->in == op->out;
 }
 
-struct spot { int64_t x, y, page; };
+struct math_position { int64_t x, y, page; };
 
-/* n samples that lie in one row, or where no step asks for x and y. Returns how many were clamped. */
-static int64_t block(const struct vp_op *op, double *room, const void *const *in, void *out, struct spot at, int n)
+/* Evaluates n samples of one row, or of several if no step uses x and y. Returns the number of clamped results. */
+static int64_t block(const struct vp_op *op, double *room, const void *const *in, void *out, struct math_position at,
+                     int n)
 {
     const struct vp_math *m = op->params;
     for (int k = 0; k < op->inputs; k++)
@@ -500,7 +501,7 @@ static int math_run(const struct vp_op *op, const struct vp_part *in, const stru
     struct vp_math *m = op->params;
     const int64_t w = vp_box_size(&out->box, 0), h = vp_box_size(&out->box, 1), d = vp_box_size(&out->box, 2);
     const size_t size_in = vp_type_size(op->in), size_out = vp_type_size(op->out);
-    /* rows that follow each other without a gap are one, as long as nobody asks where a sample is */
+    /* contiguous rows are one, if no step uses positions */
     bool joined = !m->used[VP_MATH_X] && !m->used[VP_MATH_Y] && out->stride == w;
     for (int k = 0; k < op->inputs; k++)
         joined = joined && in[k].stride == w;
@@ -532,7 +533,7 @@ static int math_run(const struct vp_op *op, const struct vp_part *in, const stru
                 for (int k = 0; k < op->inputs; k++)
                     from[k] = (char *)in[k].plane[z] + (size_t)(y * in[k].stride + x) * size_in;
                 lost += block(op, room, from, to + (size_t)x * size_out,
-                              (struct spot){out->box.lo[0] + x, out->box.lo[1] + y, out->box.lo[2] + z},
+                              (struct math_position){out->box.lo[0] + x, out->box.lo[1] + y, out->box.lo[2] + z},
                               x1 - x < BLOCK ? (int)(x1 - x) : BLOCK);
             }
         }
@@ -542,7 +543,7 @@ static int math_run(const struct vp_op *op, const struct vp_part *in, const stru
     return 0;
 }
 
-/* What a part lost on a device. */
+/* Adds the clamped samples of a part made by a device. */
 static void tell(const struct vp_op *op, const void *told)
 {
     struct vp_math *m = op->params;

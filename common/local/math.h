@@ -1,4 +1,4 @@
-/* A small expression over the samples of one or more stacks: img-math. */
+/* Expressions over the samples of one or more stacks: img-math. */
 #ifndef VP_MATH_H
 #define VP_MATH_H
 
@@ -13,7 +13,7 @@ enum vp_math_code {
     VP_MATH_IF
 };
 
-/* The places of a program: samples of the stacks, then position, constants, results in between. */
+/* Blocks of a program: samples of the stacks, then position, constants, intermediate results. */
 enum {
     VP_MATH_X = VP_MAX_INPUTS,
     VP_MATH_Y,
@@ -25,28 +25,29 @@ enum {
 };
 
 struct vp_math {
-    int n;                                           /* steps; 0: the result is place `result` as it is */
+    int n;                                           /* number of steps; 0: the result is block `result` unchanged */
     struct vp_math_step { uint8_t code, to, from[3]; } step[VP_MATH_LONGEST];
     int places, result;
     bool used[VP_MATH_PLACES], constant[VP_MATH_PLACES];
-    double value[VP_MATH_PLACES];                    /* of constants */
-    double lo, hi;                                   /* the result lies between these, for samples of type `of` */
-    bool whole;                                      /* and is a whole number */
+    double value[VP_MATH_PLACES];                    /* values of constants */
+    double lo, hi;                                   /* interval of the result for samples of type `of` */
+    bool whole;                                      /* the result is a whole number */
     enum vp_type of;
     int64_t inner, nz;                               /* page p is slice p / inner % nz */
-    int64_t lost;                                    /* samples clamped, or NaN, on their way to an integer type */
+    int64_t lost;                                    /* results clamped, or NaN, in conversion to an integer type */
 };
 
-/* Parse for stacks a, b, ... (as many as `stacks`) of type `type`. VP_EUSAGE with the position of the mistake. */
+/* Parses an expression over `stacks` stacks a, b, ... of type `type`. The caller owns *m until vp_math_add. VP_EUSAGE
+ * with the position of the error; VP_ERESOURCE. */
 int vp_math_parse(struct vp_math **m, const char *text, int stacks, enum vp_type type, struct vp_err *err);
 
-void vp_math_free(struct vp_math *m); /* one that no chain has */
+void vp_math_free(struct vp_math *m); /* frees an expression that is in no chain */
 
-/* The type of the result if none is asked for: that of the samples if they are floats or no result can leave its
- * range or need a fraction; else f32. */
+/* Returns the default type of the result: that of the samples if they are floats, or if all results fit it without a
+ * fraction; else f32. */
 enum vp_type vp_math_type(const struct vp_math *m);
 
-/* Add to a chain whose image is all pages along z. m becomes the chain's. */
+/* Appends m to a chain whose image is all pages along z. The chain owns m from then on, also on failure. */
 int vp_math_add(struct vp_chain *c, struct vp_math *m, const int64_t image[3], int stacks, enum vp_type out,
                 struct vp_err *err);
 

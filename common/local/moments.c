@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mean, variance, standard deviation and Wiener's estimate as local operations: see window.h for the way through the
- * image, moments_isa.c for the rows. */
+/* Mean, variance, standard deviation and Wiener's estimate as local operations: window.h walks the image, moments_isa.c
+ * has the rows. */
 #include "local/moments.h"
 
 #include "base/err.h"
 #include "base/isa.h"
-#include "local/gauss.h"
 #include "local/moments_isa.h"
 
 #include <stdio.h>
 
 static const char *const NAMES[] = {"mean", "var", "std", "wiener", "above"};
 
-/* The narrowest sums that cannot overflow: of n numbers not larger than `top`. */
+/* Returns the narrowest type that holds a sum of n numbers up to `top`. */
 static enum vp_sums sums_of(const struct vp_moments_params *p, double n)
 {
     const double top = p->in == VP_U8 ? 255 : p->in == VP_U16 ? 65535 : 32768;
@@ -24,18 +23,18 @@ static enum vp_sums sums_of(const struct vp_moments_params *p, double n)
     return n * top * top < 0x1p32 ? VP_SUM_U32 : n * top < 0x1p31 ? VP_SUM_U64 : VP_SUM_WIDE;
 }
 
-static size_t row_bytes(const struct vp_window *w, int64_t n)
+static size_t row_bytes(const struct vp_sweep *w, int64_t n)
 {
     return vp_moments_kept(w, n) + (8 + 4 * (size_t)n) * sizeof(double);
 }
 
-static struct vp_window window_of(const struct vp_op *op)
+static struct vp_sweep window_of(const struct vp_op *op)
 {
     const struct vp_moments_params *p = op->params;
-    const struct vp_window_rows (*const rows)[VP_SUM_N] = VP_ISA_FIND(vp_moments, NULL);
+    const struct vp_sweep_rows (*const rows)[VP_SUM_N] = VP_ISA_FIND(vp_moments, NULL);
     const bool counted = p->sums == VP_SUM_SPREAD && p->f.shape == VP_BALL;
 
-    return (struct vp_window){
+    return (struct vp_sweep){
         .op = op, .f = &p->f, .edge = p->edge, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),
         .lane_size = p->sums == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
         .lanes = !p->spreads ? 1 : counted ? 3 : 2, .rows = &rows[p->in][p->sums],
@@ -44,19 +43,19 @@ static struct vp_window window_of(const struct vp_op *op)
 
 static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    const struct vp_window w = window_of(op);
+    const struct vp_sweep w = window_of(op);
 
     (void)in;
-    return vp_window_scratch(&w, out, threads);
+    return vp_sweep_scratch(&w, out, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err)
 {
-    const struct vp_window w = window_of(op);
+    const struct vp_sweep w = window_of(op);
 
     (void)err;
-    vp_window_run(&w, in, out, scratch, threads);
+    vp_sweep_run(&w, in, out, scratch, threads);
     return 0;
 }
 

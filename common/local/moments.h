@@ -1,13 +1,12 @@
-/* Mean, variance and standard deviation over a neighbourhood; of a box at a cost that (almost) does not depend on the
- * radius.
+/* Mean, variance and standard deviation over a neighbourhood; the cost of a box is (almost) independent of the radius.
  *
- * Types u8, u16, i16, f32 to f32, integers to their own type, and f32 (what lies between two iterations) to any of
- * them: rounded to the nearest, halves to even, clamped, NaN 0.
- * Integers: exact sums, n sum(x^2) - sum(x)^2 without rounding, the rest in float64. Floats: in float64, by merging
- * the sums and squared deviations of parts (Chan, Golub and LeVeque 1983), which nowhere subtracts what has been
- * added: no cancellation whatever the offset, constants give 0 exactly, no finite input gives NaN. The parts lie on a
- * grid that is fixed to the image (y, z) or to the voxel (x), so boxes do not show. A NaN makes NaN of every result
- * whose neighbourhood holds it; an infinity makes the mean infinite and the variance infinite or NaN. */
+ * Types u8, u16, i16, f32 to f32, integers to their own type, and f32 (between two iterations) to any of them: rounded
+ * to the nearest, halves to even, clamped, NaN 0. Integers: exact sums, n sum(x^2) - sum(x)^2 without rounding, the
+ * rest in float64. Floats: in float64, by merging the sums and squared deviations of parts (Chan, Golub and LeVeque
+ * 1983), which never subtracts accumulated values: no cancellation for any offset, constants give 0 exactly, no finite
+ * input gives NaN. The parts lie on a grid fixed to the image (y, z) or to the voxel (x), so results do not depend on
+ * boxes. A NaN makes NaN of every result whose neighbourhood contains it; an infinity makes the mean infinite and the
+ * variance infinite or NaN. */
 #ifndef VP_OPS_MOMENTS_H
 #define VP_OPS_MOMENTS_H
 
@@ -15,19 +14,19 @@
 
 enum vp_moment { VP_MEAN, VP_VAR, VP_STD, VP_WIENER, VP_ABOVE };
 
-/* A threshold out of the mean m and the standard deviation s of the neighbourhood: base + mean m + std s + both m s. */
+/* Local threshold from the mean m and the standard deviation s of the neighbourhood: base + mean m + std s + both m s. */
 struct vp_limit {
     double base, mean, std, both;
-    bool below;   /* marked are the samples not above it, instead of those above it; never where it is NaN */
-    uint8_t mark; /* what they become; others become 0 */
+    bool below;   /* marks samples not above it, instead of those above it; none where it is NaN */
+    uint8_t mark; /* value of marked samples; others become 0 */
 };
 
-/* What the CPU's state is made of. Integers: sum, sum of squares (one lane if only the mean is wanted), modulo 2^32 or
- * 2^64, where they do not overflow in the end. Floats: sum; or sum, squared deviations (box: times the samples along x)
+/* State of the CPU's sums. Integers: sum, sum of squares (one lane if only the mean is wanted), modulo 2^32 or
+ * 2^64, wide enough for the results. Floats: sum; or sum, squared deviations (box: times the samples along x)
  * and, for a ball, samples. */
 enum vp_sums { VP_SUM_U32, VP_SUM_U64, VP_SUM_WIDE, VP_SUM_F64, VP_SUM_SPREAD, VP_SUM_N };
 
-/* params of the kernels "mean", "var", "std", "wiener" and (local thresholds) "above" */
+/* op->params of "mean", "var", "std", "wiener" and (local thresholds) "above". */
 struct vp_moments_params {
     struct vp_footprint f;
     enum vp_moment moment;
@@ -35,14 +34,14 @@ struct vp_moments_params {
     double noise;           /* VP_WIENER: variance of the noise */
     struct vp_limit limit;  /* VP_ABOVE */
     enum vp_edge edge;      /* VP_ABOVE; others VP_EDGE_RENORMALIZE: the samples that exist */
-    bool spreads;           /* the variance is wanted, not only the mean */
+    bool spreads;           /* with variance, not the mean alone */
     enum vp_sums sums;
     enum vp_type in, out;
 };
 
 #define VP_MOMENTS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
-/* `f` is copied. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE (types) or VP_ERESOURCE. */
+/* Fills *op; `f` is copied. The input is stack 0; set op->from[0] for another. VP_EUSAGE (types) or VP_ERESOURCE. */
 int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
 
@@ -51,9 +50,8 @@ int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const
 int vp_moments_wiener(struct vp_op *op, double noise, const struct vp_footprint *f, const int64_t image[3],
                       enum vp_type in, enum vp_type out, struct vp_err *err);
 
-/* Which samples are above the limit, as u8; a neighbourhood that crosses the edge has the samples that its rule makes.
- * Of integers the bits are those of exact arithmetic but for the roundings of the limit's own factors, the same on
- * every processor and device. */
+/* Marks the samples above the limit, as u8; samples outside follow the edge rule. For integers the result is that of
+ * exact arithmetic except for the rounding of the limit's factors, the same on every processor and device. */
 int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f, enum vp_edge edge,
                      const int64_t image[3], enum vp_type in, struct vp_err *err);
 

@@ -10,11 +10,11 @@
 #include <immintrin.h>
 #endif
 
-/* of 8 and 16 bits: fits 32 */
+/* 8 and 16 bits: fits 32 */
 #define SQUARE(v) ((uint32_t)(v) * (uint32_t)(v))
 #define A uint32_t
 #define NAME u32
-#include "local/moments_rows.h"
+#include "local/moments_rows.inc"
 SAMPLES(uint8_t, _u8)
 SAMPLES(uint16_t, _u16)
 SAMPLES(int16_t, _i16)
@@ -23,7 +23,7 @@ SAMPLES(int16_t, _i16)
 
 #define A uint64_t
 #define NAME u64
-#include "local/moments_rows.h"
+#include "local/moments_rows.inc"
 SAMPLES(uint8_t, _u8)
 SAMPLES(uint16_t, _u16)
 SAMPLES(int16_t, _i16)
@@ -34,18 +34,18 @@ SAMPLES(int16_t, _i16)
 #define SQUARE(v) ((double)(v) * (double)(v))
 #define A double
 #define NAME f64
-#include "local/moments_rows.h"
+#include "local/moments_rows.inc"
 SAMPLES(float, _f32)
 #undef A
 #undef NAME
 
 /* ---- sums with squared deviations ----
  *
- * Parts of ka and kb samples with sums a and b are together farther from their mean than from their own by
+ * Merging parts of ka and kb samples with sums a and b increases the sum of squared deviations by
  * (kb a - ka b)^2 / (ka kb (ka + kb)): exactly 0 where the samples are one constant, as both products are exact. */
 
-/* a b + c, of which the compiler must not decide anew in every loop whether it is rounded once or twice: which loop a
- * voxel falls into depends on the box. */
+/* Returns a b + c, rounded once or twice in all loops alike: the loop of a voxel depends on the box, so the compiler
+ * must not choose for each. */
 INLINE double fused(double a, double b, double c)
 {
 #ifdef __FMA__
@@ -63,13 +63,13 @@ INLINE double weight_of(double ka, double kb)
     return 1 / (k > 1 ? k : 1);
 }
 
-/* Along x the counts differ near the edges: ka, kb and the weight of every merge in rows of their own, behind the
+/* Along x the counts differ near the edges: ka, kb and the weight of every merge are in rows of their own, after the
  * rows of sums and deviations. */
 static void begin_spread(const struct vp_tile *t)
 {
     const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
-    const int64_t left = vp_window_left(t), right = left + vp_box_size(&t->in, 0);
-    const size_t step = vp_window_row(sizeof(double), t->n, r);
+    const int64_t left = vp_sweep_left(t), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_sweep_row(sizeof(double), t->n, r);
     double *row = (double *)t->rows + 2 * step;
     int64_t done = 1;
 
@@ -99,15 +99,15 @@ static void begin(struct vp_tile *t)
 {
     const struct vp_moments_params *p = t->w->op->params;
 
-    *(double *)((char *)t->rows + vp_moments_kept(t->w, t->n)) = 0; /* no row has no samples */
+    *(double *)((char *)t->rows + vp_moments_kept(t->w, t->n)) = 0; /* every row has samples */
     if (p->sums == VP_SUM_SPREAD)
         begin_spread(t);
 }
 
 struct merge { int64_t n, full, end, step; double la, lb; const double *k; };
 
-/* (s, m) = (s, m) and (bs, bm), deviations times `count` if that is given. In [full, end) la and lb samples are merged;
- * weights from rows elsewhere. `am`, `bm`: are there deviations yet? */
+/* Merges (s, m) with (bs, bm), deviations times `count` if it is given. In [full, end) la and lb samples are merged,
+ * with weights from rows elsewhere. `am`, `bm`: deviations exist. */
 INLINE void merge_part(double *s, double *m, bool am, const double *bs, const double *bm, const struct merge *g,
                        const int32_t *count, int64_t from, int64_t to, bool full)
 {
@@ -126,7 +126,7 @@ INLINE void merge_part(double *s, double *m, bool am, const double *bs, const do
 INLINE void merge(double *s, double *m, bool am, const double *bs, const double *bm, const struct merge *g,
                   const int32_t *count)
 {
-    /* all in whole vectors of eight: behind the n there is room */
+    /* whole vectors of eight: rows are padded */
     const int64_t n = (g->n + 7) / 8 * 8, full = vp_min64((g->full + 7) / 8 * 8, n);
     const int64_t end = vp_max64(full, vp_min64(g->end, n) / 8 * 8);
 
@@ -138,8 +138,8 @@ INLINE void merge(double *s, double *m, bool am, const double *bs, const double 
 static void across_spread(const struct vp_tile *t, const void *src, void *state)
 {
     const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
-    const int64_t left = vp_window_left(t), right = left + vp_box_size(&t->in, 0);
-    const size_t step = vp_window_row(sizeof(double), t->n, r);
+    const int64_t left = vp_sweep_left(t), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_sweep_row(sizeof(double), t->n, r);
     double *s = t->rows, *m = s + step, *sum = state, *dev = sum + n;
     struct merge g = {.full = left, .step = (int64_t)step, .k = m + step};
     int64_t done = 1;
@@ -176,7 +176,7 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
     }
 }
 
-/* All samples in a column of rows count alike, so the deviations carry the samples along x as a factor. */
+/* All columns of a row have the same number of samples along y, so deviations are times the samples along x. */
 static void combine_spread(const struct vp_tile *t, void *dst, const void *a, const void *b, double ka, double kb,
                            double unit)
 {
@@ -207,7 +207,7 @@ INLINE void add_counted(double *d, const double *p, const double *bs, const doub
 static void grow_spread(const struct vp_tile *t, void *state, const void *smaller, int64_t h)
 {
     const int64_t n = (int64_t)(t->lane / sizeof(double)), r = t->w->op->halo[0];
-    const double *s = (const double *)t->rows + r, *k = s + vp_window_row(sizeof(double), t->n, r);
+    const double *s = (const double *)t->rows + r, *k = s + vp_sweep_row(sizeof(double), t->n, r);
     double *d = state;
 
     if (h == 0) {
@@ -236,20 +236,19 @@ static void gather_spread(const struct vp_tile *t, void *dst, const void *const 
 /* ---- results ---- */
 
 enum { PART = 64 };
-struct part { double mean[PART], var[PART]; };
+struct moments_part { double mean[PART], var[PART]; };
 
-/* Of the voxels of a row: samples, what the squared deviations are divided by, and the inverses of both, which serve
- * where the result is rounded to float32 anyway. Rows with as many samples follow one another, so they are kept behind
- * the other rows. */
-struct counts { double times; double *samples, *by, *per_sample, *per; };
+/* Fills, for the voxels of a row: number of samples, divisor of the squared deviations, and the inverses of both, for
+ * results in float32. Consecutive rows mostly have the same counts, so they are cached after the other rows. */
+struct moments_counts { double times; double *samples, *by, *per_sample, *per; };
 
-static struct counts counts_of(const struct vp_tile *t, int64_t times)
+static struct moments_counts counts_of(const struct vp_tile *t, int64_t times)
 {
     const struct vp_moments_params *p = t->w->op->params;
     const bool ball = t->w->f->shape == VP_BALL;
     const double less = p->sample;
     double *kept = (double *)((char *)t->rows + vp_moments_kept(t->w, t->n)), *samples = kept + 8;
-    const struct counts k = {(double)times, samples, samples + t->n, samples + 2 * t->n, samples + 3 * t->n};
+    const struct moments_counts k = {(double)times, samples, samples + t->n, samples + 2 * t->n, samples + 3 * t->n};
 
     if (!ball && kept[0] == k.times)
         return k;
@@ -264,10 +263,10 @@ static struct counts counts_of(const struct vp_tile *t, int64_t times)
     return k;
 }
 
-/* n sum(x^2) - sum(x)^2 without rounding; sums are signed */
+/* Returns n sum(x^2) - sum(x)^2 without rounding; sums are signed. */
 #define EXACT(name, A, S, W) \
-    INLINE void name(const struct vp_tile *t, const A *state, const struct counts *k, int64_t at, int64_t n, \
-                     bool mean, bool spread, struct part *p) \
+    INLINE void name(const struct vp_tile *t, const A *state, const struct moments_counts *k, int64_t at, int64_t n, \
+                     bool mean, bool spread, struct moments_part *p) \
     { \
         const A *sum = state + at, *square = sum + t->lane / sizeof(A); \
         for (int64_t i = 0; mean && i < n; i++) \
@@ -282,11 +281,11 @@ EXACT(exact_64, uint64_t, int64_t, int64_t)
 EXACT(exact_wide, uint64_t, int64_t, __int128)
 
 INLINE void real(const struct vp_tile *t, const double *state, int64_t at, int64_t n, bool mean, bool spread,
-                 struct part *p)
+                 struct moments_part *p)
 {
     const double *sum = state + at, *dev = sum + t->lane / sizeof *sum;
     const int64_t *const r = t->w->op->halo;
-    const bool alone = r[0] + r[1] + r[2] == 0; /* nothing was merged: 0, but NaN of what is not finite */
+    const bool alone = r[0] + r[1] + r[2] == 0; /* a single sample: 0, or NaN if it is not finite */
 
     for (int64_t i = 0; mean && i < n; i++)
         p->mean[i] = sum[i];
@@ -304,7 +303,7 @@ INLINE void divide(double *v, const double *by, const double *inverse, int64_t n
             v[i] *= inverse[i];
 }
 
-/* Of PART numbers. */
+/* Takes the roots of PART numbers. */
 static void roots(double *v)
 {
 #ifdef __AVX512F__
@@ -342,7 +341,7 @@ INLINE void load(enum vp_type type, const void *src, int64_t at, int64_t n, doub
         LOAD(float)
 }
 
-INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t at, int64_t n, struct part *part)
+INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t at, int64_t n, struct moments_part *part)
 {
     double x[PART];
 
@@ -353,14 +352,14 @@ INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t a
     }
 }
 
-/* Nothing is divided, and no root taken: of n samples with the sum S and V = n^2 var, x is above the limit where
+/* Compares without division or root: for n samples of sum S and V = n^2 var, x is above the limit where
  *
  *     n (n (x - base) - mean S) > (n std + both S) sqrt(V)
  *
- * and squares that keep their signs say which it is; NaN says neither. What is added to a product is so by fma on every
- * processor, so that all round alike. `part`: S and V. */
-INLINE void above(const struct vp_moments_params *p, const struct counts *k, const void *src, int64_t at, int64_t n,
-                  const struct part *part, uint8_t *out)
+ * decided by squares with their signs; NaN compares as neither. Every sum with a product is an fma on every processor,
+ * for the same rounding. `part`: S and V. */
+INLINE void above(const struct vp_moments_params *p, const struct moments_counts *k, const void *src, int64_t at,
+                  int64_t n, const struct moments_part *part, uint8_t *out)
 {
     const struct vp_limit l = p->limit;
     const double yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0, *samples = k->samples + at;
@@ -387,7 +386,7 @@ INLINE void above(const struct vp_moments_params *p, const struct counts *k, con
         out[at + i] = (uint8_t)(int32_t)mark[i];
 }
 
-/* To the nearest, halves to even, clamped; NaN is 0. */
+/* Rounds to nearest, halves to even, clamped; NaN is 0. */
 #define STORE(T, lo, hi) \
     for (int64_t i = 0; i < n; i++) { \
         const double v = value[i] > (lo) ? value[i] : (lo); \
@@ -412,8 +411,8 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
     const struct vp_moments_params *p = t->w->op->params;
     const bool limit = p->moment == VP_ABOVE, spread = p->spreads;
     const bool mean = p->moment == VP_MEAN || p->moment == VP_WIENER || limit;
-    const struct counts k = counts_of(t, times);
-    struct part part = {{0}, {0}};
+    const struct moments_counts k = counts_of(t, times);
+    struct moments_part part = {{0}, {0}};
 
     for (int64_t at = 0; at < t->n; at += PART) {
         const int64_t n = vp_min64(t->n - at, PART);
@@ -448,7 +447,7 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
 #define OF_TYPE(of, type) ROWS(of, PASTE(across_##of, type), PASTE(load_##of, type))
 #define EACH(type) {OF_TYPE(u32, type), OF_TYPE(u64, type), OF_TYPE(u64, type)}
 
-const struct vp_window_rows PASTE(vp_moments_, VP_ISA)[VP_N_TYPES][VP_SUM_N] = {
+const struct vp_sweep_rows PASTE(vp_moments_, VP_ISA)[VP_N_TYPES][VP_SUM_N] = {
     [VP_U8] = EACH(_u8), [VP_U16] = EACH(_u16), [VP_I16] = EACH(_i16),
     [VP_F32] = {[VP_SUM_F64] = OF_TYPE(f64, _f32), [VP_SUM_SPREAD] = ROWS(spread, across_spread, load_f64_f32)},
 };

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* out = a - b, where a >= b; the difference of two i16 is a u16 */
+/* Computes a - b, where a >= b; the difference of two i16 is a u16. */
 #define LESS(T, U) \
     for (int64_t i = 0; i < n; i++) \
         ((U *)out)[i] = (U)(((const T *)a)[i] - ((const T *)b)[i]);
@@ -41,7 +41,7 @@ static int subtract(const struct vp_op *op, const struct vp_part *in, const stru
     return 0;
 }
 
-/* Append a - b; each is a stage, or ~0 for the image. */
+/* Appends a - b; each is a stage, or ~0 for the image. */
 static int add_difference(struct vp_chain *chain, int a, int b, const int64_t image[3], enum vp_type type,
                           struct vp_err *err)
 {
@@ -54,7 +54,7 @@ static int add_difference(struct vp_chain *chain, int a, int b, const int64_t im
     return vp_chain_add(chain, &op, err);
 }
 
-/* Append erosions or dilations of `from`; *to is the last one's place. */
+/* Appends erosions or dilations of `from`; *to receives the last stage. */
 static int add_extrema(struct vp_chain *chain, bool max, int64_t times, int from, const struct vp_footprint *f,
                        const int64_t image[3], enum vp_type type, int *to, struct vp_err *err)
 {
@@ -80,7 +80,7 @@ int vp_morph_chain(struct vp_chain *chain, enum vp_morph op, int64_t iterations,
 
     if (f->shape == VP_BOX && iterations > 1) {
         double radius[3];
-        for (int a = 0; a < 3; a++) /* farther than any image is as far */
+        for (int a = 0; a < 3; a++) /* larger radii have the same effect */
             radius[a] = (double)vp_min64(f->reach[a] * iterations, vp_max64((int64_t)VP_RADIUS_MAX, image[a]));
         if (vp_footprint_init(&large, VP_BOX, radius, err))
             return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Non-local means by tiles. For one offset between voxel and candidate after the other, the squared differences of the
- * tile and its patches are summed along y, z and x, always all of a patch's from the lowest offset up: no running sums,
- * whose rounding would depend on where they begin. */
+ * tile and its patches are summed along y, z and x, for each patch from the lowest offset up: not running sums, whose
+ * rounding would depend on their start. */
 #include "local/nlmeans.h"
 
 #include "base/err.h"
@@ -18,7 +18,7 @@
 
 enum { LANES = VP_NLMEANS_LANES };
 
-/* Most output voxels of a tile along each axis. */
+/* Maximum output voxels of a tile along each axis. */
 static const int64_t SIDE_2D[3] = {128, 16, 1}, SIDE_3D[3] = {64, 16, 8};
 
 static const int64_t *side_of(const struct vp_nlmeans_params *p)
@@ -31,25 +31,25 @@ static int64_t whole(int64_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-/* A thread's buffers: rows of floats. */
-struct work {
+/* Memory of a thread: rows of floats. */
+struct nlmeans_work {
     const struct vp_nlmeans_params *p;
     const struct vp_nlmeans_isa *isa;
     const int64_t *image;
     struct vp_box tile;
     struct vp_box seen;      /* tile grown by search + patch, not clipped */
-    int64_t seen_row, row;   /* floats of a row of `seen`; of all others */
-    float *v;                /* of `seen`; 0 outside the image */
+    int64_t seen_row, row;   /* floats of a row of `seen`; of other rows */
+    float *v;                /* samples of `seen`; 0 outside the image */
     float *d, *along_y;      /* tile grown by patch: squared differences; tile grown by patch in x and z */
     float *sum;
-    float *rx;               /* for every offset along x, of every voxel: one over the pairs along x */
-    float *total, *value;    /* of the tile */
+    float *rx;               /* for every offset along x and every voxel: 1 / pairs along x */
+    float *total, *value;    /* sums of the tile */
     const float **list;
     bool *valid;             /* rows of d */
 };
 
-/* Places in `mem` (NULL: only counts); returns the bytes. */
-static size_t lay_out(struct work *w, const struct vp_nlmeans_params *p, void *mem)
+/* Fills the pointers into `mem` (NULL: only counts). Returns the bytes. */
+static size_t workspace_layout(struct nlmeans_work *w, const struct vp_nlmeans_params *p, void *mem)
 {
     const int64_t *side = side_of(p), *patch = p->patch;
     int64_t seen[3], grown[3];
@@ -72,26 +72,26 @@ static size_t lay_out(struct work *w, const struct vp_nlmeans_params *p, void *m
     w->list = vp_place(mem, &bytes, (size_t)vp_max64(grown[1], grown[2]) * sizeof *w->list);
     w->valid = vp_place(mem, &bytes, (size_t)(grown[1] * grown[2]) * sizeof *w->valid);
     if (mem)
-        memset(mem, 0, bytes); /* the ends of rows are read, though never used */
+        memset(mem, 0, bytes); /* ends of rows are read, but not used */
     return bytes;
 }
 
 static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    struct work w;
+    struct nlmeans_work w;
 
     (void)in;
     (void)out;
-    return lay_out(&w, op->params, NULL) * (uint64_t)threads;
+    return workspace_layout(&w, op->params, NULL) * (uint64_t)threads;
 }
 
-static float *seen_at(const struct work *w, int64_t x, int64_t y, int64_t z)
+static float *seen_at(const struct nlmeans_work *w, int64_t x, int64_t y, int64_t z)
 {
     return w->v + ((z - w->seen.lo[2]) * (w->seen.hi[1] - w->seen.lo[1]) + y - w->seen.lo[1]) * w->seen_row
            + x - w->seen.lo[0];
 }
 
-static void load_tile(struct work *w, const struct vp_part *in)
+static void load_tile(struct nlmeans_work *w, const struct vp_part *in)
 {
     int64_t lo[3], hi[3];
 
@@ -109,7 +109,7 @@ static void load_tile(struct work *w, const struct vp_part *in)
                        hi[0] - lo[0], 1, 0);
 }
 
-/* Offsets -patch ... patch from `at` for which both samples of a pair `shift` apart exist. */
+/* Returns the number of offsets -patch ... patch from `at` for which both samples of a pair `shift` apart are inside. */
 static int64_t pairs(int64_t at, int64_t shift, int64_t patch, int64_t n)
 {
     const int64_t lo = vp_max64(vp_max64(-patch, -at), -at - shift);
@@ -123,8 +123,8 @@ static bool exists(int64_t at, int64_t shift, int64_t n)
     return at >= 0 && at < n && at + shift >= 0 && at + shift < n;
 }
 
-/* Squared differences of the tile grown by the patch, for one offset; 0 where one of the two does not exist. */
-static void make_differences(struct work *w, const int64_t s[3])
+/* Computes squared differences of the tile grown by the patch, for one offset; 0 where one of the two is outside. */
+static void make_differences(struct nlmeans_work *w, const int64_t s[3])
 {
     const struct vp_nlmeans_params *p = w->p;
     const struct vp_box *t = &w->tile;
@@ -145,8 +145,8 @@ static void make_differences(struct work *w, const int64_t s[3])
         }
 }
 
-/* Sums along y: of the tile's rows in every plane of the tile grown by the patch. */
-static void sum_along_y(struct work *w)
+/* Sums along y: for the tile's rows in every plane of the tile grown by the patch. */
+static void sum_along_y(struct nlmeans_work *w)
 {
     const struct vp_nlmeans_params *p = w->p;
     const int64_t ny = vp_box_size(&w->tile, 1), rows = ny + 2 * p->patch[1];
@@ -164,8 +164,8 @@ static void sum_along_y(struct work *w)
         }
 }
 
-/* What the candidates one offset away give to a row of the tile. */
-static void add_candidates(struct work *w, const int64_t s[3], int64_t y, int64_t z, int64_t from, int64_t to)
+/* Adds the candidates at one offset to a row of the tile. */
+static void add_candidates(struct nlmeans_work *w, const int64_t s[3], int64_t y, int64_t z, int64_t from, int64_t to)
 {
     const struct vp_nlmeans_params *p = w->p;
     const struct vp_box *t = &w->tile;
@@ -195,7 +195,7 @@ static void add_candidates(struct work *w, const int64_t s[3], int64_t y, int64_
     memcpy(value + to, kept[1], sizeof kept[1]);
 }
 
-static void one_offset(struct work *w, const int64_t s[3])
+static void one_offset(struct nlmeans_work *w, const int64_t s[3])
 {
     const struct vp_box *t = &w->tile;
     const int64_t from = vp_max64(-s[0] - t->lo[0], 0);
@@ -211,7 +211,7 @@ static void one_offset(struct work *w, const int64_t s[3])
                 add_candidates(w, s, y, z, from, to);
 }
 
-static void one_tile(struct work *w, const struct vp_part *in, const struct vp_part *out)
+static void one_tile(struct nlmeans_work *w, const struct vp_part *in, const struct vp_part *out)
 {
     const struct vp_nlmeans_params *p = w->p;
     const struct vp_box *t = &w->tile;
@@ -249,9 +249,9 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     (void)err;
     #pragma omp parallel num_threads(threads)
     {
-        struct work w = {.p = p, .isa = VP_ISA_FIND(vp_nlmeans, NULL), .image = op->image};
-        const size_t bytes = lay_out(&w, p, NULL);
-        lay_out(&w, p, (char *)mem + (size_t)omp_get_thread_num() * bytes);
+        struct nlmeans_work w = {.p = p, .isa = VP_ISA_FIND(vp_nlmeans, NULL), .image = op->image};
+        const size_t bytes = workspace_layout(&w, p, NULL);
+        workspace_layout(&w, p, (char *)mem + (size_t)omp_get_thread_num() * bytes);
         #pragma omp for schedule(dynamic)
         for (int64_t u = 0; u < n; u++) {
             w.tile = vp_box_tile(&out->box, side, u);

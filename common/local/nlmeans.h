@@ -18,17 +18,18 @@
 
 #include "engine/op.h"
 
-enum { VP_NLMEANS_RADIUS = 64 }; /* of search and patch, at most */
+enum { VP_NLMEANS_RADIUS = 64 }; /* maximum radius of search and patch */
 #define VP_NLMEANS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
-/* params of the kernel "nlmeans" */
+/* op->params of "nlmeans". */
 struct vp_nlmeans_params {
-    double h, sigma;       /* in units of the samples */
+    double h, sigma;       /* in samples */
     int64_t search[3], patch[3];
     enum vp_type in, out;  /* out: f32, or `in`: rounded to the nearest, halves to even, clamped */
 };
 
-/* h > 0, sigma >= 0. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE or VP_ERESOURCE. */
+/* Fills *op; op->free releases its params. h > 0, sigma >= 0. The input is stack 0; set op->from[0] for another.
+ * VP_EUSAGE or VP_ERESOURCE. */
 int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t search[3], const int64_t patch[3],
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
 

@@ -9,7 +9,7 @@
 static const double RADIAN = 0.017453292519943295;
 static const double FIRST_DARK_RING = 3.8317059702075125; /* the first zero of J1 */
 
-/* How far a shape reaches along each axis. */
+/* Returns the extent of a shape along each axis, voxels. */
 static void reach_of(const struct vp_psf *p, double reach[3])
 {
     const double c = fabs(cos(p->angle * RADIAN)), s = fabs(sin(p->angle * RADIAN));
@@ -27,7 +27,7 @@ void vp_psf_size(struct vp_psf *p)
 
     reach_of(p, reach);
     for (int a = 0; a < 3; a++) {
-        /* a motion ends where the last pixel does */
+        /* to the outer edge of the last pixel */
         const double r = reach[a] + fabs(p->shift[a]) - (p->shape == VP_PSF_MOTION ? .5 : 0) - 1e-9;
         p->size[a] = 2 * (int64_t)ceil(fmax(r, 0)) + 1;
     }
@@ -39,7 +39,7 @@ static double jinc(double x)
     return fabs(x) < 1e-8 ? 1 : 2 * j1(x) / x;
 }
 
-/* At a point d from the centre, not normalised. */
+/* Returns the unnormalised value at a point d from the centre. */
 static double value(const struct vp_psf *p, const double d[3])
 {
     const double c = cos(p->angle * RADIAN), s = sin(p->angle * RADIAN);
@@ -60,7 +60,7 @@ static double value(const struct vp_psf *p, const double d[3])
     return exp(-sum / 2);
 }
 
-/* The length of the motion within the square of a pixel at d from its centre. */
+/* Returns the length of the motion within the pixel at d from its centre. */
 static double length_within(const struct vp_psf *p, const double d[2])
 {
     const double way[2] = {cos(p->angle * RADIAN), sin(p->angle * RADIAN)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A kernel out of the images of points: cut out, background removed, centred, averaged. */
+/* Kernel from images of point sources: cut out, background subtracted, centred, averaged. */
 #include "local/psf.h"
 
 #include "base/err.h"
@@ -17,7 +17,7 @@ static const char too_near[] = "too near to the edge";
 
 /* ---- the list ---- */
 
-/* Numbers of a line; -1 if there is something else. */
+/* Reads the numbers of a line. Returns how many, -1 if there is other text. */
 static int numbers(char *line, double v[4])
 {
     int n = 0;
@@ -33,7 +33,7 @@ static int numbers(char *line, double v[4])
     return n;
 }
 
-struct list {
+struct star_list {
     struct vp_stars *s;
     int64_t room;
     int columns;
@@ -41,7 +41,7 @@ struct list {
 
 static int take_line(void *ctx, const char *path, int64_t number, char *line, struct vp_err *err)
 {
-    struct list *const l = ctx;
+    struct star_list *const l = ctx;
     struct vp_stars *const s = l->s;
     double v[4] = {0};
     const int n = numbers(line, v);
@@ -62,7 +62,7 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
 
 int vp_stars_read(struct vp_stars *s, const char *path, struct vp_err *err)
 {
-    struct list list = {.s = s};
+    struct star_list list = {.s = s};
 
     *s = (struct vp_stars){0};
     int rc = vp_text_lines(path, take_line, &list, err);
@@ -89,7 +89,7 @@ static int64_t margin_of(const struct vp_stars *s, int axis)
     return s->size[axis] > 1 ? VP_STAR_MARGIN : 0;
 }
 
-/* Of what is cut out. */
+/* Returns the voxels of a cutout. */
 static int64_t side(const struct vp_stars *s, int axis)
 {
     return s->size[axis] + 2 * margin_of(s, axis);
@@ -161,7 +161,7 @@ static double median(double *v, int64_t n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* Take the median of the margin away; false if there is something that is no number. */
+/* Subtracts the median of the margin. False: some sample is not finite. */
 static bool remove_background(const struct vp_stars *s, float *cut, double *work)
 {
     const int64_t w = side(s, 0), h = side(s, 1), all = w * h * side(s, 2);
@@ -183,8 +183,8 @@ static bool remove_background(const struct vp_stars *s, float *cut, double *work
     return true;
 }
 
-/* The centre: where a Gaussian window that is centred on it sees the centre of mass (SExtractor's windowed position).
- * From `c`, in voxels of what is cut out. False if it goes astray. */
+/* Finds the centre: the fixed point of the centre of mass under a Gaussian window centred on it (SExtractor's windowed
+ * position), starting from `c`, in voxels of the cutout. False: it does not converge. */
 static bool centre(const struct vp_stars *s, const float *cut, double c[3])
 {
     const double start[3] = {c[0], c[1], c[2]};
@@ -227,7 +227,7 @@ static double lanczos(double x)
     return fabs(x) < 1e-9 ? 1 : fabs(x) >= LOBES ? 0 : LOBES * sin(p) * sin(p / LOBES) / (p * p);
 }
 
-/* The kernel's voxels around c, interpolated; false if their sum is not above 0. */
+/* Interpolates the kernel's voxels around c. False: their sum is not above 0. */
 static bool move(const struct vp_stars *s, const float *cut, const double c[3], double *to)
 {
     double weight[3][2 * LOBES], sum = 0;
@@ -267,8 +267,8 @@ static bool move(const struct vp_stars *s, const float *cut, const double c[3], 
 
 /* ---- all of them ---- */
 
-/* The mean of v, which count as much as their weights, without those that are more than three sigma from the median
- * (sigma by their own median). */
+/* Returns the weighted mean of v without values more than three sigma from the median (sigma from the median absolute
+ * deviation). */
 static double robust_mean(const double *v, const double *weight, int64_t n, double *work)
 {
     double sum = 0, all = 0;
@@ -286,7 +286,7 @@ static double robust_mean(const double *v, const double *weight, int64_t n, doub
     return sum / all;
 }
 
-/* What a star is as a kernel, its sum apart; false: it is out. */
+/* Makes a star's kernel and its sum. False: the star is excluded. */
 static bool make(const struct vp_stars *s, struct vp_star *star, bool given, double *to, double *flux, double *work)
 {
     const int64_t voxels = s->size[0] * s->size[1] * s->size[2];
@@ -331,7 +331,7 @@ int vp_stars_average(struct vp_stars *s, bool given, bool negative, float *kerne
         for (int64_t i = 0; i < s->used; i++)
             v[i] = all[i * voxels + k];
         const double mean = robust_mean(v, flux, s->used, work);
-        all[k] = mean < 0 && !negative ? 0 : mean; /* of the first star nothing is needed any more */
+        all[k] = mean < 0 && !negative ? 0 : mean; /* the first star's memory is free again */
         sum += all[k];
     }
     for (int64_t k = 0; k < voxels && !rc; k++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Median and percentiles. Three ways to the same sample:
+/* Median and percentiles, by three methods with the same result:
  *
  * - network: windows of moderate size by selection networks over many voxels of a row at once (rank_network.c). Boxes
- *   are marched along y in strips of x: each row of a box is sorted once and joined into all windows that hold it.
- *   Where a box is cut in y or z it is a smaller box with a network of its own. In x it is filled up with samples
- *   below and above all others, as many of each as move the full box's rank to that of the cut one: column c outside
- *   the image gets rank(full less c - 1 columns) - rank(full less c columns) low ones, spread over rows and planes
- *   with the period of the box so that every window that holds the column holds that many. A ball is filled up
- *   wherever it is cut (ball_rows).
+ *   march along y in strips of x: each row of a box is sorted once and merged into all windows that contain it.
+ *   A box clipped in y or z is a smaller box with a network of its own. In x it is padded with samples below and above
+ *   all others, in numbers that map the full box's rank to that of the clipped one: column c outside the image gets
+ *   rank(full less c - 1 columns) - rank(full less c columns) low samples, spread over rows and planes with the period
+ *   of the box so that every window that contains the column contains that number. A ball is padded wherever it is
+ *   clipped (ball_rows).
  * - columns: large boxes of u8 by a histogram for every column of the box, moved along y, and their sum, moved along x.
  * - moving: any window by a histogram that moves along x (rank_moving.c). */
 #include "local/rank.h"
@@ -25,26 +25,26 @@
 #include <string.h>
 
 enum {
-    TAPS_MAX = 1200,         /* of a network */
-    CACHE = 512 * 1024,      /* registers should fit into this: a second-level cache */
-    ROWS = 64,               /* of a unit of work */
-    AHEAD = 4,               /* rows that are fetched ahead */
-    LINE = 64                /* of the cache */
+    TAPS_MAX = 1200,         /* maximum steps of a network */
+    CACHE = 512 * 1024,      /* bytes for registers: the L2 cache */
+    ROWS = 64,               /* voxels of a unit of work */
+    AHEAD = 4,               /* rows prefetched ahead */
+    LINE = 64                /* bytes of a cache line */
 };
 
-/* A program with its places in bytes. */
+/* Program with operands in bytes. */
 struct code { int64_t n, cost; struct vp_rank_op *op; };
 
-enum way { WAY_BOX, WAY_BALL, WAY_COLUMNS, WAY_MOVING };
-static const char *const WAY_NAME[] = {"network", "network", "column histograms", "moving histogram"};
+enum method { METHOD_BOX, METHOD_BALL, METHOD_COLUMNS, METHOD_MOVING };
+static const char *const METHOD_NAME[] = {"network", "network", "column histograms", "moving histogram"};
 
 struct vp_rank_cpu {
     const struct vp_rank_isa *isa;
-    enum way way;
+    enum method method;
     int size;                    /* bytes of a sample */
-    int width, height, depth;    /* of the box that is not cut */
-    int tile;                    /* windows along y that are made together */
-    int vectors;                 /* of a register */
+    int width, height, depth;    /* size of the unclipped box */
+    int tile;                    /* windows along y made together */
+    int vectors;                 /* vectors of a register */
     int registers;               /* in file 0 */
     size_t stride;               /* bytes of a register */
     struct code *code;           /* code_at() */
@@ -58,20 +58,20 @@ static uint32_t place_of(const struct vp_rank_cpu *c, struct vp_rank_place p)
     return (uint32_t)p.file << VP_RANK_FILE | (uint32_t)((size_t)p.reg * c->stride + (size_t)(p.dx * c->size));
 }
 
-/* What makes boxes of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a tile
- * of windows that are not cut in y. Of balls there is one program, the first. */
+/* Returns the program for boxes of height h and depth d: a sorted slab (h = 0), one window of slabs, or (h = height +
+ * 1) a tile of windows not clipped in y. Balls have one program, the first. */
 static struct code *code_at(const struct vp_rank_cpu *c, int64_t d, int64_t h)
 {
     return &c->code[(d - 1) * (c->height + 2) + h];
 }
 
-/* Slots for sorted rows: those of a tile of windows. */
+/* Returns the slots for sorted rows: those of a tile of windows. */
 static int slots(const struct vp_rank_cpu *c)
 {
     return c->height + c->tile - 1;
 }
 
-/* Vectors of a register: long ones, but no longer than a row needs and the cache holds. */
+/* Returns the vectors of a register: many, but limited by a row and the cache. */
 static void set_vectors(struct vp_rank_cpu *c, int64_t registers, int64_t nx)
 {
     static const int made[] = {12, 9, 8, 6, 5, 4, 3, 2, 1};
@@ -83,7 +83,7 @@ static void set_vectors(struct vp_rank_cpu *c, int64_t registers, int64_t nx)
         if (out < 1 || (out < c->width && made[i] < VP_RANK_VECTORS))
             continue;
         const int64_t strips = (nx + out - 1) / out;
-        /* a step costs about as much as three vectors; beyond the cache all is slower */
+        /* overhead of a step: about three vectors; beyond the cache all is slower */
         const bool fits = registers * made[i] * bytes <= CACHE;
         const double cost = (double)strips * (made[i] + 3) * (fits ? 1 : 2);
         if (cost < best) {
@@ -94,7 +94,7 @@ static void set_vectors(struct vp_rank_cpu *c, int64_t registers, int64_t nx)
     c->stride = (size_t)(c->vectors * bytes);
 }
 
-/* Programs into code, with registers as long as pays; `others` are in other files. */
+/* Converts programs to code, with registers of the best length; `others`: registers in other files. */
 static int translate(struct vp_rank_cpu *c, const struct vp_rank_program *program, int64_t others, int64_t nx)
 {
     for (int64_t i = 0; i < c->codes; i++)
@@ -115,7 +115,7 @@ static int translate(struct vp_rank_cpu *c, const struct vp_rank_program *progra
     return 0;
 }
 
-/* All programs that windows of this box can need in an image. */
+/* Makes all programs for windows of this box in an image. */
 static int make_box(struct vp_rank_cpu *c, struct vp_rank_program *all, const struct vp_rank_params *p,
                     const int64_t image[3])
 {
@@ -124,7 +124,7 @@ static int make_box(struct vp_rank_cpu *c, struct vp_rank_program *all, const st
     const int64_t d_min = known ? vp_min64((c->depth + 1) / 2, image[2]) : 1;
     const int64_t d_max = known ? vp_min64(c->depth, image[2]) : c->depth;
 
-    /* the tile that makes a window the cheapest */
+    /* tile with the cheapest windows */
     double best = INFINITY;
     for (int tile = 1; h_max == c->height && tile <= 8 && tile <= c->height; tile *= 2) {
         struct vp_rank_program trial = {0};
@@ -153,16 +153,16 @@ static int make_box(struct vp_rank_cpu *c, struct vp_rank_program *all, const st
     return translate(c, all, (int64_t)slots(c) * c->width * c->depth + c->tile, image[0]);
 }
 
-/* Nanoseconds of a core for a voxel. */
+/* Returns nanoseconds of a core for a voxel. */
 static double cost_of(const struct vp_rank_params *p)
 {
     const struct vp_rank_cpu *c = p->cpu;
     double steps = 0;
 
-    /* the least; where 16 bits or floats are far apart the search among them takes up to 150 more */
-    if (c->way == WAY_MOVING)
+    /* minimum; the search in sparse histograms of 16 bits or floats takes up to 150 more */
+    if (c->method == METHOD_MOVING)
         return (p->type == VP_U8 ? 50 : 150) + 1.6 * (double)vp_footprint_rows(&p->f);
-    if (c->way == WAY_COLUMNS)
+    if (c->method == METHOD_COLUMNS)
         return 30 + 4.0 * (double)(2 * p->f.reach[2] + 1);
     for (int d = 1; d <= c->depth; d++)
         if (code_at(c, d, 0)->n)
@@ -172,7 +172,7 @@ static double cost_of(const struct vp_rank_params *p)
     return 0.5 + 0.5 * steps * (1 + 2.0 / c->vectors) * c->size / c->isa->bytes;
 }
 
-/* Room for all programs, and those. */
+/* Allocates and makes all programs. */
 static int make_network(struct vp_rank_cpu *c, const struct vp_rank_params *p, const int64_t image[3])
 {
     int rc = -1;
@@ -180,7 +180,7 @@ static int make_network(struct vp_rank_cpu *c, const struct vp_rank_params *p, c
     c->codes = (int64_t)c->depth * (c->height + 2);
     c->code = calloc((size_t)c->codes, sizeof *c->code);
     struct vp_rank_program *const all = calloc((size_t)c->codes, sizeof *all);
-    if (c->code && all && c->way == WAY_BOX)
+    if (c->code && all && c->method == METHOD_BOX)
         rc = make_box(c, all, p, image);
     else if (c->code && all && !vp_rank_rows(&all[0], &p->f, vp_rank_index(p->millionths, p->f.count)))
         rc = translate(c, all, 1, image[0]);
@@ -211,7 +211,7 @@ static void free_params(void *params)
 
 /* ---- samples ---- */
 
-/* The lowest or the highest key. */
+/* Returns the lowest or the highest key. */
 static void put_end(char *to, enum vp_type type, bool high)
 {
     if (type == VP_F32)
@@ -226,15 +226,15 @@ struct strip {
     const struct vp_part *in, *out;
     const int64_t *image;
     int64_t x;                /* first voxel made */
-    int64_t n;                /* how many */
+    int64_t n;                /* number of voxels */
     char *base[256];          /* the files */
     char *file0, *slot, *result;
     int32_t *low;             /* set_low(), set_rings() */
     struct vp_rank_column *column;
-    int32_t *rank;            /* of windows of so many columns */
+    int32_t *rank;            /* rank for each number of columns */
 };
 
-/* A strip leaves a row soon: the processor cannot guess where it goes on. */
+/* Prefetches the next row: strips are too short for the hardware prefetcher. */
 static void fetch(const char *at, int64_t bytes, bool write)
 {
     for (int64_t i = 0; i < bytes; i += LINE) {
@@ -245,7 +245,7 @@ static void fetch(const char *at, int64_t bytes, bool write)
     }
 }
 
-/* Samples x - reach ... of an input row as keys, a register long, as far as they exist. */
+/* Loads the samples from x - reach on of an input row as keys, up to a register, inside the image. */
 static void load(const struct strip *s, char *to, int64_t y, int64_t z)
 {
     const struct vp_rank_cpu *c = s->c;
@@ -262,7 +262,7 @@ static void load(const struct strip *s, char *to, int64_t y, int64_t z)
         memcpy(at, row, (size_t)((to_x - from) * c->size));
 }
 
-/* In column c outside the image, on both sides of a row as far as windows see them, the lowest or the highest key. */
+/* Fills column c outside the image, on both sides of a row within reach of windows, with the lowest or the highest key. */
 static void put_ends(const struct strip *s, char *row, int64_t c, bool high)
 {
     const int64_t first = s->x - s->p->f.reach[0], end = s->x + s->n + s->p->f.reach[0], right = s->image[0] - 1 + c;
@@ -287,7 +287,7 @@ static void save(const struct strip *s, int64_t y, int64_t z, const char *from)
 
 /* ---- boxes by networks ---- */
 
-/* Low samples in each column outside a box of height h and depth d. */
+/* Computes the number of low samples in each column outside a box of height h and depth d. */
 static void set_low(const struct strip *s, int64_t h, int64_t d)
 {
     const int64_t column = h * d, *const reach = s->p->f.reach;
@@ -297,7 +297,7 @@ static void set_low(const struct strip *s, int64_t h, int64_t d)
                               - vp_rank_index(s->p->millionths, (s->c->width - i - 1) * column));
 }
 
-/* Sort row y of the box z0 ... z0 + d - 1 into a slot. */
+/* Sorts row y of the box z0 ... z0 + d - 1 into a slot. */
 static void sort_row(struct strip *s, int64_t y, int64_t z0, int64_t h, int64_t d, int slot)
 {
     const struct vp_rank_cpu *c = s->c;
@@ -314,7 +314,7 @@ static void sort_row(struct strip *s, int64_t y, int64_t z0, int64_t h, int64_t 
     c->isa->run[s->p->type](code->op, code->n, base, c->vectors);
 }
 
-/* Windows over the slabs in slots first, first + 1, ... (of a ring): `tile` results. */
+/* Makes the `tile` windows over the slabs in slots first, first + 1, ... of a ring. */
 static void join_rows(struct strip *s, const struct code *code, int64_t h, int tile, int first)
 {
     const struct vp_rank_cpu *c = s->c;
@@ -328,7 +328,7 @@ static void join_rows(struct strip *s, const struct code *code, int64_t h, int t
     c->isa->run[s->p->type](code->op, code->n, s->base, c->vectors);
 }
 
-/* One strip of x, rows y0 ... y1 - 1 of plane z. */
+/* Makes a strip of x, rows y0 ... y1 - 1 of plane z. */
 static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
 {
     const struct vp_rank_cpu *c = s->c;
@@ -340,7 +340,7 @@ static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
     for (int64_t y = y0; y < y1;) {
         const int64_t first = vp_max64(y - reach[1], 0), h = vp_min64(y + reach[1], ny - 1) - first + 1;
         const int tile = h == c->height && vp_min64(y1, ny - reach[1]) - y >= c->tile ? c->tile : 1;
-        if (h != height) { /* its slabs are filled up in another way */
+        if (h != height) { /* its slabs have other padding */
             set_low(s, h, d);
             height = h;
             ready = first;
@@ -362,9 +362,9 @@ static bool is_there(const struct strip *s, const struct vp_span *span, int64_t 
     return y >= 0 && y < s->image[1] && z >= 0 && z < s->image[2];
 }
 
-/* A window whose voxel is e from the last column has, of each row that reaches h > e, one sample fewer than that of the
- * next voxel inwards: what column h - e outside has of that row. low[e] of these are low, so that the ranks agree.
- * Returns how many low ones the rows outside the image must have in all. */
+/* Computes low[]: a window whose voxel is e from the last column lacks, in each row of half length h > e, one sample
+ * more than the window of the next voxel inwards, the padding of column h - e outside. low[e] of these are low, so that
+ * the ranks agree. Returns the number of low samples that all rows outside the image have together. */
 static int64_t set_rings(const struct strip *s, int64_t y, int64_t z)
 {
     const struct vp_footprint *f = &s->p->f;
@@ -386,7 +386,7 @@ static int64_t set_rings(const struct strip *s, int64_t y, int64_t z)
     return vp_rank_index(s->p->millionths, f->count) - vp_rank_index(s->p->millionths, all);
 }
 
-/* A row outside the image, of whose samples any `length` that follow one another hold so many low ones. */
+/* Fills a row outside the image such that any `length` consecutive samples contain `low` low ones. */
 static void make_up(const struct strip *s, char *to, int64_t length, int64_t low)
 {
     const int64_t size = s->c->size, end = (s->n + 2 * s->p->f.reach[0]) * size;
@@ -427,7 +427,7 @@ static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
 
 enum { COLUMNS = 512 };
 
-/* Samples of row y under the windows of plane z, in (by = 1) or out (by = -1) of the columns x0 ... x1 - 1. */
+/* Adds (by = 1) or removes (by = -1) the samples of row y under the windows of plane z, in columns x0 ... x1 - 1. */
 static void count_row(const struct strip *s, int64_t x0, int64_t x1, int64_t y, int64_t z, int by)
 {
     const int64_t reach = s->p->f.reach[2];
@@ -462,30 +462,30 @@ static void column_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
 
 /* ---- scratch ---- */
 
-/* Voxels of a row that are made together. */
+/* Returns the voxels of a row made together. */
 static int64_t strip_length(const struct vp_rank_params *p)
 {
     const struct vp_rank_cpu *c = p->cpu;
 
-    if (c->way == WAY_COLUMNS)
+    if (c->method == METHOD_COLUMNS)
         return vp_max64(COLUMNS, 4 * p->f.reach[0]);
     return c->vectors * (c->isa->bytes / c->size) - (c->width - 1);
 }
 
 /* Returns the bytes of a thread. */
-static size_t lay_out(struct strip *s, const struct vp_rank_params *p, void *mem)
+static size_t workspace_layout(struct strip *s, const struct vp_rank_params *p, void *mem)
 {
     const struct vp_rank_cpu *c = p->cpu;
-    const size_t slack = (size_t)(c->width * c->size); /* read, never used, by operands that begin later */
+    const size_t slack = (size_t)(c->width * c->size); /* read, but not used, by operands that begin later */
     size_t bytes = 0;
 
-    if (c->way == WAY_COLUMNS) {
+    if (c->method == METHOD_COLUMNS) {
         s->column = vp_place(mem, &bytes, (size_t)(strip_length(p) + 2 * p->f.reach[0]) * sizeof *s->column);
         s->rank = vp_place(mem, &bytes, (size_t)(2 * p->f.reach[0] + 2) * sizeof *s->rank);
         return bytes;
     }
     s->file0 = vp_place(mem, &bytes, (size_t)c->registers * c->stride + slack);
-    if (c->way == WAY_BOX)
+    if (c->method == METHOD_BOX)
         s->slot = vp_place(mem, &bytes, (size_t)(slots(c) * c->width * c->depth) * c->stride + slack);
     s->result = vp_place(mem, &bytes, (size_t)c->tile * c->stride);
     s->low = vp_place(mem, &bytes, (size_t)p->f.reach[0] * sizeof *s->low);
@@ -497,7 +497,7 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
     const struct vp_rank_params *p = op->params;
     struct strip s;
 
-    return (p->cpu->way == WAY_MOVING ? vp_rank_moving_bytes(op, in, out) : lay_out(&s, p, NULL)) * (uint64_t)threads;
+    return (p->cpu->method == METHOD_MOVING ? vp_rank_moving_bytes(op, in, out) : workspace_layout(&s, p, NULL)) * (uint64_t)threads;
 }
 
 /* ---- run ---- */
@@ -509,21 +509,21 @@ static void run_strips(const struct vp_op *op, const struct vp_part *in, const s
     const struct vp_rank_cpu *c = p->cpu;
     const struct vp_box *box = &out->box;
     const int64_t length = strip_length(p), strips = vp_div_up(vp_box_size(box, 0), length);
-    /* whole columns of rows, where that makes work enough for all: each piece begins with rows that it sorts alone */
-    const int64_t least = c->way == WAY_COLUMNS ? vp_max64(ROWS, 8 * p->f.reach[1]) : ROWS;
+    /* whole columns of rows, if there are enough for all threads: the first rows of each piece are sorted again */
+    const int64_t least = c->method == METHOD_COLUMNS ? vp_max64(ROWS, 8 * p->f.reach[1]) : ROWS;
     const bool enough = strips * vp_box_size(box, 2) >= 8 * threads;
     const int64_t side[3] = {length, enough ? vp_box_size(box, 1) : least, 1}, n = vp_box_tiles(box, side);
-    const size_t bytes = lay_out(&(struct strip){0}, p, NULL);
+    const size_t bytes = workspace_layout(&(struct strip){0}, p, NULL);
 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t u = 0; u < n; u++) {
         const struct vp_box t = vp_box_tile(box, side, u);
         struct strip s = {.p = p, .c = c, .in = in, .out = out, .image = op->image, .x = t.lo[0],
                           .n = vp_box_size(&t, 0)};
-        lay_out(&s, p, mem + (size_t)omp_get_thread_num() * bytes);
-        if (c->way == WAY_COLUMNS)
+        workspace_layout(&s, p, mem + (size_t)omp_get_thread_num() * bytes);
+        if (c->method == METHOD_COLUMNS)
             column_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
-        else if (c->way == WAY_BOX)
+        else if (c->method == METHOD_BOX)
             box_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
         else
             ball_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
@@ -536,13 +536,13 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     const struct vp_rank_params *p = op->params;
 
     (void)err;
-    (p->cpu->way == WAY_MOVING ? vp_rank_moving_run : run_strips)(op, in, out, mem, threads);
+    (p->cpu->method == METHOD_MOVING ? vp_rank_moving_run : run_strips)(op, in, out, mem, threads);
     return 0;
 }
 
 /* ---- make ---- */
 
-/* A network where it pays, else the moving histogram. */
+/* Chooses a network where it is faster, else the moving histogram. */
 static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving, struct vp_err *err)
 {
     struct vp_rank_cpu *c = p->cpu;
@@ -552,29 +552,29 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
     const bool box = p->f.shape == VP_BOX;
     const int64_t lanes = VP_RANK_VECTORS * (c->isa->bytes / c->size);
 
-    c->way = WAY_MOVING;
+    c->method = METHOD_MOVING;
     if (moving)
         return 0;
     double other = cost_of(p);
     if (box && p->type == VP_U8 && p->f.count <= UINT16_MAX) {
-        c->way = WAY_COLUMNS;
+        c->method = METHOD_COLUMNS;
         if (cost_of(p) > other)
-            c->way = WAY_MOVING;
+            c->method = METHOD_MOVING;
         else
             other = cost_of(p);
     }
-    const enum way without = c->way;
+    const enum method without = c->method;
     if (p->f.count > TAPS_MAX || w > lanes / 2 || w > image[0] || h > 200 || d > 200)
         return 0;
-    c->way = box ? WAY_BOX : WAY_BALL;
+    c->method = box ? METHOD_BOX : METHOD_BALL;
     c->tile = 1;
     c->width = (int)w;
     c->height = box ? (int)h : 1;
     c->depth = box ? (int)d : 1;
     if (make_network(c, p, image))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for a selection network");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: a selection network");
     if (cost_of(p) > other) {
-        c->way = without;
+        c->method = without;
         free_network(c);
     }
     return 0;
@@ -595,7 +595,7 @@ int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint
     op->free = free_params;
     p->type = type;
     p->millionths = llround(percentile * 1e6);
-    p->cpu = vp_alloc(1, sizeof *p->cpu, "a way to ranks", err);
+    p->cpu = vp_alloc(1, sizeof *p->cpu, "the plan of a rank filter", err);
     if (!p->cpu || choose(p, image, moving, err)) {
         free_params(p);
         return -1;
@@ -611,7 +611,7 @@ int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint
         snprintf(op->text, sizeof op->text, "percentile %.9g, %s", percentile,
                  vp_footprint_text(f, shape, sizeof shape));
     const size_t used = strlen(op->text);
-    snprintf(op->text + used, sizeof op->text - used, ", %s%s%s", WAY_NAME[p->cpu->way],
-             p->cpu->way == WAY_MOVING ? "" : ", ", p->cpu->way == WAY_MOVING ? "" : vp_isa_name());
+    snprintf(op->text + used, sizeof op->text - used, ", %s%s%s", METHOD_NAME[p->cpu->method],
+             p->cpu->method == METHOD_MOVING ? "" : ", ", p->cpu->method == METHOD_MOVING ? "" : vp_isa_name());
     return 0;
 }

@@ -1,5 +1,5 @@
 /* Median and percentiles over a neighbourhood of any size and shape: the sample with the wanted rank among the samples
- * that exist, so results are samples of the image, of its type, exact on every device.
+ * inside the image, so results are samples of the image, of its type, exact on every device.
  *
  * The percentile P of n samples is, in ascending order, number ceil(P n / 100) (nearest rank; at least number 1): the
  * median (50) of an even number of samples is the lower one of the two in the middle, 0 is the minimum and 100 the
@@ -16,15 +16,15 @@
 
 struct vp_rank_cpu;
 
-/* params of the kernel "rank" */
+/* op->params of "rank". */
 struct vp_rank_params {
     struct vp_footprint f;
-    int64_t millionths;        /* of a percent: 50,000,000 is the median */
+    int64_t millionths;        /* percentile in millionths of a percent: 50,000,000 is the median */
     enum vp_type type;
-    struct vp_rank_cpu *cpu;   /* how the CPU goes about it */
+    struct vp_rank_cpu *cpu;   /* plan of the CPU */
 };
 
-/* The wanted place, from 0, among n > 0 sorted samples. */
+/* Returns the rank of the percentile, from 0, among n > 0 sorted samples. */
 VP_ANYWHERE static inline int64_t vp_rank_index(int64_t millionths, int64_t n)
 {
     const int64_t hundred = 100000000, whole = n / hundred, rest = n % hundred;
@@ -33,8 +33,8 @@ VP_ANYWHERE static inline int64_t vp_rank_index(int64_t millionths, int64_t n)
     return place > 0 ? place - 1 : 0;
 }
 
-/* `f` is copied. The input is stack 0; set op->from[0] for another. `moving`: the moving histogram does all (for
- * tests). -1: VP_EUSAGE or VP_ERESOURCE. */
+/* Fills *op; op->free releases its params, `f` is copied. The input is stack 0; set op->from[0] for another. `moving`:
+ * by the moving histogram only (for tests). VP_EUSAGE or VP_ERESOURCE. */
 int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint *f, const int64_t image[3],
                   enum vp_type type, bool moving, struct vp_err *err);
 

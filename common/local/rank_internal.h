@@ -1,46 +1,30 @@
-/* What rank.c, its networks (rank_network.c), the machine that runs them (rank_isa.c, built once for each instruction
- * set) and the moving histogram (rank_moving.c) share. */
+/* Private to rank.c, its networks (rank_network.c), the machine that runs them (rank_isa.c, built once for each
+ * instruction set) and the moving histogram (rank_moving.c). */
 #ifndef VP_RANK_INTERNAL_H
 #define VP_RANK_INTERNAL_H
 
+#include "base/order.h"
 #include "local/rank.h"
 
-/* ---- keys: integers in the order of the samples ---- */
+/* ---- keys: integers in the order of the samples, of floats signed keys ---- */
 
-/* Floats: -0 before +0; every NaN is one key after +infinity. */
-static inline int32_t vp_rank_key(float x)
-{
-    union { float f; int32_t i; } u = {.f = x};
-
-    if (x != x)
-        return 0x7fc00000;
-    return u.i ^ (u.i >> 31 & 0x7fffffff);
-}
-
-static inline float vp_rank_float(int32_t key)
-{
-    union { int32_t i; float f; } u = {.i = key ^ (key >> 31 & 0x7fffffff)};
-
-    return u.f;
-}
-
-/* A sample from its key. */
+/* Stores the sample of a key. */
 static inline void vp_rank_put(void *to, int32_t key, enum vp_type type)
 {
     switch ((int)type) {
     case VP_U8: *(uint8_t *)to = (uint8_t)key; break;
     case VP_U16: *(uint16_t *)to = (uint16_t)key; break;
     case VP_I16: *(int16_t *)to = (int16_t)key; break;
-    default: *(float *)to = vp_rank_float(key);
+    default: *(float *)to = vp_f32_of_signed_key(key);
     }
 }
 
 /* ---- the machine: its registers are long vectors of samples side by side along x, its only instruction compares two
  * of them ---- */
 
-enum { VP_RANK_VECTORS = 12 }; /* of a register, at most */
+enum { VP_RANK_VECTORS = 12 }; /* maximum bytes of a register */
 
-/* A place: file << 24 | bytes from base[file]. */
+/* Operand: file << 24 | bytes from base[file]. */
 enum { VP_RANK_FILE = 24, VP_RANK_OFFSET = (1 << VP_RANK_FILE) - 1 };
 
 enum vp_rank_kind { VP_RANK_BOTH, VP_RANK_MIN, VP_RANK_MAX };
@@ -55,13 +39,13 @@ struct vp_rank_op {
 struct vp_rank_column { uint16_t fine[256], coarse[16]; };
 
 struct vp_rank_isa {
-    int bytes; /* of a vector */
-    /* Each op: lo = min(a, b), hi = max(a, b), `vectors` long, of keys of that type. */
+    int bytes; /* bytes of a vector */
+    /* Runs the ops: lo = min(a, b), hi = max(a, b), `vectors` long, of keys of that type. */
     void (*run[VP_N_TYPES])(const struct vp_rank_op *op, int64_t n, char *const *base, int vectors);
     void (*to_keys)(int32_t *key, const float *x, int64_t n);
     void (*from_keys)(float *x, const int32_t *key, int64_t n);
-    /* A row of u8 from the histograms of columns: the window of result i holds columns first + i - reach ...
-     * first + i + reach of 0 ... columns - 1, and its result has the place rank[how many columns that are]. */
+    /* Makes a row of u8 from the histograms of columns: the window of result i is columns first + i - reach ...
+     * first + i + reach, clipped to 0 ... columns - 1, and its result has rank[number of these columns]. */
     void (*columns)(uint8_t *out, int64_t n, const struct vp_rank_column *column, int64_t columns, int64_t first,
                     int64_t reach, const int32_t *rank);
 };
@@ -70,8 +54,8 @@ extern const struct vp_rank_isa vp_rank_avx512, vp_rank_avx2, vp_rank_generic;
 
 /* ---- selection networks: programs that leave the k-th smallest sample of a window in a register ---- */
 
-/* Registers are counted, not yet bytes: a place is file << 24 | register, and an operand may begin dx samples later
- * than its register. */
+/* Operands are in registers, not yet in bytes: file << 24 | register, and an operand may begin dx samples after its
+ * register. */
 struct vp_rank_place { int32_t file, reg, dx; };
 struct vp_rank_step {
     enum vp_rank_kind kind;
@@ -81,28 +65,29 @@ struct vp_rank_step {
 struct vp_rank_program {
     int64_t n, cost;           /* steps; minima and maxima */
     struct vp_rank_step *step;
-    int registers;             /* of file 0, the program's own */
+    int registers;             /* registers of file 0, the program's own */
 };
 
-/* A row of a box: its depth input rows (file 0, registers 0 ... depth - 1) sorted along z and then merged along x:
- * width * depth sorted registers of file 1. Register element i then stands for the window that begins at i. */
+/* Makes the program of a row of a box: its depth input rows (file 0, registers 0 ... depth - 1) sorted along z and then
+ * merged along x: width * depth sorted registers of file 1. Register element i then stands for the window that begins
+ * at i. */
 int vp_rank_slab(struct vp_rank_program *p, int width, int depth);
 
-/* A box out of height + tile - 1 slabs (files 1, 2, ...; `slab` sorted registers each): the rank-th smallest (from 0)
- * of slabs j ... j + height - 1 into register j of file height + tile, for j < tile <= height. */
+/* Makes the program of a box from height + tile - 1 slabs (files 1, 2, ...; `slab` sorted registers each): the rank-th
+ * smallest (from 0) of slabs j ... j + height - 1 into register j of file height + tile, for j < tile <= height. */
 int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int64_t rank);
 
-/* A ball: its rows are the registers of file 0, which begin its reach before the voxel; the rank-th smallest of all
- * samples into register 0 of file 1. */
+/* Makes the program of a ball: its rows are the registers of file 0, which begin its reach before the voxel; the
+ * rank-th smallest of all samples into register 0 of file 1. */
 int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int64_t rank);
 
 void vp_rank_program_free(struct vp_rank_program *p);
 
-/* ---- the moving histogram, which takes any window ---- */
+/* ---- the moving histogram, for any window ---- */
 
-/* Of a thread. */
+/* Returns the bytes of a thread. */
 uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out);
-/* Fill `out`; mem is `threads` times that, aligned to 64 bytes. */
+/* Fills `out`; mem is `threads` times that, aligned to 64 bytes. */
 void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, char *mem,
                         int threads);
 

@@ -9,7 +9,7 @@ enum { BYTES = sizeof(vf) };
 #define PLACE(p) (base[(p) >> VP_RANK_FILE] + ((p) & VP_RANK_OFFSET))
 #define ALIGNED(p) __builtin_assume_aligned(PLACE(p), BYTES)
 
-/* Loops over a known number of whole vectors: compilers make straight lines of minima and maxima of these. */
+/* Loops over a constant number of whole vectors, which compilers unroll to minima and maxima. */
 #define RUN(T) \
     INLINE void steps_##T(const struct vp_rank_op *op, int64_t n, char *const *base, const int vectors) \
     { \
@@ -60,13 +60,13 @@ RUN(int32_t)
 static void to_keys(int32_t *restrict key, const float *restrict x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        key[i] = vp_rank_key(x[i]);
+        key[i] = vp_signed_key_f32(x[i]);
 }
 
 static void from_keys(float *restrict x, const int32_t *restrict key, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        x[i] = vp_rank_float(key[i]);
+        x[i] = vp_f32_of_signed_key(key[i]);
 }
 
 INLINE void add_column(struct vp_rank_column *restrict sum, const struct vp_rank_column *restrict c, const int times)

@@ -18,17 +18,17 @@ static struct tiles cut(const struct vp_rank_params *p, const struct vp_box *out
     return p->type == VP_F32 ? (struct tiles){{128, 64, 64}} : (struct tiles){{vp_box_size(out, 0), 8, 1}};
 }
 
-struct counts {
+struct rank_counts {
     uint32_t *fine, *coarse;
-    int shift;         /* bins of a coarse one: 1 << shift */
-    int64_t bin, less; /* where the rank was last; samples in bins below it */
+    int shift;         /* bins of a coarse bin: 1 << shift */
+    int64_t bin, less; /* last bin of the rank; samples in bins below it */
 };
 
-/* A thread's. */
-struct histogram {
+/* Memory of a thread. */
+struct rank_histogram {
     const struct vp_rank_params *p;
     struct vp_moving window; /* over rows of the image, or of places */
-    struct counts c;
+    struct rank_counts c;
     int64_t bins;
     /* Floats: pairs of a key and where it is, twice (fine lies over them); places among the distinct keys, and those */
     uint64_t *pairs, *pairs2;
@@ -37,7 +37,7 @@ struct histogram {
     void **plane;
 };
 
-VP_MOVING void count(struct counts *c, uint32_t bin, uint32_t by)
+VP_MOVING void count(struct rank_counts *c, uint32_t bin, uint32_t by)
 {
     c->fine[bin] += by;
     c->coarse[bin >> c->shift] += by;
@@ -60,7 +60,7 @@ WINDOW(u16, ((const uint16_t *)(const void *)row)[i])
 WINDOW(i16, ((const int16_t *)(const void *)row)[i] - INT16_MIN)
 WINDOW(f32, ((const uint32_t *)(const void *)row)[i])
 
-static void seek(struct counts *c, int64_t rank)
+static void seek(struct rank_counts *c, int64_t rank)
 {
     const int64_t wide = 1 << c->shift;
 
@@ -83,20 +83,20 @@ static void seek(struct counts *c, int64_t rank)
     }
 }
 
-static void clear(struct histogram *h)
+static void clear(struct rank_histogram *h)
 {
     memset(h->c.fine, 0, (size_t)h->bins * sizeof *h->c.fine);
     memset(h->c.coarse, 0, (size_t)((h->bins >> h->c.shift) + 1) * sizeof *h->c.coarse);
     h->c.less = 0;
 }
 
-/* Voxels x0 ... x1 - 1 of the row that the window is at. */
-VP_MOVING void move_along(struct histogram *h, int64_t x0, int64_t x1, char *out, enum vp_type type,
+/* Makes voxels x0 ... x1 - 1 of the window's row. */
+VP_MOVING void move_along(struct rank_histogram *h, int64_t x0, int64_t x1, char *out, enum vp_type type,
                           void (*enter)(void *to, const char *row, int64_t i),
                           void (*leave)(void *to, const char *row, int64_t i),
                           void (*both)(void *to, const char *row, int64_t leaves, int64_t enters))
 {
-    struct counts *const c = &h->c, moved; /* the latter nowhere but in registers */
+    struct rank_counts *const c = &h->c, moved; /* the latter in registers only */
 
     h->window.n = vp_moving_all(&h->window, x0, enter, c);
     for (int64_t x = x0;; x++, out += vp_type_size(type)) {
@@ -114,7 +114,7 @@ VP_MOVING void move_along(struct histogram *h, int64_t x0, int64_t x1, char *out
         vp_moving_all(&h->window, x1 - 1, leave, c);
 }
 
-static void move_row(struct histogram *h, int64_t x0, int64_t x1, char *out)
+static void move_row(struct rank_histogram *h, int64_t x0, int64_t x1, char *out)
 {
     switch ((int)h->p->type) {
     case VP_U8: move_along(h, x0, x1, out, VP_U8, enter_u8, leave_u8, both_u8); break;
@@ -124,8 +124,9 @@ static void move_row(struct histogram *h, int64_t x0, int64_t x1, char *out)
     }
 }
 
-/* What a tile of floats reads, as places among its distinct keys. LSD radix sort by 3 x 11 bits of pairs. */
-static void rank_floats(struct histogram *h, const struct vp_part *in, const struct vp_box *box)
+/* Replaces the samples read by a tile of floats by ranks among its distinct keys. LSD radix sort by 3 x 11 bits of
+ * pairs. */
+static void rank_floats(struct rank_histogram *h, const struct vp_part *in, const struct vp_box *box)
 {
     enum { BITS = 11, BINS = 1 << BITS };
     uint64_t *a = h->pairs, *b = h->pairs2;
@@ -135,7 +136,7 @@ static void rank_floats(struct histogram *h, const struct vp_part *in, const str
         for (int64_t y = box->lo[1]; y < box->hi[1]; y++) {
             const float *row = vp_part_at(in, sizeof *row, box->lo[0], y, z);
             for (int64_t x = 0; x < vp_box_size(box, 0); x++, n++)
-                a[n] = (uint64_t)((uint32_t)vp_rank_key(row[x]) ^ 0x80000000u) << 32 | (uint32_t)n;
+                a[n] = (uint64_t)((uint32_t)vp_signed_key_f32(row[x]) ^ 0x80000000u) << 32 | (uint32_t)n;
         }
     for (int pass = 0; pass < 3; pass++) {
         uint32_t at[BINS + 1] = {0};
@@ -160,13 +161,13 @@ static void rank_floats(struct histogram *h, const struct vp_part *in, const str
 }
 
 /* Returns the bytes of a thread. */
-static size_t lay_out(struct histogram *h, const struct vp_rank_params *p, const struct vp_box *in,
+static size_t workspace_layout(struct rank_histogram *h, const struct vp_rank_params *p, const struct vp_box *in,
                       const struct vp_box *out, void *mem)
 {
     const struct tiles t = cut(p, out);
     size_t bytes = 0, samples = 1;
 
-    *h = (struct histogram){.p = p, .bins = p->type == VP_U8 ? 256 : 65536, .c.shift = p->type == VP_U8 ? 4 : 7};
+    *h = (struct rank_histogram){.p = p, .bins = p->type == VP_U8 ? 256 : 65536, .c.shift = p->type == VP_U8 ? 4 : 7};
     h->window.line = vp_place(mem, &bytes, (size_t)vp_lines_most(&p->f, in) * sizeof *h->window.line);
     if (p->type == VP_F32) {
         for (int a = 0; a < 3; a++)
@@ -188,13 +189,13 @@ static size_t lay_out(struct histogram *h, const struct vp_rank_params *p, const
 
 uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out)
 {
-    struct histogram h;
+    struct rank_histogram h;
 
-    return lay_out(&h, op->params, in, out, NULL);
+    return workspace_layout(&h, op->params, in, out, NULL);
 }
 
-static void move_tile(struct histogram *h, const int64_t *image, const struct vp_part *in, const struct vp_part *out,
-                      const struct vp_box *tile)
+static void move_tile(struct rank_histogram *h, const int64_t *image, const struct vp_part *in,
+                      const struct vp_part *out, const struct vp_box *tile)
 {
     const struct vp_rank_params *p = h->p;
     struct vp_part rows = *in;
@@ -229,8 +230,8 @@ void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t u = 0; u < units; u++) {
         const struct vp_box tile = vp_box_tile(&out->box, t.side, u);
-        struct histogram h;
-        lay_out(&h, p, &in->box, &out->box, mem + (size_t)omp_get_thread_num() * bytes);
+        struct rank_histogram h;
+        workspace_layout(&h, p, &in->box, &out->box, mem + (size_t)omp_get_thread_num() * bytes);
         move_tile(&h, op->image, in, out, &tile);
     }
 }

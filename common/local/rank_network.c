@@ -5,8 +5,8 @@
  * Windows that lie side by side along x share everything: a list that begins dx samples later is the same registers
  * read dx samples later. Along y a tile of windows shares the merge of the rows that all of them have, halves of the
  * tile share what they have in common, and so on down to the single window (the hierarchical tiling of Sugy, SIGGRAPH
- * 2025, in one axis). Of each list only the places that can still hold the wanted rank are kept, and comparators
- * whose results nobody reads are dropped; of those with one reader half is left. The last merge is the formula
+ * 2025, in one axis). Of each list only the positions that can still hold the wanted rank are kept; comparators
+ * whose results are not used are dropped, and halved if one of them is used. The last merge is the formula
  * k-th of A and B = min over i + j = k + 1 of max(A[i - 1], B[j - 1]). */
 #include "local/rank_internal.h"
 
@@ -18,8 +18,8 @@
 /* A value is an input (below inputs), or the minimum (inputs + 2 c) or maximum (inputs + 2 c + 1) of comparator c. */
 struct ref { int32_t v, dx; };
 struct comparator { struct ref a, b; };
-/* Of r[] every `step`-th, dx later. */
-struct list { int64_t n, step; int dx; struct ref *r; };
+/* Returns every `step`-th of r[], dx later. */
+struct rank_list { int64_t n, step; int dx; struct ref *r; };
 
 struct block { struct block *next; struct ref r[]; };
 
@@ -28,7 +28,7 @@ struct net {
     int64_t n, room;
     struct comparator *c;
     struct block *blocks;  /* the lists: freed together */
-    bool failed;           /* out of memory; all goes on harmlessly */
+    bool failed;           /* out of memory; later calls have no effect */
 };
 
 static void net_free(struct net *net)
@@ -41,53 +41,53 @@ static void net_free(struct net *net)
     free(net->c);
 }
 
-static struct list new_list(struct net *net, int64_t n)
+static struct rank_list new_list(struct net *net, int64_t n)
 {
     struct block *b = net->failed ? NULL : malloc(sizeof *b + (size_t)n * sizeof *b->r);
 
     if (!b) {
         net->failed = true;
-        return (struct list){0};
+        return (struct rank_list){0};
     }
     b->next = net->blocks;
     net->blocks = b;
-    return (struct list){n, 1, 0, b->r};
+    return (struct rank_list){n, 1, 0, b->r};
 }
 
-/* Inputs first ... first + n - 1. */
-static struct list inputs_from(struct net *net, int64_t first, int64_t n)
+/* Returns the list of inputs first ... first + n - 1. */
+static struct rank_list inputs_from(struct net *net, int64_t first, int64_t n)
 {
-    const struct list l = new_list(net, n);
+    const struct rank_list l = new_list(net, n);
 
     for (int64_t i = 0; i < l.n; i++)
         l.r[i] = (struct ref){(int32_t)(first + i), 0};
     return l;
 }
 
-static struct ref at(struct list l, int64_t i)
+static struct ref at(struct rank_list l, int64_t i)
 {
     const struct ref r = l.r[i * l.step];
 
     return (struct ref){r.v, r.dx + l.dx};
 }
 
-static struct list part_of(struct list l, int64_t from, int64_t to)
+static struct rank_list part_of(struct rank_list l, int64_t from, int64_t to)
 {
-    return (struct list){to - from, l.step, l.dx, l.r + from * l.step};
+    return (struct rank_list){to - from, l.step, l.dx, l.r + from * l.step};
 }
 
-static struct list every_other(struct list l, int from)
+static struct rank_list every_other(struct rank_list l, int from)
 {
-    return (struct list){(l.n - from + 1) / 2, 2 * l.step, l.dx, l.r + from * l.step};
+    return (struct rank_list){(l.n - from + 1) / 2, 2 * l.step, l.dx, l.r + from * l.step};
 }
 
-static struct list later(struct list l, int dx)
+static struct rank_list later(struct rank_list l, int dx)
 {
     l.dx += dx;
     return l;
 }
 
-/* lo and hi may be where a and b came from. */
+/* lo and hi may alias a and b. */
 static void compare(struct net *net, struct ref a, struct ref b, struct ref *lo, struct ref *hi)
 {
     const int32_t dx = a.dx < b.dx ? a.dx : b.dx;
@@ -110,20 +110,20 @@ static void compare(struct net *net, struct ref a, struct ref b, struct ref *lo,
     net->n++;
 }
 
-/* Two sorted lists into one. */
-static struct list merge(struct net *net, struct list a, struct list b)
+/* Merges two sorted lists. */
+static struct rank_list merge(struct net *net, struct rank_list a, struct rank_list b)
 {
     if (!a.n || !b.n || net->failed)
         return a.n ? a : b;
-    struct list out = new_list(net, a.n + b.n);
+    struct rank_list out = new_list(net, a.n + b.n);
     if (net->failed)
         return a;
     if (out.n == 2) {
         compare(net, at(a, 0), at(b, 0), &out.r[0], &out.r[1]);
         return out;
     }
-    const struct list even = merge(net, every_other(a, 0), every_other(b, 0));
-    const struct list odd = merge(net, every_other(a, 1), every_other(b, 1));
+    const struct rank_list even = merge(net, every_other(a, 0), every_other(b, 0));
+    const struct rank_list odd = merge(net, every_other(a, 1), every_other(b, 1));
     if (net->failed)
         return a;
     const int64_t pairs = even.n - 1 < odd.n ? even.n - 1 : odd.n;
@@ -137,22 +137,22 @@ static struct list merge(struct net *net, struct list a, struct list b)
     return out;
 }
 
-/* Places lo ... hi of the merge, in a list as long as the whole merge. Of a and b only the places lo - (length of the
- * other) ... hi need be there. */
-static struct list merge_range(struct net *net, struct list a, struct list b, int64_t lo, int64_t hi)
+/* Makes positions lo ... hi of the merge, in a list as long as the whole merge. Of a and b only positions lo - (length
+ * of the other) ... hi are needed. */
+static struct rank_list merge_range(struct net *net, struct rank_list a, struct rank_list b, int64_t lo, int64_t hi)
 {
     const int64_t skip_a = vp_max64(lo - b.n, 0), skip_b = vp_max64(lo - a.n, 0);
-    const struct list m = merge(net, part_of(a, skip_a, vp_max64(vp_min64(a.n, hi + 1), skip_a)),
+    const struct rank_list m = merge(net, part_of(a, skip_a, vp_max64(vp_min64(a.n, hi + 1), skip_a)),
                                 part_of(b, skip_b, vp_max64(vp_min64(b.n, hi + 1), skip_b)));
-    struct list out = new_list(net, a.n + b.n);
+    struct rank_list out = new_list(net, a.n + b.n);
 
     for (int64_t i = 0; !net->failed && i < vp_min64(m.n, out.n - skip_a - skip_b); i++)
         out.r[skip_a + skip_b + i] = at(m, i);
     return out;
 }
 
-/* Places lo ... hi of n lists merged, as merge_range. */
-static struct list merge_all(struct net *net, const struct list *list, int64_t n, int64_t lo, int64_t hi)
+/* Makes positions lo ... hi of n lists merged, as merge_range. */
+static struct rank_list merge_all(struct net *net, const struct rank_list *list, int64_t n, int64_t lo, int64_t hi)
 {
     int64_t left = 0, right = 0;
 
@@ -160,13 +160,13 @@ static struct list merge_all(struct net *net, const struct list *list, int64_t n
         return list[0];
     for (int64_t i = 0; i < n; i++)
         *(i < n / 2 ? &left : &right) += list[i].n;
-    const struct list a = merge_all(net, list, n / 2, vp_max64(lo - right, 0), hi);
-    const struct list b = merge_all(net, list + n / 2, n - n / 2, vp_max64(lo - left, 0), hi);
+    const struct rank_list a = merge_all(net, list, n / 2, vp_max64(lo - right, 0), hi);
+    const struct rank_list b = merge_all(net, list + n / 2, n - n / 2, vp_max64(lo - left, 0), hi);
     return merge_range(net, a, b, lo, hi);
 }
 
-/* Of two lists (places k - (length of the other) ... k are there) the k-th of both. */
-static struct ref pick(struct net *net, struct list a, struct list b, int64_t k)
+/* Returns the k-th of two lists together, of which positions k - (length of the other) ... k are defined. */
+static struct ref pick(struct net *net, struct rank_list a, struct rank_list b, int64_t k)
 {
     struct ref best = {-1, 0}, unused;
 
@@ -185,35 +185,35 @@ static struct ref pick(struct net *net, struct list a, struct list b, int64_t k)
     return best;
 }
 
-/* Of n lists the k-th of all: the first `half` of them against the others. */
-static struct ref pick_all(struct net *net, const struct list *list, int64_t n, int64_t half, int64_t k)
+/* Returns the k-th of n lists together: the first `half` of them merged, against the others. */
+static struct ref pick_all(struct net *net, const struct rank_list *list, int64_t n, int64_t half, int64_t k)
 {
     int64_t left = 0, right = 0;
 
     for (int64_t i = 0; i < n; i++)
         *(i < half ? &left : &right) += list[i].n;
-    const struct list a = merge_all(net, list, half, vp_max64(k - right, 0), k);
-    const struct list b = merge_all(net, list + half, n - half, vp_max64(k - left, 0), k);
+    const struct rank_list a = merge_all(net, list, half, vp_max64(k - right, 0), k);
+    const struct rank_list b = merge_all(net, list + half, n - half, vp_max64(k - left, 0), k);
     return pick(net, a, b, k);
 }
 
-/* `width` lists, each dx = 1 later than the one before, merged. */
-static struct list run_along(struct net *net, struct list l, int width)
+/* Merges `width` lists, each dx = 1 after the one before. */
+static struct rank_list run_along(struct net *net, struct rank_list l, int width)
 {
     if (width == 1)
         return l;
     if (width % 2)
         return merge(net, run_along(net, l, width - 1), later(l, width - 1));
-    const struct list half = run_along(net, l, width / 2);
+    const struct rank_list half = run_along(net, l, width / 2);
     return merge(net, half, later(half, width / 2));
 }
 
 /* ---- from comparators to a program ---- */
 
-/* Where values are while the program runs. */
+/* Locations of values while the program runs. */
 struct homes {
-    struct vp_rank_place *at; /* file -1: nowhere yet */
-    int64_t *last;     /* op that reads it last; -1: dead */
+    struct vp_rank_place *at; /* file -1: none yet */
+    int64_t *last;     /* last op that reads it; -1: dead */
     int32_t *spare;    /* registers of file 0 */
     int64_t spares;
 };
@@ -238,7 +238,7 @@ static struct vp_rank_place place_of(const struct homes *h, struct ref r)
     return (struct vp_rank_place){h->at[r.v].file, h->at[r.v].reg, r.dx};
 }
 
-/* Comparators that are needed, one after the other; then copies of what is not yet where it is wanted. */
+/* Emits the live comparators in order; then copies of results that are not yet in their registers. */
 static void emit(struct vp_rank_program *p, struct homes *h, const struct net *net, const struct ref *output,
                  int outputs, int file)
 {
@@ -254,7 +254,7 @@ static void emit(struct vp_rank_program *p, struct homes *h, const struct net *n
         } else {
             if (h->last[lo] < 0 && h->last[hi] < 0)
                 continue;
-            release(h, &c, i); /* results may go where operands are: these begin no earlier, and are read first */
+            release(h, &c, i); /* results may replace operands: these begin no earlier, and are read first */
             settle(h, lo, &p->registers);
             settle(h, hi, &p->registers);
             s.kind = h->last[hi] < 0 ? VP_RANK_MIN : h->last[lo] < 0 ? VP_RANK_MAX : VP_RANK_BOTH;
@@ -266,8 +266,8 @@ static void emit(struct vp_rank_program *p, struct homes *h, const struct net *n
     }
 }
 
-/* Inputs are in files of `each` from file 1 on; or (0) they are the first registers of file 0, used again when they
- * have been read. Outputs go to the file behind those. */
+/* Inputs are in files of `each` from file 1 on; or (0) the first registers of file 0, reused once they have been read.
+ * Outputs are in the next file. */
 static int assemble(struct vp_rank_program *p, const struct net *net, int each, const struct ref *output, int outputs)
 {
     const int taken = each ? 0 : net->inputs, file = each ? 1 + net->inputs / each : 1;
@@ -289,7 +289,7 @@ static int assemble(struct vp_rank_program *p, const struct net *net, int each, 
     for (int i = 0; i < outputs; i++) {
         const struct ref f = output[i];
         h.last[f.v] = net->n + i;
-        if (f.v >= net->inputs && !f.dx && h.at[f.v].file < 0) /* straight to where it is wanted */
+        if (f.v >= net->inputs && !f.dx && h.at[f.v].file < 0) /* directly into the output register */
             h.at[f.v] = (struct vp_rank_place){file, i, 0};
     }
     for (int64_t c = net->n - 1; c >= 0; c--) {
@@ -321,13 +321,13 @@ void vp_rank_program_free(struct vp_rank_program *p)
 int vp_rank_slab(struct vp_rank_program *p, int width, int depth)
 {
     struct net net = {.inputs = depth};
-    struct list *row = malloc((size_t)depth * sizeof *row);
+    struct rank_list *row = malloc((size_t)depth * sizeof *row);
     int rc = -1;
 
     if (row) {
         for (int z = 0; z < depth; z++)
             row[z] = inputs_from(&net, z, 1);
-        const struct list sorted = run_along(&net, merge_all(&net, row, depth, 0, depth - 1), width);
+        const struct rank_list sorted = run_along(&net, merge_all(&net, row, depth, 0, depth - 1), width);
         rc = assemble(p, &net, 0, sorted.r, (int)sorted.n);
     }
     free(row);
@@ -337,15 +337,15 @@ int vp_rank_slab(struct vp_rank_program *p, int width, int depth)
 
 struct join {
     struct net net;
-    struct list *slab;
+    struct rank_list *slab;
     int slab_size, height;
     int64_t rank;
     struct ref *output;
 };
 
-/* Windows first ... end - 1 of the tile; `core` holds the slabs end - 1 ... first + height - 1, which all of them
- * share, at the places that can matter. */
-static void join_tile(struct join *j, int first, int end, struct list core)
+/* Makes windows first ... end - 1 of the tile; `core` has the slabs end - 1 ... first + height - 1 shared by all of
+ * them, at the positions that can matter. */
+static void join_tile(struct join *j, int first, int end, struct rank_list core)
 {
     const int middle = (first + end) / 2;
 
@@ -355,7 +355,7 @@ static void join_tile(struct join *j, int first, int end, struct list core)
         const int lo = half ? middle : first, hi = half ? end : middle;
         const int from = half ? first + j->height : middle - 1, to = half ? middle + j->height : end - 1;
         const int64_t missing = (int64_t)(hi - lo - 1) * j->slab_size, least = vp_max64(j->rank - missing, 0);
-        const struct list more = merge_all(&j->net, j->slab + from, to - from, vp_max64(least - core.n, 0), j->rank);
+        const struct rank_list more = merge_all(&j->net, j->slab + from, to - from, vp_max64(least - core.n, 0), j->rank);
         if (hi - lo == 1)
             j->output[lo] = pick(&j->net, core, more, j->rank);
         else
@@ -383,7 +383,7 @@ int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int6
         j.output[0] = pick_all(&j.net, j.slab, height, height / 2, rank);
     } else {
         const int64_t missing = (int64_t)(tile - 1) * slab;
-        const struct list core = merge_all(&j.net, j.slab + tile - 1, height - tile + 1,
+        const struct rank_list core = merge_all(&j.net, j.slab + tile - 1, height - tile + 1,
                                            vp_max64(rank - missing, 0), rank);
         join_tile(&j, 0, tile, core);
     }
@@ -397,7 +397,7 @@ out:
 
 static int by_length(const void *a, const void *b)
 {
-    const struct list *x = a, *y = b;
+    const struct rank_list *x = a, *y = b;
 
     return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->r->v > y->r->v) - (x->r->v < y->r->v);
 }
@@ -406,7 +406,7 @@ int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int
 {
     const int64_t rows = ball->spans;
     struct net net = {.inputs = (int32_t)rows};
-    struct list *list = malloc((size_t)rows * sizeof *list);
+    struct rank_list *list = malloc((size_t)rows * sizeof *list);
     int rc = -1;
 
     if (!list)

@@ -2,32 +2,32 @@
 /* Boxes and balls swept over an image: see window.h. */
 #include "local/window.h"
 
-#include "local/gauss.h"
+#include "engine/chain.h"
 
 #include <omp.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* Of what a tile keeps between planes so much stays close to the core. */
+/* Target size of a tile's state between planes, bytes. */
 enum { NEAR = 3 << 19 };
-/* Memory of a thread that is worth twice the work. */
+/* Memory of a thread above which twice the work is preferred, bytes. */
 enum { MUCH = 1 << 28 };
-/* Fewer voxels are not worth a tile of their own. */
+/* Minimum voxels of a tile. */
 enum { SMALL = 1 << 12 };
 
-static bool is_ball(const struct vp_window *w)
+static bool is_ball(const struct vp_sweep *w)
 {
     return w->f->shape == VP_BALL;
 }
 
 /* ---- memory ---- */
 
-/* Of a tile: where everything is, and the sizes in bytes. */
-struct layout {
+/* Layout of a tile: addresses, and sizes in bytes. */
+struct window_layout {
     size_t lane, row, kept, total;       /* kept: from plane to plane */
     int64_t yslots, zslots, widths;
     void *rows;
-    char *room, *line;                   /* a row of states, and of samples that an edge's rule makes */
+    char *room, *line;                   /* row of states; row of samples made by the edge rule */
     int32_t *count;
     char *yring, *yprefix, *zring, *zprefix; /* box */
     char *wide, *acc, *seen;                 /* ball */
@@ -35,11 +35,11 @@ struct layout {
     int64_t *level;
 };
 
-/* mem: NULL where only sizes are asked for. */
-static struct layout layout_of(const struct vp_window *w, const int64_t n[3], void *mem)
+/* Fills the layout of a tile in mem (NULL: sizes only). */
+static struct window_layout layout_of(const struct vp_sweep *w, const int64_t n[3], void *mem)
 {
     const int64_t *r = w->op->halo;
-    struct layout l = {.lane = vp_round64((size_t)n[0] * w->lane_size)};
+    struct window_layout l = {.lane = vp_round64((size_t)n[0] * w->lane_size)};
     /* image[2] may not be known yet, and must not change this when it is */
     const int64_t rows = vp_min64(n[1] + 2 * r[1], w->op->image[1]), planes = n[2] + 2 * r[2];
 
@@ -76,7 +76,7 @@ static struct layout layout_of(const struct vp_window *w, const int64_t n[3], vo
 
 /* ---- tiles ---- */
 
-static double work_of(const struct vp_window *w, const int64_t n[3], const struct layout *l)
+static double work_of(const struct vp_sweep *w, const int64_t n[3], const struct window_layout *l)
 {
     const int64_t *r = w->op->halo;
     const double x = (double)n[0] + 16, wide = x + 2 * (double)r[0];
@@ -88,8 +88,8 @@ static double work_of(const struct vp_window *w, const int64_t n[3], const struc
     return planes * (rows * (2 * wide + 2 * x) + (r[2] > 0 ? 2 * far * x * (double)n[1] : 0));
 }
 
-/* The tiles of `out` with the least work for the thread that has most of it. */
-static void split(const struct vp_window *w, const struct vp_box *out, int threads, int64_t side[3])
+/* Divides `out` into tiles, with minimum work for the busiest thread. */
+static void split(const struct vp_sweep *w, const struct vp_box *out, int threads, int64_t side[3])
 {
     static const int64_t tries[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128};
     enum { N = sizeof tries / sizeof *tries };
@@ -109,7 +109,7 @@ static void split(const struct vp_window *w, const struct vp_box *out, int threa
         }
         if (!sane || (i > 0 && n[0] * n[1] * n[2] < SMALL))
             continue;
-        const struct layout l = layout_of(w, n, NULL);
+        const struct window_layout l = layout_of(w, n, NULL);
         const int64_t count = vp_box_tiles(out, n);
         const double turns = count <= threads ? 1
                            : count < 8 * threads ? (double)vp_div_up(count, threads)
@@ -125,30 +125,30 @@ static void split(const struct vp_window *w, const struct vp_box *out, int threa
 /* ---- boxes ---- */
 
 /* One axis: windows of w = 2 r + 1 positions, clipped to [0, n); blocks of w from 0. */
-struct axis { int64_t r, w, n, first, last, slots; };
+struct window_axis { int64_t r, w, n, first, last, slots; };
 
-/* [first, last]: positions that come in. */
-static struct axis axis_of(const struct vp_tile *t, int a, int64_t slots)
+/* [first, last]: positions that enter. */
+static struct window_axis axis_of(const struct vp_tile *t, int a, int64_t slots)
 {
     const int64_t r = t->w->op->halo[a];
 
-    return (struct axis){r, 2 * r + 1, t->w->op->image[a], t->in.lo[a], t->in.hi[a] - 1, slots};
+    return (struct window_axis){r, 2 * r + 1, t->w->op->image[a], t->in.lo[a], t->in.hi[a] - 1, slots};
 }
 
-static int64_t slot(const struct axis *a, int64_t i)
+static int64_t slot(const struct window_axis *a, int64_t i)
 {
     return (i - a->first) % a->slots;
 }
 
-static int64_t extent(const struct axis *a, int64_t p)
+static int64_t extent(const struct window_axis *a, int64_t p)
 {
     return vp_min64(p + a->r, a->n - 1) - vp_max64(p - a->r, 0) + 1;
 }
 
-/* The state of the window at p: from the end of a block (in its slot), the start of one (`prefix`), or both
+/* Returns the state of the window at p: from the end of a block (in its slot), the start of one (`prefix`), or both
  * (into `room`). step: bytes between slots. */
-static const void *window_at(const struct vp_tile *t, const struct axis *a, int64_t p, const char *ring, size_t step,
-                             const void *prefix, void *room, double unit)
+static const void *window_at(const struct vp_tile *t, const struct window_axis *a, int64_t p, const char *ring,
+                             size_t step, const void *prefix, void *room, double unit)
 {
     const int64_t lo = vp_max64(p - a->r, 0), hi = vp_min64(p + a->r, a->n - 1);
     const int64_t start = hi - hi % a->w;
@@ -162,10 +162,10 @@ static const void *window_at(const struct vp_tile *t, const struct axis *a, int6
     return room;
 }
 
-/* The state at position i is in its slot: to the start of its block (`prefix`), and where it ends the block, the slots
- * become the states from there to its end. */
-static void take_in(const struct vp_tile *t, const struct axis *a, int64_t i, char *ring, size_t step, void *prefix,
-                    size_t row, double unit)
+/* Takes the state at position i, in its slot: merges it into the prefix of its block, and at the end of the block turns
+ * the slots into suffixes. */
+static void take_in(const struct vp_tile *t, const struct window_axis *a, int64_t i, char *ring, size_t step,
+                    void *prefix, size_t row, double unit)
 {
     const int64_t in = i % a->w;
     const char *const place = ring + (size_t)slot(a, i) * step;
@@ -182,20 +182,20 @@ static void take_in(const struct vp_tile *t, const struct axis *a, int64_t i, ch
     }
 }
 
-struct march {
+struct window_march {
     struct vp_tile *t;
     const struct vp_part *in, *out;
     const int64_t *image;                    /* that there is */
-    int64_t shift[3];                        /* of places, from those of that image */
-    struct layout l;
-    struct axis y, z;
-    int64_t counted[4];                      /* what l.count was made for */
+    int64_t shift[3];                        /* extended coordinates minus those of the image */
+    struct window_layout l;
+    struct window_axis y, z;
+    int64_t counted[4];                      /* row that l.count is for */
 };
 
-/* The samples of the row (y, z) from t->in.lo[0] on, which the edge's rule may have to make. */
-static const char *source(const struct march *m, int64_t y, int64_t z)
+/* Returns the samples of row (y, z) from t->in.lo[0] on, made by the edge rule if need be. */
+static const char *source(const struct window_march *m, int64_t y, int64_t z)
 {
-    const struct vp_window *w = m->t->w;
+    const struct vp_sweep *w = m->t->w;
     const int64_t lo = m->t->in.lo[0] - m->shift[0], hi = m->t->in.hi[0] - m->shift[0];
     if (!w->edge)
         return vp_part_at(m->in, w->size, lo, y, z);
@@ -218,46 +218,46 @@ static const char *source(const struct march *m, int64_t y, int64_t z)
     return m->l.line;
 }
 
-/* The row (y, z) of the output is done; `times` rows have t->count samples each. */
-static void finish(const struct march *m, const void *state, int64_t y, int64_t z, int64_t times)
+/* Finishes row (y, z) of the output; `times` rows have t->count samples each. */
+static void finish(const struct window_march *m, const void *state, int64_t y, int64_t z, int64_t times)
 {
-    const struct vp_window *w = m->t->w;
+    const struct vp_sweep *w = m->t->w;
     const int64_t x = m->t->out.lo[0] - m->shift[0], row = y - m->shift[1], plane = z - m->shift[2];
 
     w->rows->finish(m->t, vp_part_at(m->out, w->out_size, x, row, plane), state,
                     vp_part_at(m->in, w->size, x, row, plane), times);
 }
 
-static void finish_box(const struct march *m, const void *state, int64_t y, int64_t z)
+static void finish_box(const struct window_march *m, const void *state, int64_t y, int64_t z)
 {
     finish(m, state, y, z, extent(&m->y, y) * extent(&m->z, z));
 }
 
-/* Bytes from a plane of states, complete in x and y, to the next; and where row y of the first slot is. */
-static size_t plane_bytes(const struct march *m)
+/* Returns the bytes between planes of states complete in x and y; the address of row y of the first slot. */
+static size_t plane_bytes(const struct window_march *m)
 {
     return m->l.row * (size_t)vp_box_size(&m->t->out, 1);
 }
 
-static char *zring(const struct march *m, int64_t y)
+static char *zring(const struct window_march *m, int64_t y)
 {
     return m->l.zring + (size_t)(y - m->t->out.lo[1]) * m->l.row;
 }
 
-static char *zprefix(const struct march *m, int64_t y)
+static char *zprefix(const struct window_march *m, int64_t y)
 {
     return m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
 }
 
-/* Row y of plane z is finished: the last one that it waited for has come in. */
-static void finish_row(const struct march *m, int64_t y, int64_t z)
+/* Finishes row y of plane z, once its last plane has entered. */
+static void finish_row(const struct window_march *m, int64_t y, int64_t z)
 {
     finish_box(m, window_at(m->t, &m->z, z, zring(m, y), plane_bytes(m), zprefix(m, y), m->l.room,
                             (double)extent(&m->y, y)), y, z);
 }
 
-/* Row y of plane z is complete in x and y; along z it belongs at `place`. */
-static void row_done(const struct march *m, const void *state, char *place, int64_t y, int64_t z)
+/* Takes row y of plane z, complete in x and y, to `place` along z. */
+static void row_done(const struct window_march *m, const void *state, char *place, int64_t y, int64_t z)
 {
     if (m->z.r == 0) {
         finish_box(m, state, y, z);
@@ -270,12 +270,12 @@ static void row_done(const struct march *m, const void *state, char *place, int6
         finish_row(m, y, z - m->z.r);
 }
 
-static void march_plane(const struct march *m, int64_t z)
+static void march_plane(const struct window_march *m, int64_t z)
 {
     const struct vp_tile *t = m->t;
-    const struct axis *a = &m->y;
+    const struct window_axis *a = &m->y;
 
-    for (int64_t y = a->first; y < t->out.hi[1] + a->r; y++) { /* beyond the image's last row nothing comes in */
+    for (int64_t y = a->first; y < t->out.hi[1] + a->r; y++) { /* no row enters after the image's last */
         const int64_t p = y - a->r;
         char *const ring = m->l.yring, *place = m->l.room;
         if (m->z.r && p >= t->out.lo[1])
@@ -289,7 +289,7 @@ static void march_plane(const struct march *m, int64_t z)
     }
 }
 
-static void march_box(const struct march *m)
+static void march_box(const struct window_march *m)
 {
     const struct vp_box *out = &m->t->out;
 
@@ -303,8 +303,8 @@ static void march_box(const struct march *m)
 
 /* ---- balls ---- */
 
-/* Samples of the neighbourhoods along the row (y, z). */
-static void count_ball(struct march *m, int64_t y, int64_t z)
+/* Counts the samples of the neighbourhoods along row (y, z). */
+static void count_ball(struct window_march *m, int64_t y, int64_t z)
 {
     const struct vp_tile *t = m->t;
     const struct vp_footprint *f = t->w->f;
@@ -327,19 +327,19 @@ static void count_ball(struct march *m, int64_t y, int64_t z)
     }
 }
 
-static char *wide_row(const struct march *m, int64_t y, int64_t h)
+static char *wide_row(const struct window_march *m, int64_t y, int64_t h)
 {
     return m->l.wide + (size_t)((y - m->t->in.lo[1]) * m->l.widths + h) * m->l.row;
 }
 
-static char *acc_row(const struct march *m, int64_t y, int64_t p)
+static char *acc_row(const struct window_march *m, int64_t y, int64_t p)
 {
     const struct vp_box *o = &m->t->out;
 
     return m->l.acc + (size_t)((p - o->lo[2]) % m->l.zslots * vp_box_size(o, 1) + y - o->lo[1]) * m->l.row;
 }
 
-static void finish_ball(struct march *m, int64_t p)
+static void finish_ball(struct window_march *m, int64_t p)
 {
     const struct vp_tile *t = m->t;
 
@@ -351,11 +351,11 @@ static void finish_ball(struct march *m, int64_t p)
     m->l.seen[(p - t->out.lo[2]) % m->l.zslots] = 0;
 }
 
-/* Plane z, seen from the planes k below and above it. */
-static void discs(struct march *m, int64_t z, int64_t k)
+/* Merges plane z into the states of the planes k below and above it. */
+static void discs(struct window_march *m, int64_t z, int64_t k)
 {
     const struct vp_tile *t = m->t;
-    const struct vp_window *w = t->w;
+    const struct vp_sweep *w = t->w;
     const int64_t to[2] = {z - k, z + k};
 
     for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++) {
@@ -381,8 +381,8 @@ static void discs(struct march *m, int64_t z, int64_t k)
             m->l.seen[(to[j] - t->out.lo[2]) % m->l.zslots] = 1;
 }
 
-/* level[k]: where the spans with dz = k begin */
-static void find_levels(const struct march *m)
+/* level[k]: first span with dz = k */
+static void find_levels(const struct window_march *m)
 {
     const struct vp_footprint *f = m->t->w->f;
     int64_t i = 0;
@@ -394,10 +394,10 @@ static void find_levels(const struct march *m)
     }
 }
 
-static void march_ball(struct march *m)
+static void march_ball(struct window_march *m)
 {
     const struct vp_tile *t = m->t;
-    const struct vp_window *w = t->w;
+    const struct vp_sweep *w = t->w;
     const int64_t r = w->op->halo[2];
 
     memset(m->l.seen, 0, (size_t)m->l.zslots);
@@ -420,17 +420,17 @@ static void march_ball(struct march *m)
 
 /* ---- all tiles ---- */
 
-static void count_box(const struct march *m)
+static void count_box(const struct window_march *m)
 {
     const struct vp_tile *t = m->t;
-    const struct axis x = axis_of(t, 0, 1);
+    const struct window_axis x = axis_of(t, 0, 1);
 
     for (int64_t i = 0; i < t->n; i++)
         m->l.count[i] = (int32_t)extent(&x, t->out.lo[0] + i);
 }
 
-/* image: that there is; box: in places of w's. */
-static void run_tile(const struct vp_window *w, const int64_t image[3], const struct vp_part *in,
+/* image: the real one; box: in w's extended coordinates. */
+static void run_tile(const struct vp_sweep *w, const int64_t image[3], const struct vp_part *in,
                      const struct vp_part *out, const struct vp_box *box, char *scratch)
 {
     struct vp_tile t = {.w = w, .out = *box, .n = vp_box_size(box, 0)};
@@ -441,7 +441,7 @@ static void run_tile(const struct vp_window *w, const int64_t image[3], const st
         t.in.lo[a] = vp_max64(box->lo[a] - r[a], 0);
         t.in.hi[a] = vp_min64(box->hi[a] + r[a], w->op->image[a]);
     }
-    struct march m = {.t = &t, .in = in, .out = out, .image = image, .l = layout_of(w, size, scratch), .counted = {1}};
+    struct window_march m = {.t = &t, .in = in, .out = out, .image = image, .l = layout_of(w, size, scratch), .counted = {1}};
     for (int a = 0; a < 3; a++)
         m.shift[a] = w->edge ? r[a] : 0;
     m.y = axis_of(&t, 1, m.l.yslots);
@@ -459,10 +459,10 @@ static void run_tile(const struct vp_window *w, const int64_t image[3], const st
         march_box(&m);
 }
 
-/* The window on the image with what its edges are made of, which `op` becomes. */
-static struct vp_window extended(const struct vp_window *w, struct vp_op *op)
+/* Makes the window on the image extended by its edge rule, and turns `op` into its operation. */
+static struct vp_sweep extended(const struct vp_sweep *w, struct vp_op *op)
 {
-    struct vp_window all = *w;
+    struct vp_sweep all = *w;
 
     if (!w->edge)
         return all;
@@ -475,21 +475,21 @@ static struct vp_window extended(const struct vp_window *w, struct vp_op *op)
     return all;
 }
 
-uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *out, int threads)
+uint64_t vp_sweep_scratch(const struct vp_sweep *w, const struct vp_box *out, int threads)
 {
     struct vp_op op;
-    const struct vp_window all = extended(w, &op);
+    const struct vp_sweep all = extended(w, &op);
     int64_t side[3];
 
     split(&all, out, threads, side);
     return (uint64_t)layout_of(&all, side, NULL).total * (uint64_t)threads;
 }
 
-void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
+void vp_sweep_run(const struct vp_sweep *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads)
 {
     struct vp_op op;
-    const struct vp_window all = extended(w, &op);
+    const struct vp_sweep all = extended(w, &op);
     int64_t side[3];
 
     split(&all, &out->box, threads, side);

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/sort.h"
+#include "base/json.h"
 #include "base/plain.h"
 
 #include <math.h>
@@ -250,7 +251,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Members of an object, a key that is there several times once, with a list; history always is one. */
-static int print_metadata(const struct vp_meta *meta, FILE *out, struct vp_err *err)
+static int print_metadata(const struct vp_meta *meta, struct vp_json *json, struct vp_err *err)
 {
     struct line *line = vp_alloc((size_t)meta->n, sizeof *line, "metadata", err);
     int *next = vp_alloc((size_t)meta->n, sizeof *next, "metadata", err); /* of the same key; 0: none */
@@ -274,15 +275,16 @@ static int print_metadata(const struct vp_meta *meta, FILE *out, struct vp_err *
         if (later[k])
             continue;
         const bool list = next[k] || !strcmp(meta->key[k], "history");
-        fputs(k ? ", " : "", out);
-        vp_json_string(out, meta->key[k]);
-        fputs(list ? ": [" : ": ", out);
-        vp_json_string(out, meta->value[k]);
-        for (int m = next[k]; m; m = next[m]) {
-            fputs(", ", out);
-            vp_json_string(out, meta->value[m]);
+        const char *name = meta->key[k]; /* of a member; elements of a list have none */
+        if (list) {
+            vp_json_open(json, name, '[');
+            name = NULL;
         }
-        fputs(list ? "]" : "", out);
+        vp_json_string(json, name, meta->value[k]);
+        for (int m = next[k]; m; m = next[m])
+            vp_json_string(json, NULL, meta->value[m]);
+        if (list)
+            vp_json_close(json, ']');
     }
     free(line);
     free(next);
@@ -291,41 +293,51 @@ static int print_metadata(const struct vp_meta *meta, FILE *out, struct vp_err *
 
 static int print_json(const struct vp_info *i, FILE *out, struct vp_err *err)
 {
-    const struct vp_meta *meta = &i->stored->meta;
+    struct vp_json json = {.out = out};
     double v = NAN;
 
-    fputs("{\"name\": ", out);
-    vp_json_string(out, i->name);
-    fprintf(out, ", \"nx\": %lld, \"ny\": %lld, \"pages\": ", (long long)i->stack->nx,
-            (long long)i->stack->ny);
-    vp_json_number(out, i->pages < 0 ? NAN : (double)i->pages);
-    fprintf(out, ", \"type\": \"%s\", \"metadata\": {", vp_type_name(i->stored->type));
-    if (print_metadata(meta, out, err))
+    vp_json_open(&json, NULL, '{');
+    vp_json_string(&json, "name", i->name);
+    vp_json_print(&json, "nx", "%lld", (long long)i->stack->nx);
+    vp_json_print(&json, "ny", "%lld", (long long)i->stack->ny);
+    vp_json_number(&json, "pages", i->pages < 0 ? NAN : (double)i->pages);
+    vp_json_string(&json, "type", vp_type_name(i->stored->type));
+    vp_json_open(&json, "metadata", '{');
+    if (print_metadata(&i->stored->meta, &json, err))
         return -1;
-    fputs("}", out);
-    for (int k = 0; i->want_moments && statistics[k]; k++) {
-        fprintf(out, "%s\"%s\": ", k ? ", " : ", \"statistics\": {", statistics[k]);
-        statistic(i, statistics[k], &v);
-        vp_json_number(out, v);
-        fputs(statistics[k + 1] ? "" : "}", out);
+    vp_json_close(&json, '}');
+    if (i->want_moments) {
+        vp_json_open(&json, "statistics", '{');
+        for (int k = 0; statistics[k]; k++) {
+            statistic(i, statistics[k], &v);
+            vp_json_number(&json, statistics[k], v);
+        }
+        vp_json_close(&json, '}');
     }
-    for (int k = 0; k < i->percent.n; k++) {
-        fprintf(out, "%s[%.15g, ", k ? ", " : ", \"percentiles\": [", i->percent.v[k]);
-        vp_json_number(out, percentile(i, k));
-        fputs(k + 1 < i->percent.n ? "]" : "]]", out);
+    if (i->percent.n) {
+        vp_json_open(&json, "percentiles", '[');
+        for (int k = 0; k < i->percent.n; k++) {
+            vp_json_open(&json, NULL, '[');
+            vp_json_print(&json, NULL, "%.15g", i->percent.v[k]);
+            vp_json_number(&json, NULL, percentile(i, k));
+            vp_json_close(&json, ']');
+        }
+        vp_json_close(&json, ']');
     }
     if (i->h.count) {
-        fputs(", \"histogram\": {\"lo\": ", out);
-        vp_json_number(out, i->h.lo);
-        fputs(", \"hi\": ", out);
-        vp_json_number(out, i->h.hi);
-        fprintf(out, ", \"below\": %lld, \"above\": %lld, \"count\": [", (long long)i->h.below,
-                (long long)i->h.above);
+        vp_json_open(&json, "histogram", '{');
+        vp_json_number(&json, "lo", i->h.lo);
+        vp_json_number(&json, "hi", i->h.hi);
+        vp_json_print(&json, "below", "%lld", (long long)i->h.below);
+        vp_json_print(&json, "above", "%lld", (long long)i->h.above);
+        vp_json_open(&json, "count", '[');
         for (int k = 0; k < i->h.bins; k++)
-            fprintf(out, "%s%lld", k ? ", " : "", (long long)i->h.count[k]);
-        fputs("]}", out);
+            vp_json_print(&json, NULL, "%lld", (long long)i->h.count[k]);
+        vp_json_close(&json, ']');
+        vp_json_close(&json, '}');
     }
-    fputs("}\n", out);
+    vp_json_close(&json, '}');
+    fputc('\n', out);
     return 0;
 }
 

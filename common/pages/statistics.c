@@ -10,8 +10,8 @@
 #include "pages/statistics.h"
 
 #include "base/err.h"
+#include "base/order.h"
 #include "base/size.h"
-#include "global/morphrecon.h"
 
 #include <float.h>
 #include <math.h>
@@ -540,7 +540,7 @@ int vp_quantiles_open(struct vp_quantiles **out, enum vp_type type, const double
     q->coarse = single && vp_type_size(type) * 8 > DIGIT;
     q->of = q->coarse ? VP_F32 : type;
     q->bits = (int)vp_type_size(q->of) * 8;
-    q->first = vp_type_is_float(q->of) ? vp_key_lowest(vp_key_of(q->of)) + 1 : 0;
+    q->first = q->of == VP_F32 ? VP_KEY_LOWEST_F32 + 1 : q->of == VP_F64 ? VP_KEY_LOWEST_F64 + 1 : 0;
     q->last = (q->of == VP_F32 ? UINT32_MAX : UINT64_MAX) - q->first;
     q->slots = 1;
     if (counter_init(&q->counter, quantile_bins(type, n, single), err) < 0

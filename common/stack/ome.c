@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* OME-XML in tag 270: the sizes, the order of the planes and the size of a voxel, out of the first Pixels element. Not
- * an XML parser: tags and their attributes are looked at in passing, which is all that is wanted here. */
-#include "base/size.h"
+/* OME-XML in tag 270: the sizes, the order of the planes and the size of a voxel, out of the first Pixels element. */
+#include "base/xml.h"
 #include "stack/axes.h"
 #include "stack/foreign.h"
 #include <math.h>
@@ -9,78 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char blanks[] = " \t\r\n";
-
-struct tag {
-    const char *name, *end; /* of the local name */
-    const char *attributes, *stop;
-};
-
-/* The next start tag behind *at; false at the end. */
-static bool next_tag(const char **at, struct tag *t)
-{
-    for (const char *p; (p = strchr(*at, '<'));) {
-        const bool comment = !strncmp(p, "<!--", 4);
-        const char *stop = comment ? strstr(p + 4, "-->") : strchr(p, '>');
-        if (!stop)
-            return false;
-        *at = stop + (comment ? 3 : 1);
-        if (p[1] == '/' || p[1] == '?' || p[1] == '!')
-            continue;
-        t->name = p + 1;
-        for (t->end = t->name; t->end < stop && !strchr(" \t\r\n/", *t->end); t->end++)
-            if (*t->end == ':') /* <ome:Pixels */
-                t->name = t->end + 1;
-        t->attributes = t->end;
-        t->stop = stop;
-        return true;
-    }
-    return false;
-}
-
-static bool is(const struct tag *t, const char *name)
-{
-    return (size_t)(t->end - t->name) == strlen(name) && !memcmp(t->name, name, strlen(name));
-}
-
-/* The value of an attribute into buf, as it is written; false if there is none. */
-static bool attribute(const struct tag *t, const char *name, char *buf, size_t size)
-{
-    const size_t n = strlen(name);
-    const char *close;
-    for (const char *p = t->attributes, *eq; (eq = memchr(p, '=', (size_t)(t->stop - p))); p = close + 1) {
-        const char *open = eq + 1 + strspn(eq + 1, blanks);
-        if (*open != '"' && *open != '\'')
-            return false;
-        close = memchr(open + 1, *open, (size_t)(t->stop - open - 1));
-        if (!close)
-            return false;
-        p += strspn(p, blanks);
-        if (!strncmp(p, name, n) && p + n + strspn(p + n, blanks) == eq) {
-            snprintf(buf, size, "%.*s", (int)vp_min64(close - open, (int64_t)size) - 1, open + 1);
-            return true;
-        }
-    }
-    return false;
-}
-
-static double number(const struct tag *t, const char *name, double otherwise)
+static double number(const struct vp_xml_tag *t, const char *name, double otherwise)
 {
     char buf[64], *end;
-    if (!attribute(t, name, buf, sizeof buf))
+    if (!vp_xml_attribute(t, name, buf, sizeof buf))
         return otherwise;
     const double v = strtod(buf, &end);
     return end != buf && !*end && isfinite(v) ? v : otherwise;
 }
 
 /* Physical size along an axis in mm; 0 if it is not said. */
-static double physical(const struct tag *t, char axis)
+static double physical(const struct vp_xml_tag *t, char axis)
 {
     char name[32], unit[32];
     snprintf(name, sizeof name, "PhysicalSize%c", axis);
     const double v = number(t, name, 0);
     snprintf(name, sizeof name, "PhysicalSize%cUnit", axis);
-    if (!attribute(t, name, unit, sizeof unit))
+    if (!vp_xml_attribute(t, name, unit, sizeof unit))
         strcpy(unit, "um");
     if (!strncmp(unit, "&#", 2)) { /* of micro or Angstrom */
         const bool hex = (unit[2] | 0x20) == 'x';
@@ -108,10 +52,10 @@ static double *size_of(struct ome *o, char axis)
 }
 
 /* <Pixels>: order and sizes. */
-static void pixels(struct ome *o, const struct tag *t)
+static void pixels(struct ome *o, const struct vp_xml_tag *t)
 {
     char order[16] = "";
-    attribute(t, "DimensionOrder", order, sizeof order);
+    vp_xml_attribute(t, "DimensionOrder", order, sizeof order);
     o->clear = strlen(order) == 5 && !memcmp(order, "XY", 2) && strchr(order, 'Z') && strchr(order, 'C') &&
                strchr(order, 'T');
     strcpy(o->order, o->clear ? order + 2 : "ZCT");
@@ -125,7 +69,7 @@ static void pixels(struct ome *o, const struct tag *t)
 }
 
 /* <TiffData>: planes that begin at (FirstZ, FirstC, FirstT) lie in directories from IFD on. */
-static void tiff_data(struct ome *o, const struct tag *t)
+static void tiff_data(struct ome *o, const struct vp_xml_tag *t)
 {
     double at = 0, stride = 1;
     for (int i = 0; i < 3; i++) {
@@ -140,30 +84,32 @@ static void tiff_data(struct ome *o, const struct tag *t)
 static bool read_text(const char *text, struct ome *o)
 {
     const char *at = text + strspn(text, " \t\r\n\xef\xbb\xbf");
-    struct tag t;
+    struct vp_xml_tag t;
     bool root = false;
 
     *o = (struct ome){.clear = false};
     if (*at != '<')
         return false;
-    while (next_tag(&at, &t)) {
-        if (!root && !is(&t, "OME"))
+    while (vp_xml_next(&at, &t)) {
+        if (t.end || !t.stop)
+            continue;
+        if (!root && !vp_xml_is(&t, "OME"))
             return false;
         root = true;
-        if (is(&t, "Pixels") && o->pixels++ == 0) {
+        if (vp_xml_is(&t, "Pixels") && o->pixels++ == 0) {
             pixels(o, &t);
             for (int i = 0; i < 3; i++)
                 o->voxel[i] = physical(&t, "XYZ"[i]);
-        } else if (is(&t, "TiffData") && o->pixels == 1) {
+        } else if (vp_xml_is(&t, "TiffData") && o->pixels == 1) {
             tiff_data(o, &t);
-        } else if (is(&t, "Channel") && o->pixels == 1 && o->sized) { /* colours are samples of a page, not pages */
+        } else if (vp_xml_is(&t, "Channel") && o->pixels == 1 && o->sized) { /* colours are samples of a page, not pages */
             const double samples = number(&t, "SamplesPerPixel", 1);
             double *const c = size_of(o, 'C');
             if (samples > 1 && *c >= samples)
                 *c -= samples - 1;
-        } else if (is(&t, "UUID")) {
+        } else if (vp_xml_is(&t, "UUID")) {
             char file[sizeof o->file];
-            if (attribute(&t, "FileName", file, sizeof file)) {
+            if (vp_xml_attribute(&t, "FileName", file, sizeof file)) {
                 o->apart = o->apart || (*o->file && strcmp(o->file, file));
                 o->clear = o->clear && !o->apart;
                 strcpy(o->file, file);

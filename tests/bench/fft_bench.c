@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Times of the transforms of base/fft, of every length the quickest stages, as they are in tables:
- *     fft_bench [FROM TO]          forward and back, for base/fft_table.h (16 to 4096: minutes)
- *     fft_bench weigh [FROM TO]    weighed rows, for base/fft_rows_table.h (16 to 4096: minutes)
+ *     fft_bench [FROM TO]          forward and back, for base/fft_table.inc (16 to 4096: minutes)
+ *     fft_bench weigh [FROM TO]    weighed rows, for base/fft_rows_table.inc (16 to 4096: minutes)
  * What weighs rows is the filter of every scan, so its stages are to be quick with all instruction sets: nanoseconds
  * are those of AVX-512, and those of the others over what they usually take more, in the mean. */
 #include "base/err.h"

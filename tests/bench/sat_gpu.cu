@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summed area tables on a GPU: first the bits against the CPU, for random types, sizes and ways (part after part; segments
- * from nothing, joined), and tables of more than 2^31 samples against what they must be; then the seconds of tables that
- * are on the device, clearing what is carried included, beside a kernel that only reads, converts and writes the same types. Two forms of the table: that of cuda/sat.cuh,
- * with one pass, and that of sat_three.cuh, which has three (sums of tiles, their prefix sums, tables of tiles: the samples
- * are read twice, so that of the bandwidth (in + out) / (2 in + out) is the most there is). Built by hand:
+/* Summed area tables on a GPU. Compares the bits with the CPU's for random types, sizes and schedules (parts in order;
+ * segments without carry, which is added afterwards), and tables of more than 2^31 samples with their closed form. Then
+ * measures tables in device memory, the clearing of the published words included, beside a kernel that only reads,
+ * converts and writes the same types. Two algorithms: the single pass of cuda/sat.cuh, and the reduce-then-scan of
+ * sat_three.cuh, which reads the samples twice and so reaches at most (in + out) / (2 in + out) of the bandwidth. Built
+ * by hand:
  *     nvcc -O3 -std=c++17 -arch=sm_90 -Icommon -Icuda tests/bench/sat_gpu.cu cuda/sat.cu cuda/sat_volume.cu \
  *         cuda/sat_volume_floats.cu build/obj-.../libvoxpipe.a -lgomp -o sat_gpu
  * usage: sat_gpu [TRIALS [LARGEST]] */
@@ -95,8 +96,8 @@ struct room { void *p = NULL; size_t n = 0; void *get(size_t want)
 
 static int64_t pitch_of(int64_t nx, enum vp_type t) { return (int64_t)((nx * vp_type_size(t) + 15) / 16 * 16 / vp_type_size(t)); }
 
-/* In parts of random size, or in one. */
-static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool lookback)
+/* Computes the tables in parts of random size, or in one. */
+static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool three_passes)
 {
     static room in, out[2], scratch, kept;
     const int64_t n = along(s), rows = s.volume ? s.n[1] : 1, step = s.op.step[2];
@@ -122,16 +123,17 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool lookback)
             const int64_t p = pitch_of(s.n[0], t);
             b[i] = {box, p, p * rows, out[i].get(p * rows * (end - z) * vp_type_size(t))};
         }
-        const uint64_t sb = lookback ? vp::three::bytes_of<float, double, vp::sat::FEW>((const vp_sat *)s.op.params, size)
-                                     : vp_gpu_sat.scratch(&s.op, size, size);
+        const uint64_t sb = three_passes ? vp::three::bytes_of<float, double, vp::sat::BASE_WARPS>(
+                                               (const vp_sat *)s.op.params, size)
+                                         : vp_gpu_sat.scratch(&s.op, size, size);
         void *const sc = scratch.get(sb);
         must(cudaMemset(sc, 0x77, sb), "memset");
         vp_work w = {side_by_side ? VP_LOCAL : VP_MAKE, k, &a, b, NULL, sc, q};
         struct vp_err err = VP_ERR_INIT;
         must(cudaDeviceSynchronize(), "rubbish");
-        const auto three = s.volume ? vp::three::run<float, double, double, vp::sat::FEW, false>
-                                    : vp::three::run<float, double, double, vp::sat::MANY, false>;
-        if (lookback ? three(vp::sat::part_of(&s.op, &w, 0, (char *)k), &w, &err)
+        const auto three = s.volume ? vp::three::run<float, double, double, vp::sat::BASE_WARPS, false>
+                                    : vp::three::run<float, double, double, vp::sat::TALL_WARPS, false>;
+        if (three_passes ? three(vp::sat::part_of(&s.op, &w, 0, (char *)k), &w, &err)
                      : vp_gpu_sat.launch(&s.op, &w, &err))
             printf("%s\n", err.msg), exit(1);
         if (side_by_side) {
@@ -158,7 +160,7 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool lookback)
 
 static int compare(int trials, vp_queue *q)
 {
-    int runs = 0, bad = 0, joined = 0, looked = 0, kinds[4] = {0};
+    int runs = 0, bad = 0, joined = 0, in_three = 0, kinds[4] = {0};
     for (int trial = 0; trial < trials; trial++) {
         static const enum vp_type outs[] = {VP_U32, VP_U64, VP_I32, VP_I64, VP_F64, VP_F32};
         scene s;
@@ -180,7 +182,7 @@ static int compare(int trials, vp_queue *q)
             s.n[0] = dice(1281, 1500);
             s.n[1] = dice(577, 900);
             s.n[2] = dice(1, 5);
-        } else if (r.volume && dice(0, 20) == 0) { /* more planes than are made at a time */
+        } else if (r.volume && dice(0, 20) == 0) { /* more planes than one launch takes */
             s.n[0] = dice(1, 4);
             s.n[1] = dice(1, 3);
             s.n[2] = dice(65530, 66000);
@@ -197,10 +199,10 @@ static int compare(int trials, vp_queue *q)
             s.got[i].resize(all * 8);
         }
         on_cpu(s);
-        const bool look = in == VP_F32 && r.out == VP_F64 && !r.squares && dice(0, 1);
-        const bool side = !look && s.op.join && dice(0, 2) == 0;
-        on_gpu(s, side, q, look);
-        looked += look;
+        const bool three = in == VP_F32 && r.out == VP_F64 && !r.squares && dice(0, 1);
+        const bool side = !three && s.op.join && dice(0, 2) == 0;
+        on_gpu(s, side, q, three);
+        in_three += three;
         int64_t differ = 0;
         for (int i = 0; i < (s.op.twin ? 2 : 1); i++) {
             const size_t os = vp_type_size(i ? s.op.twin_out : s.op.out);
@@ -214,19 +216,19 @@ static int compare(int trials, vp_queue *q)
         if (differ && bad < 12)
             printf("DIFFER %lld of %lld: %s to %s%s, %s %lld x %lld x %lld%s\n", (long long)differ, (long long)all,
                    vp_type_name(in), vp_type_name(r.out), r.squares ? " and squares" : "", s.volume ? "volume" : "image",
-                   (long long)s.n[0], (long long)s.n[1], (long long)s.n[2], side ? ", segments" : look ? ", three passes" : "");
+                   (long long)s.n[0], (long long)s.n[1], (long long)s.n[2], side ? ", segments" : three ? ", three passes" : "");
         free(s.op.params);
     }
     printf("bits: %d tables (%d volumes, %d in segments, %d in three passes), %d differ from the CPU\n", runs, kinds[1], joined,
-           looked, bad);
+           in_three, bad);
     fflush(stdout);
     return bad;
 }
 
 /* ---- more than 2^31 samples ---- */
 
-/* a(z, y, x) = f(z) g(y) h(x) + another such product of random numbers; with capitals for their sums the table is F G H
- * + the other. Two of each, one after the other. */
+/* a(z, y, x) = f(z) g(y) h(x) + a second such product of random numbers; with F, G, H the prefix sums of f, g, h the
+ * table is F(z) G(y) H(x) + the same of the second. Each array holds both, one after the other. */
 struct product { uint8_t *of[3]; uint64_t *sum[3]; int64_t n[3]; };
 
 __global__ void make_product(product p, uint8_t *out, int64_t n)
@@ -379,9 +381,10 @@ static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum v
     double passes = NAN;
     if constexpr (std::is_same<In, float>::value || sizeof(Out) == 4) {
         using A = std::conditional_t<std::is_same<In, float>::value, double, Out>;
-        constexpr int WARPS = std::is_same<In, float>::value ? vp::sat::MANY : vp::sat::FEW;
-        const auto three = volume ? vp::three::run<In, A, Out, vp::sat::FEW, false> : vp::three::run<In, A, Out, WARPS, false>;
-        w.scratch = scratch.get(vp::three::bytes_of<In, A, vp::sat::FEW>((const vp_sat *)op.params, size));
+        constexpr int WARPS = std::is_same<In, float>::value ? vp::sat::TALL_WARPS : vp::sat::BASE_WARPS;
+        const auto three = volume ? vp::three::run<In, A, Out, vp::sat::BASE_WARPS, false>
+                                  : vp::three::run<In, A, Out, WARPS, false>;
+        w.scratch = scratch.get(vp::three::bytes_of<In, A, vp::sat::BASE_WARPS>((const vp_sat *)op.params, size));
         passes = measure(q->stream, 9, [&] {
             if (three(vp::sat::part_of(&op, &w, 0, (char *)w.state), &w, &err))
                 printf("%s\n", err.msg), exit(1);

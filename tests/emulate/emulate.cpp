@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads of a block as fibers, and as much of CUDA's runtime as cuda/ calls: queues whose work is done when it is
- * queued. Every thread of the system has fibers of its own. */
+/* Threads of a block as fibers, and the part of CUDA's runtime that cuda/ calls, with streams that execute work at
+ * once. Every operating-system thread has fibers of its own. */
 #include "emulate.h"
 
 #include <cstdarg>
@@ -23,13 +23,13 @@ enum { RUBBISH = 0xff }; /* NaN, as floats */
 static const size_t STACK = 192 << 10;
 
 struct warp {
-    uint32_t there, ready, polling, exchanging, at_barrier, at_phase; /* lanes */
-    uint32_t through; /* whose wait for a phase is over: they go on once all that are ready have come to theirs */
+    uint32_t there, ready, polling, exchanging, at_barrier, at_phase; /* masks of lanes */
+    uint32_t through; /* lanes whose wait for a phase is over; they resume after all ready lanes have reached theirs */
     int registers;
     uint64_t given[LANES];
 };
 
-/* A tensor map as this engine wants it. */
+/* A tensor map in the format of this copy engine. */
 struct map_of {
     uint64_t magic;
     char *base;
@@ -39,7 +39,7 @@ struct map_of {
 static const uint64_t MAGIC = 0x70616d726f736e65;
 static_assert(sizeof(map_of) <= sizeof(CUtensorMap), "a tensor map is 128 bytes");
 
-/* What the engine has been asked for: a row of bytes where there is no map. */
+/* A request to the copy engine: contiguous bytes, or a box of `map` if `from` is NULL. */
 struct request {
     char *to;
     const char *from;
@@ -49,7 +49,7 @@ struct request {
     void *full;
 };
 
-/* Shared memory, which kernels address with 32 bits, with rubbish on either side. */
+/* Shared memory, which kernels address with 32 bits, with a margin of rubbish on either side. */
 enum { EDGE = 1024, FRONT = 4096, SHARED = 256 << 10 };
 
 /* The block that is running. */
@@ -63,9 +63,9 @@ struct block {
     const void *function;
     const std::function<void()> *kernel;
     int n, left, waiting, any, result;
-    bool reversed; /* the last warp first, and who ends a phase by arriving lets the others go first; else the last lane
-                    * of a warp first */
-    bool moved;    /* somebody has done more than to look */
+    bool reversed; /* warps run in reverse order, and the thread whose arrival ends a phase resumes last; else the lanes
+                    * of a warp run in reverse order */
+    bool moved;    /* a thread has made progress other than polling */
     bool passed;   /* the warp's turn is over */
 
     ~block()
@@ -78,7 +78,7 @@ struct block {
 };
 static thread_local block b;
 
-/* The name of a kernel: dladdr() does not know those that a library does not export, its table of symbols does. */
+/* Returns the name of a kernel, from the symbol table of its library: dladdr() only finds exported symbols. */
 static std::string name_of(const void *f)
 {
     Dl_info in;
@@ -107,7 +107,7 @@ static std::string name_of(const void *f)
     if (plain)
         name = plain;
     free(plain);
-    size_t end = 0; /* of the name without what it takes */
+    size_t end = 0; /* end of the name without its parameters */
     for (int depth = 0; end < name.size(); end++) {
         depth += (name[end] == '<') - (name[end] == '>');
         if (!depth && name[end] == '(' && name.compare(end, 21, "(anonymous namespace)"))
@@ -130,9 +130,9 @@ void die(const char *format, ...)
     abort();
 }
 
-/* ---- taking turns ---- */
+/* ---- scheduling ---- */
 
-/* Leaves this stack for another one, both with what a function has to keep on top. */
+/* Switches stacks; the callee-saved registers are on top of both. */
 extern "C" void emulate_switch(void **from, void *to);
 asm(".text\n"
     ".type emulate_switch,@function\n"
@@ -151,7 +151,7 @@ static warp *own(uint32_t *lane)
     return &b.warps[now.at->warp];
 }
 
-/* Until somebody has made the thread's lane `ready` (or `polling`), unless it is that already. */
+/* Suspends the thread until its lane is `ready` (or `polling`), unless it is ready already. */
 static void leave()
 {
     uint32_t lane;
@@ -169,8 +169,8 @@ void yield()
     leave();
 }
 
-/* On a device that is reversed, all other warps go on before any lane of this one does, which may have to read still
- * what it has just been said to have done with. */
+/* On a reversed device, runs all other warps before any lane of this one resumes: a lane of it may still have to read
+ * what the arrival has just released. */
 static void pass()
 {
     if (!b.reversed)
@@ -181,7 +181,7 @@ static void pass()
     emulate_switch(&now.at->stack, b.scheduler);
 }
 
-/* Lanes whose partners are all there (those that have ended are not waited for) get what was given. */
+/* Completes exchanges of lanes whose partners have all arrived; lanes that have ended do not count. */
 static void release_lanes(int w)
 {
     warp *const all = &b.warps[w];
@@ -255,7 +255,7 @@ static void fiber()
     die("a thread that has ended goes on");
 }
 
-/* ---- what is copied in the background ---- */
+/* ---- asynchronous copies ---- */
 
 void check_shared(const void *p, size_t bytes, size_t align, const char *what)
 {
@@ -293,7 +293,7 @@ void await_copies(int left)
         end -= n;
 }
 
-/* A barrier in shared memory, in its 64 bits. */
+/* The 64 bits of a barrier in shared memory. */
 struct phases {
     uint64_t valid : 2, parity : 1, expected : 20, missing : 20;
     int64_t bytes : 21;
@@ -311,7 +311,7 @@ static phases get(const void *at)
     return p;
 }
 
-/* As it is now, and who waited for that: whether a phase is over. */
+/* Stores a barrier and wakes the lanes that wait for it. True if a phase is over. */
 static bool put(void *at, phases p)
 {
     const bool over = !p.missing && !p.bytes;
@@ -410,7 +410,7 @@ void copy_box(void *to, const CUtensorMap *map, int x, int y, int z, void *full)
     ask(r);
 }
 
-/* Done, and the barrier told. Outside the tensor there are zeros. */
+/* Performs a request and arrives at its barrier. Elements outside the tensor are 0. */
 static void perform(const request &r)
 {
     const map_of &m = r.map;
@@ -442,7 +442,7 @@ void set_registers(int n)
     b.warps[now.at->warp].registers = n;
 }
 
-/* Warps may share out anew what the block was launched with: here as much as its threads could have. */
+/* Fails if the warps together want more registers than the block was launched with, taken here as the maximum. */
 static void check_registers()
 {
     const int share = REGISTERS / (int)b.warps.size() / LANES / 8 * 8, most = LANES * share * (int)b.warps.size();
@@ -464,7 +464,7 @@ static void run_lane(int w, uint32_t *of)
     emulate_switch(&b.scheduler, now.at->stack);
 }
 
-/* As far as the warp comes, and once each those that only look whether others have gone on. How many of these. */
+/* Runs a warp as far as it can go, and each polling lane once. Returns the number of the latter. */
 static int run_warp(int i)
 {
     warp *const w = &b.warps[i];
@@ -488,7 +488,7 @@ static int run_warp(int i)
 
 static void run_block()
 {
-    static const int PATIENCE = 1 << 20; /* how often each thread looks */
+    static const int PATIENCE = 1 << 20; /* polls of each thread before a deadlock is reported */
     const dim3 size = now.threads;
     const int n = (int)b.warps.size();
     int looked = 0;
@@ -506,7 +506,7 @@ static void run_block()
         t->closed.clear();
         b.warps[t->warp].there |= 1u << t->lane;
         b.warps[t->warp].ready |= 1u << t->lane;
-        /* as if fiber() had been called: 8 bytes below a multiple of 16 */
+        /* the stack of a call of fiber(): 8 bytes below a multiple of 16 */
         void **top = (void **)(b.stacks + (size_t)(i + 1) * STACK) - 1;
         *--top = (void *)fiber;
         for (int k = 0; k < KEPT; k++)
@@ -534,11 +534,11 @@ static void run_block()
                 lanes[2] += __builtin_popcount(w.exchanging);
             }
             die("the %d threads that are left of a block wait for ever: %d at __syncthreads, %d for barriers in shared "
-                "memory, %d for lanes, %d for what others tell", b.left, lanes[0], lanes[1], lanes[2], looks);
+                "memory, %d for lanes, %d for published words", b.left, lanes[0], lanes[1], lanes[2], looks);
         }
     }
     if (!b.requests.empty())
-        die("a block ends before what it asked the copy engine for has come");
+        die("a block ends before its requests to the copy engine are complete");
     check_registers();
 }
 
@@ -547,10 +547,10 @@ static void run_block()
 static thread_local int current;
 static thread_local cudaError_t last;
 static std::mutex lock;
-/* of shared memory, that a device's kernel may be launched with */
+/* bytes of shared memory allowed for a kernel on a device */
 static std::map<std::pair<int, const void *>, int> allowed;
 
-enum { PLAIN = 48 << 10 }; /* bytes of shared memory that need not be asked for */
+enum { PLAIN = 48 << 10 }; /* bytes of shared memory that are allowed by default */
 
 static cudaError_t told(cudaError_t e)
 {
@@ -569,7 +569,7 @@ static int capability()
 
 static int shared_most()
 {
-    return (capability() == 9 ? 227 : 99) << 10; /* 8.0 has 163, but 8.6 and others, which run its code, have 99 */
+    return (capability() == 9 ? 227 : 99) << 10; /* 8.0 has 163, but 8.6 and others that run its code have 99 */
 }
 
 static int shared_allowed(const void *f)
@@ -579,7 +579,7 @@ static int shared_allowed(const void *f)
     return found == allowed.end() ? PLAIN : found->second;
 }
 
-/* The number that a device has where none is hidden. */
+/* Returns the number of a device if all devices were visible. */
 static int number_of(int device)
 {
     const char *at = getenv("CUDA_VISIBLE_DEVICES");
@@ -672,7 +672,8 @@ uint64_t tick()
     return t += 10;
 }
 
-/* What CUDA's documentation demands of a map; boxes of three dimensions of plain numbers are all that is known here. */
+/* Encodes a tensor map with the checks of CUDA's documentation; three dimensions without interleaving or swizzle
+ * only. */
 static CUresult encode(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *base, const cuuint64_t *size,
                        const cuuint64_t *stride, const cuuint32_t *box, const cuuint32_t *step,
                        CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
@@ -735,7 +736,7 @@ cudaError_t cudaGetDeviceCount(int *n)
 {
     const char *given = getenv("EMULATED_DEVICES");
     *n = given ? atoi(given) : 2;
-    capability(); /* or it is refused */
+    capability(); /* validates EMULATED_CAPABILITY */
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device)
@@ -762,7 +763,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int)
 {
     *value = which == cudaDevAttrMaxSharedMemoryPerBlockOptin ? shared_most()
              : which == cudaDevAttrMultiProcessorCount        ? 1
-             : which == cudaDevAttrClockRate                  ? 200000000 /* kHz: for plans, as fast as real ones */
+             : which == cudaDevAttrClockRate                  ? 200000000 /* kHz: plans as for real devices */
              : which == cudaDevAttrComputeCapabilityMajor     ? capability()
                                                               : 0;
     return cudaSuccess;

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of cuda/ on the CPU, so that tests without a GPU run them: translate.pl makes C++ of a source, this
- * header comes before it, emulate.cpp has the threads and the runtime.
- * A kernel's blocks run one after the other; the threads of a block are fibers. A warp goes on until it waits for
- * others (a barrier, an exchange between lanes, numbers that others tell), then the next one does. On devices with odd
- * numbers the last warp comes first, and who is the last to arrive at a barrier in shared memory goes on after those
- * who waited for that; on even ones the last lane of a warp comes first. What is copied in the background, by threads or
- * by the bulk copy engine, comes as late as it may, and until then its place holds rubbish, as does what is allotted. So
- * a wait that is missing is found out sooner than on a GPU; where all wait for ever, a line says so and the program
- * aborts.
- * The devices have one multiprocessor and compute capability 8.0 or, with EMULATED_CAPABILITY=9, 9.0: barriers in
- * shared memory and boxes of tensor maps, whose arguments have to be what the hardware demands. EMULATED_DEVICES: how
- * many devices there are (2). EMULATED_LOG: a file to which each launch adds a line.
- * Not seen: what only several blocks, or two kernels, at the same time can do wrong; orders of memory (fences); shared
- * memory that is declared with its size, registers and launch bounds; speed.
- * Functions that are CUDA's do what its programming guide says, for the types that cuda/ calls them with. */
+/* Emulates the kernels of cuda/ on the CPU, for tests without a GPU: translate.pl turns a source into C++, this header
+ * is included before it, emulate.cpp has the threads and the runtime.
+ *
+ * Scheduling: the blocks of a kernel run one after another; the threads of a block are fibers. A warp runs until it
+ *   waits (for a barrier, an exchange between lanes, words that others publish), then the next one does. On devices
+ *   with odd numbers warps run in reverse order, and the last thread to arrive at a barrier in shared memory resumes
+ *   after those that waited for it; on even ones the lanes of a warp run in reverse order.
+ * Copies: asynchronous copies, by threads or by the bulk copy engine, complete as late as possible. Until then their
+ *   destination holds rubbish, as does allocated memory. So a missing wait shows sooner than on a GPU. A deadlock is
+ *   reported, and the program aborts.
+ * Devices: one multiprocessor, compute capability 8.0 or, with EMULATED_CAPABILITY=9, 9.0: barriers in shared memory
+ *   and boxes of tensor maps, whose arguments are checked as by the hardware. EMULATED_DEVICES: number of devices (2).
+ *   EMULATED_LOG: file to which each launch appends a line.
+ * Not emulated: races between blocks or kernels; memory order (fences); the size of statically declared shared memory,
+ *   registers and launch bounds; speed.
+ *
+ * Functions of CUDA behave as its programming guide specifies, for the types with which cuda/ calls them. */
 #ifndef VP_EMULATE_H
 #define VP_EMULATE_H
 
@@ -66,23 +68,23 @@ struct later {
 };
 
 struct thread {
-    void *stack; /* where it left */
+    void *stack; /* top of the stack while suspended */
     uint3 index;
     int lane, warp;
-    uint32_t mask;             /* of the lanes that it exchanges with */
-    uint64_t got[LANES];       /* what they gave */
-    const void *phased;        /* the barrier in shared memory that it waits for, */
-    unsigned parity;           /* and the phase of it */
-    std::vector<later> copies; /* that have not come */
-    std::vector<size_t> closed; /* how many of them each group that is closed ends with */
+    uint32_t mask;             /* lanes that it exchanges with */
+    uint64_t got[LANES];       /* values received from them */
+    const void *phased;        /* barrier in shared memory that it waits for */
+    unsigned parity;           /* phase of that barrier */
+    std::vector<later> copies; /* pending copies */
+    std::vector<size_t> closed; /* end of each committed group in `copies` */
 };
 
-/* Who is running in this thread of the system. */
+/* The fiber that runs in this operating-system thread. */
 struct place {
     thread *at;
     uint3 block;
     dim3 blocks, threads;
-    char *shared; /* what the launch allots to a block */
+    char *shared; /* dynamic shared memory of the block */
 };
 extern thread_local place now;
 
@@ -91,40 +93,40 @@ static inline const uint3 &blockIdx() { return now.block; }
 static inline const dim3 &blockDim() { return now.threads; }
 static inline const dim3 &gridDim() { return now.blocks; }
 
-/* Let the other threads of the block go on. */
+/* Lets the other threads of the block run. */
 void yield();
-/* Wait for all threads of the block: the OR of their values. */
+/* Waits for all threads of the block. Returns the OR of their values. */
 int barrier(int value);
-/* Wait for the lanes of the mask; their values are in now.at->got. */
+/* Waits for the lanes of the mask; their values are in now.at->got. */
 void exchange(uint32_t mask, uint64_t value);
-/* All blocks, one after the other; or what a device says of such a launch. `f`: the kernel's address. */
+/* Runs all blocks one after another, or returns the error of an invalid launch. `f`: the kernel's address. */
 cudaError_t launch(const cudaLaunchConfig_t *c, const void *f, const std::function<void()> &kernel);
-/* Time that always goes on. */
+/* Returns a time that increases with every call. */
 uint64_t tick();
-/* Ends the program with a line. */
+/* Prints a line and aborts. */
 [[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- what is copied in the background ---- */
+/* ---- asynchronous copies ---- */
 
-/* A thread's own copies, in groups, of which the last few may stay on their way. */
+/* A thread's own copies, in groups; await_copies() completes all but the last `left` groups. */
 void copy_later(void *to, const void *from, size_t bytes);
 void close_copies();
 void await_copies(int left);
 
-/* Barriers in shared memory ("mbarrier"): a phase is over when so many have arrived and all bytes have come. */
+/* Barriers in shared memory (mbarrier): a phase is over after `arrivals` arrivals and all expected bytes. */
 void phases_init(void *b, int arrivals);
 void phases_arrive(void *b);
-void phases_expect(void *b, int bytes); /* and arrive */
+void phases_expect(void *b, int bytes); /* arrives as well */
 void phases_wait(void *b, unsigned parity);
 
-/* The bulk copy engine: bytes in a row, and the box at (x, y, z) of a map; the barrier is told when they have come. */
+/* The bulk copy engine: copies contiguous bytes, or the box at (x, y, z) of a map; arrives at `full` with the bytes. */
 void copy_bulk(void *to, const void *from, size_t bytes, void *full);
 void copy_box(void *to, const CUtensorMap *map, int x, int y, int z, void *full);
 
-/* A warp from now on has so many registers a thread. */
+/* Sets the registers of a thread of the calling warp to n. */
 void set_registers(int n);
 
-/* In the shared memory of the block. */
+/* Fails unless [p, p + bytes) is in the shared memory of the block, and aligned. */
 void check_shared(const void *p, size_t bytes, size_t align, const char *what);
 template <class T> T load_shared(unsigned at)
 {
@@ -152,14 +154,14 @@ template <class T, class From> T as(From w)
     return v;
 }
 
-/* What lane `from` has, or one's own. */
+/* Returns v of lane `from`, or of the calling lane if not `valid`. */
 template <class T> T given(uint32_t mask, T v, int from, bool valid)
 {
     exchange(mask, word(v));
     return valid ? as<T>(now.at->got[from & (LANES - 1)]) : v;
 }
 
-/* What the lane `d` before has, `none` where there is none. */
+/* Returns v of the lane d below, `none` in the first d lanes. */
 template <class T> T from_left(T v, int d, T none)
 {
     const T left = given(~0u, v, now.at->lane - d, now.at->lane >= d);
@@ -218,7 +220,7 @@ template <class T> T __shfl_down_sync(unsigned mask, T v, unsigned by, int width
     return emulate::given(mask, v, lane + (int)by, lane % width + (int)by < width);
 }
 
-/* op of the values of all lanes of the mask, in their order. */
+/* Returns the values of all lanes of the mask, reduced by op in lane order. */
 template <class T, class Op> T emulate_reduce(unsigned mask, T v, const Op &op)
 {
     bool first = true;
@@ -257,7 +259,7 @@ template <class T> T __ldcs(const T *p) { return *p; }
 template <class T> void __stcs(T *p, T v) { *p = v; }
 template <class T> void __stcg(T *p, T v) { *p = v; }
 
-/* Threads of a block are not interrupted; blocks do not overlap. */
+/* Atomic without further measures, since fibers are not preempted and blocks do not overlap. */
 template <class T, class F> T emulate_atomic(T *p, const F &next)
 {
     const T old = *p;
@@ -272,7 +274,7 @@ template <class T, class V> T atomicMax(T *p, V v)
 }
 template <class T, class V> T atomicOr(T *p, V v) { return emulate_atomic(p, [=](T old) { return (T)(old | (T)v); }); }
 template <class T, class V> T atomicAnd(T *p, V v) { return emulate_atomic(p, [=](T old) { return (T)(old & (T)v); }); }
-/* these two are waited with */
+/* these two are used for waiting, so they yield */
 template <class T, class V> T atomicExch(T *p, V v)
 {
     const T old = emulate_atomic(p, [=](T) { return (T)v; });
@@ -349,7 +351,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned select)
     return bytes;
 }
 
-/* Words of two or four numbers. */
+/* Words of two or four packed integers. */
 template <class Part, class F> unsigned emulate_parts(unsigned a, unsigned b, const F &f)
 {
     unsigned all = 0;
@@ -385,7 +387,7 @@ template <class A, class C> C __dp4a(A a, A b, C c)
     return c;
 }
 
-/* Of numbers of different types, too; of floats the one that is no NaN. */
+/* Also for numbers of different types; of floats the one that is not NaN. */
 template <class A, class B> static inline typename std::common_type<A, B>::type min(A a, B b)
 {
     typedef typename std::common_type<A, B>::type both;

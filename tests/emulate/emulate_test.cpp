@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the emulated devices refuse, find out and do, with kernels of a few lines. */
+/* Tests of the emulated devices with kernels of a few lines: errors that they return or detect, and results. */
 #include "emulate.h"
 
 #define _Atomic /* one thread */
@@ -26,7 +26,7 @@ static cudaError_t run(void (*kernel)(P...), dim3 blocks, dim3 threads, size_t s
     return start(&c, kernel, args...);
 }
 
-/* A kernel with n threads and 4 KiB of shared memory aborts with a line that says `what`. */
+/* Checks that a kernel with n threads and 4 KiB of shared memory aborts with a line that contains `what`. */
 template <class... A> static void dies(const char *what, void (*kernel)(A...), int n, A... args)
 {
     int ends[2], status = 0;
@@ -68,7 +68,7 @@ static void refused()
     CHECK_INT(cudaGetLastError(), bad);
     CHECK_INT(cudaGetLastError(), cudaSuccess);
 
-    /* shared memory: of this kernel, on this device */
+    /* the limit of shared memory belongs to this kernel on this device */
     const int more = (48 << 10) + 1, most = 227 << 10;
     const auto which = cudaFuncAttributeMaxDynamicSharedMemorySize;
     CHECK_INT(run(nothing, dim3(1), dim3(1), more), cudaErrorInvalidValue);
@@ -85,7 +85,7 @@ static void refused()
     cudaGetLastError();
 }
 
-/* ---- turns ---- */
+/* ---- scheduling ---- */
 
 static void note_warps(int *order)
 {
@@ -98,7 +98,7 @@ static void note_lanes(int *order)
     order[order[0]++] = now.at->lane;
 }
 
-/* The second warp, which may go on at the arrival of the first, looks before or after that has gone on. */
+/* The second warp, released by the arrival of the first, reads before or after the first has resumed. */
 static void note_arrival(int *order)
 {
     if (threadIdx().x == 0)
@@ -168,7 +168,7 @@ static void copy_in_groups(const int *from, int *seen)
     seen[3] = to[1];
 }
 
-/* A box of 4 x 3 x 2 floats and 32 bytes in a row. */
+/* A box of 4 x 3 x 2 floats and 32 contiguous bytes. */
 enum { BOX = 4 * 3 * 2 };
 static void bring(const CUtensorMap map, int x, int y, int z, const float *row, float *out)
 {
@@ -228,7 +228,7 @@ static void copies()
     CHECK_INT(map_volume((CUtensorMap *)((char *)&map + 32), 32, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* What dies() starts: a slip each. */
+/* Kernels for dies(), with one error each. */
 static void misplaced(const CUtensorMap map, int to, int barrier)
 {
     void *const full = now.shared + 3072;
@@ -258,13 +258,13 @@ static void slips()
     int word = 0;
     map_volume(&map, 32, 4);
     dies("64 threads that are left of a block wait for ever", wait_for_phase, 64);
-    dies("1 for what others tell", wait_for_word, 1, &word);
+    dies("1 for published words", wait_for_word, 1, &word);
     dies("16 at __syncthreads, 0 for barriers in shared memory, 16 for lanes", wait_for_lanes, 32);
     dies("more arrive at a barrier", too_many, 1);
     dies("not aligned to 128 bytes", misplaced, 1, map, 64, 3072);
     dies("a box of 96 bytes at 4096", misplaced, 1, map, 4096, 3072);
     dies("is no barrier", misplaced, 1, map, 0, 2048);
-    dies("before what it asked the copy engine for has come", misplaced, 1, map, 0, 3072);
+    dies("before its requests to the copy engine are complete", misplaced, 1, map, 0, 3072);
     dies("no tensor map", misplaced, 1, CUtensorMap{}, 0, 3072);
     dies("a bulk copy of 32 bytes", odd_bytes, 1, (const float *)volume, 1, 32);
     dies("a bulk copy of 24 bytes", odd_bytes, 1, (const float *)volume, 0, 24);

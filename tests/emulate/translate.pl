@@ -1,11 +1,11 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: BSD-3-Clause
-# translate.pl FILE: a source of cuda/ as a C++ compiler without CUDA takes it, on standard output (emulate.h).
+# translate.pl FILE: translates a source of cuda/ to C++ that compiles without CUDA, on standard output (emulate.h).
 use strict;
 use warnings;
 
-# What the instructions of the assembler come to; the operands have the names that they have in cuda/. OPERAND: what
-# the pattern has in parentheses.
+# C++ for each assembler instruction; the operands have the names that they have in cuda/. OPERAND: the text that the
+# pattern captures.
 my @MEANS = (
     [qr/""/, ''], # hides an address from the optimiser
     [qr/cp\.async\.cg/, 'emulate::copy_later((void *)to, from, 16);'],
@@ -54,7 +54,7 @@ die "usage: translate.pl FILE\n" unless @ARGV == 1;
 open my $file, '<', $ARGV[0] or die "translate.pl: $ARGV[0]: $!\n";
 my $text = join '', <$file>;
 $text =~ s/\basm(?: volatile)?\((?:"(?:[^"\\]|\\.)*"|[^;"])*\);/means($&)/ge;
-# memory that is allotted at the launch; what is declared so has the type that it is used as
+# dynamic shared memory, declared with the type of its use
 my $allotted = qr/extern __shared__ (?:__align__\(\d+\) )?(\w+(?: \w+)*) (\w+)\[\];/;
 $text =~ s/$allotted/$1 *const $2 = ($1 *)emulate::now.shared;/g;
 $text =~ s/(?<![.\w>])(threadIdx|blockIdx|blockDim|gridDim)\b/emulate::$1()/g;

@@ -121,7 +121,7 @@ static double marker_of(const struct vp_morphrecon_params *p, double given, doub
 }
 
 static void define(const struct vp_morphrecon_params *p, double floor_, const int64_t n[3], const void *given,
-                   const void *mask, void *want, enum vp_type out, struct vp_morphrecon_told *told)
+                   const void *mask, void *want, enum vp_type out, struct vp_morphrecon_counts *told)
 {
     const int64_t voxels = n[0] * n[1] * n[2];
     const double sign = p->erosion ? -1 : 1;
@@ -172,7 +172,7 @@ static void define(const struct vp_morphrecon_params *p, double floor_, const in
 struct scene {
     int64_t n[3], inner, outer;
     struct vp_morphrecon_params p;
-    struct vp_morphrecon_told told, want_told;
+    struct vp_morphrecon_counts told, want_told;
     struct vp_chain chain;
     enum vp_type out;
     bool lines; /* rows of pages are planes */
@@ -212,7 +212,7 @@ static void make_scene(struct scene *s, int number)
     *s = (struct scene){.inner = dice(1, 2), .outer = dice(1, 2)};
     struct vp_morphrecon_params *p = &s->p;
     *p = (struct vp_morphrecon_params){.type = TYPES[number % 5], .connectivity = CONNECTIVITY[number / 5 % 5],
-                                       .erosion = dice(0, 1), .told = &s->told};
+                                       .erosion = dice(0, 1), .counts = &s->told};
     const bool flat = p->connectivity == 4 || p->connectivity == 8;
     const bool large = number % 8 == 3; /* several tiles of a box */
     s->n[0] = dice(1, flat ? (large ? 190 : 40) : large ? 70 : 18);
@@ -361,7 +361,7 @@ static int run_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan)
         CHECK_INT(vp_writer_open(&w, out, &stack, &o, &err), 0);
         e.writer = w;
     }
-    s->told = (struct vp_morphrecon_told){0};
+    s->told = (struct vp_morphrecon_counts){0};
     rc = plan->twice ? vp_execute_twice(&e, NULL, &err) : vp_execute(&e, NULL, &err);
     if (rc)
         printf("%s\n", err.msg);

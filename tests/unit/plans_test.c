@@ -7,20 +7,10 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
-#include "base/fft64.h"
-#include "app/adaptive.h"
-#include "app/stat.h"
-#include "local/log.h"
-#include "local/math.h"
-#include "global/sat.h"
-#include "global/threshold.h"
-#include "local/morph.h"
-#include "global/morphrecon_derive.h"
-#include "local/nlmeans.h"
-#include "local/deconvolve.h"
-#include "local/moments.h"
 #include "app/image_run.h"
+#include "global/sat.h"
 #include "plans.h"
+#include "../plans/family.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -33,11 +23,15 @@ static const double MOST_PARTS = 400;
 
 static char dir[] = "/tmp/plans_test.XXXXXX";
 
-enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, CONVOLVE, DECONVOLVE, MATH, RECON, SAT,
-              FAMILIES };
-static const char *const NAME[FAMILIES] = {"img-gauss",     "img-log",    "img-local",    "img-morph", "img-nlmeans",
-                                           "img-threshold", "img-wiener", "img-convolve", "img-deconvolve", "img-math",  "img-morphrecon",
-                                           "img-sat"};
+enum { MAX_FAMILIES = 64 };
+static const struct family *families[MAX_FAMILIES];
+static int n_families;
+
+void family_enter(const struct family *f)
+{
+    if (n_families < MAX_FAMILIES)
+        families[n_families++] = f;
+}
 
 static struct set {
     const char *name;
@@ -178,46 +172,7 @@ static bool add_set(const char *name)
 
 /* ---- parameters ---- */
 
-struct params {
-    enum family family;
-    char text[240]; /* as the program's options */
-    struct vp_reals sigma;
-    struct vp_gauss_params gauss;
-    struct vp_log_params log;
-    struct vp_stat_params stat;
-    struct vp_footprint_params window;
-    enum vp_morph morph;
-    struct vp_morphrecon_want recon;
-    struct vp_sat_request table;
-    int64_t iterations, search[3], patch[3];
-    double range[2], h, noise;
-    struct vp_adaptive_params adaptive;
-    double at;
-    bool given, below; /* a threshold */
-    struct vp_convolve_given convolve;
-    float kernels[6 * 24 * 20];
-    double exact[6 * 24 * 20];
-    const char *expression;
-    enum vp_type out; /* VP_N_TYPES: the program's choice */
-};
-
-/* What a run works on: pages in files. */
-struct scene {
-    int64_t n[3], inner, outer; /* of the images */
-    int64_t result[3];          /* of what is made of one, as it is planned for */
-    int64_t slices, channels;   /* for math: page p is slice p / channels % slices */
-    bool flat, single, odd;     /* pages stand alone; the second stack is one page; there are NaN */
-    int stacks;
-    enum vp_type stored[2], held, made, stored_out;
-    char path[2][64];
-    void *data[2];              /* in page order, held */
-    void *want[2];              /* by one chunk: of the CPU; of a real device */
-    int64_t lost[2];
-};
-
-static void say(struct params *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct params *p, const char *format, ...)
+void say(struct params *p, const char *format, ...)
 {
     const size_t n = strlen(p->text);
     va_list args;
@@ -227,37 +182,36 @@ static void say(struct params *p, const char *format, ...)
     va_end(args);
 }
 
-static int64_t pick(const int64_t *list, int64_t n)
+int64_t draw_int(int64_t lo, int64_t hi)
 {
-    return list[dice(0, n - 1)];
+    return dice(lo, hi);
 }
 
-#define ONE_OF(...) pick((const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
-
-static const char *pick_text(const char *const *list, int64_t n)
-{
-    return list[dice(0, n - 1)];
-}
-
-#define ONE_TEXT(...) pick_text((const char *const[]){__VA_ARGS__}, \
-                                (int64_t)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
-
-static double tenth(double lo, double hi)
+double draw_tenth(double lo, double hi)
 {
     return (double)dice((int64_t)(lo * 10), (int64_t)(hi * 10)) / 10;
 }
 
-/* One length, or one for each axis. */
-static struct vp_reals lengths(struct params *p, const struct scene *s, const char *option, double lo, double hi)
+int64_t draw_number(const int64_t *list, int64_t n)
+{
+    return list[dice(0, n - 1)];
+}
+
+const char *draw_text(const char *const *list, int64_t n)
+{
+    return list[dice(0, n - 1)];
+}
+
+struct vp_reals draw_lengths(struct params *p, const struct scene *s, const char *option, double lo, double hi)
 {
     struct vp_reals r = {.n = dice(0, 1) ? 1 : 3};
     for (int a = 0; a < r.n; a++)
-        r.v[a] = a == 2 && s->flat ? 0 : tenth(lo, hi);
+        r.v[a] = a == 2 && s->flat ? 0 : draw_tenth(lo, hi);
     say(p, r.n == 1 ? " --%s %g" : " --%s %g,%g,%g", option, r.v[0], r.v[1], r.v[2]);
     return r;
 }
 
-static enum vp_edge edge(struct params *p)
+enum vp_edge draw_edge(struct params *p)
 {
     static const char *const name[] = {"renormalize", "nearest", "mirror", "zero", "wrap"};
     const int e = (int)ONE_OF(0, 0, 1, 2, 3, 4);
@@ -265,28 +219,22 @@ static enum vp_edge edge(struct params *p)
     return (enum vp_edge)e;
 }
 
-static struct vp_footprint_params window(struct params *p, const struct scene *s)
+struct vp_footprint_params draw_window(struct params *p, const struct scene *s)
 {
     const int shape = dice(0, 2) == 0;
     say(p, " --shape %s", shape ? "ball" : "box");
     const int64_t most = shape ? ONE_OF(1, 2, 4) : ONE_OF(1, 2, 4, 20);
-    return (struct vp_footprint_params){lengths(p, s, "radius", 0, (double)most), shape};
+    return (struct vp_footprint_params){draw_lengths(p, s, "radius", 0, (double)most), shape};
 }
 
-static int64_t iterations(struct params *p, int64_t most)
+int64_t draw_iterations(struct params *p, int64_t most)
 {
     const int64_t n = dice(0, 2) ? 1 : dice(1, most);
     say(p, " --iterations %d", (int)n);
     return n;
 }
 
-/* Of a step of one grey value of u8, in the samples of this scene. */
-static double grey(const struct scene *s)
-{
-    return s->held == VP_F32 ? 1 / 7. : s->held == VP_U8 || s->stored[0] == VP_I8 ? 1 : 200;
-}
-
-static enum vp_type out_type(struct params *p)
+enum vp_type draw_type(struct params *p)
 {
     const bool f32 = dice(0, 3) == 0;
     if (f32)
@@ -294,298 +242,29 @@ static enum vp_type out_type(struct params *p)
     return f32 ? VP_F32 : VP_N_TYPES;
 }
 
-static void draw_gauss(struct params *p, const struct scene *s)
+double grey(const struct scene *s)
 {
-    static const int order[][3] = {{1, 0, 0}, {0, 2, 0}, {1, 1, 0}, {2, 1, 0}, {0, 0, 1}, {0, 1, 2}};
-    struct vp_gauss_params *g = &p->gauss;
-    const bool derivative = dice(0, 4) == 0;
-
-    *g = (struct vp_gauss_params){.truncate = 4, .spacing = {1, 1, 1}, .iterations = 1};
-    g->edge = edge(p);
-    p->sigma = lengths(p, s, "sigma", derivative ? 1 : 0, derivative ? 4 : (double)ONE_OF(1, 3, 8));
-    p->out = VP_N_TYPES;
-    if (derivative) {
-        memcpy(g->order, order[dice(0, s->flat ? 3 : 5)], sizeof g->order);
-        say(p, " --derivative %d,%d,%d", g->order[0], g->order[1], g->order[2]);
-        p->out = VP_F32;
-    } else {
-        g->highpass = dice(0, 3) == 0;
-        if (g->highpass)
-            say(p, " --highpass");
-        if (dice(0, 4) == 0)
-            say(p, " --truncate %g", g->truncate = 2.5);
-        g->iterations = iterations(p, 3);
-        p->out = g->highpass && dice(0, 1) ? VP_F32 : out_type(p);
-    }
+    return s->held == VP_F32 ? 1 / 7. : s->held == VP_U8 || s->stored[0] == VP_I8 ? 1 : 200;
 }
 
-static void draw_stat(struct params *p, const struct scene *s)
+static void draw(struct params *p, const struct scene *s, const struct family *f)
 {
-    struct vp_stat_params *t = &p->stat;
-    *t = (struct vp_stat_params){.bins = 256, .iterations = 1};
-    t->stat = ONE_TEXT("mean", "std", "var", "min", "max", "median", "percentile:20", "entropy");
-    say(p, " --stat %s", t->stat);
-    const bool moment = strchr("msv", t->stat[0]) && strcmp(t->stat, "min") && strcmp(t->stat, "max")
-                        && strcmp(t->stat, "median");
-    if (moment) {
-        t->type = (int)dice(0, 2);
-        say(p, " --type %s", ((const char *[]){"auto", "same", "f32"})[t->type]);
-        t->sample = strcmp(t->stat, "mean") && dice(0, 1);
-        if (t->sample)
-            say(p, " --sample");
-    }
-    if (!strcmp(t->stat, "entropy")) {
-        t->bins = ONE_OF(20, 256, 40000);
-        p->range[0] = s->held == VP_F32 ? -12 : s->held == VP_I16 ? -100 * grey(s) : 0;
-        p->range[1] = p->range[0] + 200 * grey(s);
-        if (dice(0, 1))
-            t->range = (struct vp_reals){2, {p->range[0], p->range[1]}};
-        say(p, " --bins %d --range=%g,%g%s", (int)t->bins, p->range[0], p->range[1],
-            t->range.n ? "" : " (u8: 0,255)");
-    } else if (dice(0, 2) == 0) {
-        t->iterations = iterations(p, 3);
-    }
-    t->window = window(p, s);
+    *p = (struct params){.family = f, .out = VP_N_TYPES};
+    say(p, "%s%s", f->program, s->flat && !f->pages ? " --2d" : "");
+    f->draw(p, s);
 }
 
-static void draw_recon(struct params *p, const struct scene *s)
-{
-    static const char *const text[] = {"", "fill-holes", "clear-border", "hmax", "hmin", "hdome", "regional-max",
-                                       "regional-min", "open", "close", "seed"};
-    static const int connectivity[] = {0, 0, 6, 18, 26, 0, 0, 4, 8, 8};
-    struct vp_morphrecon_want *w = &p->recon;
-    *w = (struct vp_morphrecon_want){.what = (enum vp_derived)dice(VP_FILL_HOLES, VP_SEED)};
-    w->connectivity = connectivity[dice(0, 4) + (s->flat ? 5 : 0)];
-    w->h = (double)dice(0, 90) * grey(s);
-    w->erosion = w->what == VP_SEED && dice(0, 1);
-    for (int a = 0; a < 3; a++) {
-        w->radius[a] = a == 2 && s->flat ? 0 : tenth(0, 3);
-        w->seed[a] = a == 2 && s->flat ? 0 : dice(0, s->n[a] - 1);
-    }
-    say(p, " --%s (h %g, radius %g,%g,%g, seed %d,%d,%d) --connectivity %d%s", text[w->what], w->h, w->radius[0],
-        w->radius[1], w->radius[2], (int)w->seed[0], (int)w->seed[1], (int)w->seed[2], w->connectivity,
-        w->erosion ? " --by erosion" : "");
-}
-
-/* An image is a stack of its rows here, as the engine has it. */
-static void draw_sat(struct params *p, const struct scene *s)
-{
-    struct vp_err err = VP_ERR_INIT;
-    struct vp_sat_request *t = &p->table;
-    t->volume = s->n[1] > 1;
-    do
-        t->out = (enum vp_type)ONE_OF(VP_U32, VP_U64, VP_I32, VP_I64, VP_F64, VP_F32);
-    while (vp_sat_check(s->held, t->out, &err) || vp_type_is_float(t->out) != vp_type_is_float(s->held)
-           || (t->volume && t->out == VP_F32)); /* of which devices have no kernel */
-    say(p, "%s --type %s (%s)", t->volume ? " --3d" : "", vp_type_name(t->out), vp_type_name(s->held));
-}
-
-static void draw_convolve(struct params *p, const struct scene *s)
-{
-    static const char *const method[] = {NULL, "fft", "direct"};
-    struct vp_convolve_given *g = &p->convolve;
-    const bool deep = s->n[2] > 1 && dice(0, 3) == 0, grid = !deep && dice(0, 2) == 0;
-
-    *g = (struct vp_convolve_given){.n = {dice(1, 20), dice(1, 24), 1}, .nodes = {1, 1}};
-    if (deep)
-        for (int a = 0; a < 3; a++)
-            g->n[a] = dice(1, 7);
-    if (grid) {
-        g->nodes[0] = dice(1, 3);
-        g->nodes[1] = dice(1, 2);
-        g->weights = dice(0, 1) ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
-    } else {
-        g->method = method[dice(0, 2)];
-    }
-    g->correlate = dice(0, 1);
-    g->normalize = dice(0, 1);
-    say(p, " %dx%dx%d grid %dx%d %s %s%s%s", (int)g->n[0], (int)g->n[1], (int)g->n[2], (int)g->nodes[0], (int)g->nodes[1],
-        g->weights ? "source" : "output", g->method ? g->method : "auto", g->correlate ? " --correlate" : "",
-        g->normalize ? " --normalize" : "");
-    g->edge = edge(p);
-    if (dice(0, 2) == 0 && g->edge != VP_EDGE_RENORMALIZE) {
-        g->crop = VP_CROP_FULL;
-        say(p, " --crop full");
-    } else if (dice(0, 2) == 0) {
-        g->crop = VP_CROP_VALID;
-        for (int a = 0; a < 3; a++)
-            g->n[a] = g->n[a] > s->n[a] ? s->n[a] : g->n[a];
-        say(p, " --crop valid (%dx%dx%d)", (int)g->n[0], (int)g->n[1], (int)g->n[2]);
-    }
-    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++) {
-        p->kernels[i] = (float)dice(1, 999) / 1000;
-        p->exact[i] = (double)p->kernels[i] / 3;
-    }
-    g->fft = &vp_fftw;
-    p->out = g->normalize ? out_type(p) : VP_F32;
-}
-
-static void draw(struct params *p, const struct scene *s, enum family family)
-{
-    static const char *const morph[] = {"erode", "dilate", "open", "close", "tophat", "bothat", "gradient"};
-
-    *p = (struct params){.family = family, .out = VP_N_TYPES};
-    say(p, "%s%s", NAME[family], s->flat && family != MATH ? " --2d" : "");
-    switch (family) {
-    case GAUSS:
-        draw_gauss(p, s);
-        break;
-    case LOG:
-        p->log = (struct vp_log_params){.truncate = 4, .spacing = {1, 1, 1}, .normalize = dice(0, 2) == 0};
-        p->log.edge = edge(p);
-        p->sigma = lengths(p, s, "sigma", dice(0, 2) ? 1 : 0.3, (double)ONE_OF(2, 4, 8));
-        if (p->log.normalize)
-            say(p, " --scale-normalize");
-        break;
-    case LOCAL:
-        draw_stat(p, s);
-        break;
-    case MORPH:
-        p->morph = (enum vp_morph)dice(VP_ERODE, VP_GRADIENT);
-        say(p, " --op %s", morph[p->morph]);
-        p->iterations = iterations(p, 3);
-        p->window = window(p, s);
-        break;
-    case NLMEANS:
-        p->h = (double)ONE_OF(5, 30) * grey(s);
-        p->noise = dice(0, 1) ? 3 * grey(s) : 0;
-        for (int a = 0; a < 3; a++) {
-            p->search[a] = a == 2 && s->n[2] == 1 ? 0 : dice(0, s->n[2] == 1 ? 4 : 2);
-            p->patch[a] = a == 2 && s->n[2] == 1 ? 0 : dice(0, 2);
-        }
-        say(p, " --h %g --sigma %g --search %d,%d,%d --patch %d,%d,%d", p->h, p->noise, (int)p->search[0],
-            (int)p->search[1], (int)p->search[2], (int)p->patch[0], (int)p->patch[1], (int)p->patch[2]);
-        p->out = out_type(p);
-        break;
-    case THRESHOLD:
-        p->given = dice(0, 4) == 0;
-        p->below = dice(0, 2) == 0;
-        p->at = (double)ONE_OF(-3, 0, 60, 100) * grey(s) + (double)dice(0, 1) / 2;
-        p->adaptive = (struct vp_adaptive_params){.method = (int)dice(0, 3), .shape = dice(0, 4) == 0,
-                                                  .r = 30 * grey(s), .offset = (double)dice(-1, 1) * grey(s)};
-        p->adaptive.edge = p->given ? VP_EDGE_RENORMALIZE : edge(p);
-        p->adaptive.window.n = 1;
-        p->adaptive.window.v[0] = (double)(p->adaptive.shape ? ONE_OF(3, 5) : ONE_OF(1, 3, 5, 41));
-        if (p->given)
-            say(p, " --at %g%s", p->at, p->below ? " --below" : "");
-        else
-            say(p, " --local %d --window %g --shape %d --r %g --offset %g%s", p->adaptive.method,
-                p->adaptive.window.v[0], p->adaptive.shape, p->adaptive.r, p->adaptive.offset,
-                p->below ? " --below" : "");
-        break;
-    case RECON:
-        draw_recon(p, s);
-        break;
-    case SAT:
-        draw_sat(p, s);
-        break;
-    case WIENER:
-        p->noise = (double)ONE_OF(0, 30, 500) * grey(s) * grey(s);
-        say(p, " --noise %g", p->noise);
-        p->out = out_type(p);
-        p->window = window(p, s);
-        break;
-    case CONVOLVE:
-        draw_convolve(p, s);
-        break;
-    case DECONVOLVE:
-        draw_convolve(p, s);
-        p->iterations = dice(1, 3);
-        p->h = dice(0, 1);
-        break;
-    default:
-        p->expression =
-            s->stacks == 1 ? ONE_TEXT("a * 3 + x - y * z", "if(a > 100, page, sqrt(abs(a)))", "a",
-                                      "clip(a, 10, 90) / (1 + page)", "a * 1000 - 20000")
-                           : ONE_TEXT("a - b", "if(b > a, x, z + b)", "min(a, b, 7) + max(x, y, z, page)",
-                                      "(a - b) / (abs(a) + abs(b) + 1)", "b * 1.5", "a % 7.5 - floor(b / 3)");
-        p->out = (enum vp_type)ONE_OF(VP_N_TYPES, VP_N_TYPES, VP_F32, VP_U8, VP_I16, VP_F64);
-        say(p, " '%s' --type %s", p->expression, p->out == VP_N_TYPES ? "auto" : vp_type_name(p->out));
-    }
-}
-
-/* The chain, as the program makes it. *lost: where math counts what does not fit; NULL for others. */
+/* Makes the chain of the program. *lost: img-math's counter of samples that do not fit, or NULL. */
 static int make_chain(struct vp_chain *c, const struct params *p, const struct scene *s, bool unknown, int64_t **lost,
                       struct vp_err *err)
 {
-    const int64_t size[3] = {s->n[0], s->n[1], unknown && s->outer == 1 ? VP_UNKNOWN : s->n[2]};
-    const struct vp_images im = {.n = s->stacks, .size = {size[0], size[1], size[2]}, .flat = s->flat,
-                                 .type = s->held};
-    const enum vp_type out = p->out == VP_N_TYPES ? s->held : p->out;
-    struct vp_gauss_params gauss = p->gauss;
-    struct vp_log_params log = p->log;
-    struct vp_convolve_given convolve = p->convolve;
-    struct vp_footprint f = {0};
-    struct vp_math *m = NULL;
-    struct vp_op op;
-    struct vp_result result;
-    int rc = -1;
+    struct request r = {.scene = s, .out = p->out == VP_N_TYPES ? s->held : p->out,
+                        .im = {.n = s->stacks, .flat = s->flat, .type = s->held, .scale = {1, 0},
+                               .size = {s->n[0], s->n[1], unknown && s->outer == 1 ? VP_UNKNOWN : s->n[2]}}};
 
     *c = (struct vp_chain){0};
-    *lost = NULL;
-    switch (p->family) {
-    case GAUSS:
-        rc = vp_image_lengths(&im, "sigma", &p->sigma, gauss.sigma, err)
-             || vp_gauss_chain(c, &gauss, size, s->held, out, err);
-        break;
-    case LOG:
-        rc = vp_image_lengths(&im, "sigma", &p->sigma, log.sigma, err) || vp_log_chain(c, &log, size, s->held, err);
-        break;
-    case LOCAL:
-        rc = vp_stat_check(&p->stat, err)
-             || vp_stat_chain(c, &p->stat, &im, vp_stat_needs_range(&p->stat, s->held) ? p->range : NULL, &result,
-                              err);
-        break;
-    case MORPH:
-        rc = vp_footprint_make(&f, &p->window, &im, err)
-             || vp_morph_chain(c, p->morph, p->iterations, &f, size, s->held, err);
-        break;
-    case NLMEANS:
-        rc = vp_nlmeans_local(&op, p->h, p->noise, p->search, p->patch, size, s->held, out, err)
-             || vp_chain_add(c, &op, err);
-        break;
-    case THRESHOLD:
-        if (p->given) {
-            const struct vp_threshold_params t = {.method = VP_AT, .limit = p->at, .below = p->below, .mark = 255};
-            rc = vp_threshold_op(&op, &t, size, s->held, err) || vp_chain_add(c, &op, err);
-        } else {
-            struct vp_limit limit;
-            rc = vp_adaptive_limit(&limit, &p->adaptive, &im, 0, p->below, 255, err)
-                 || vp_adaptive_window(&f, &p->adaptive, &im, err)
-                 || vp_moments_above(&op, &limit, &f, (enum vp_edge)p->adaptive.edge, size, s->held, err)
-                 || vp_chain_add(c, &op, err);
-        }
-        break;
-    case RECON:
-        rc = vp_morphrecon_chain(c, &p->recon, size, s->flat, s->held, err);
-        break;
-    case SAT:
-        rc = vp_sat_op(&op, &p->table, size, s->held, err) || vp_chain_add(c, &op, err);
-        break;
-    case WIENER:
-        rc = vp_footprint_make(&f, &p->window, &im, err)
-             || vp_moments_wiener(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
-        break;
-    case CONVOLVE:
-        convolve.kernels = p->kernels;
-        convolve.exact = p->exact;
-        rc = vp_convolve_local(&op, &convolve, size, s->held, out, err) || vp_chain_add(c, &op, err);
-        break;
-    case DECONVOLVE:
-        convolve.kernels = p->kernels;
-        convolve.exact = p->exact;
-        rc = vp_deconvolve_local(&op, &(struct vp_deconvolve_given){.kernel = convolve, .iterations = p->iterations,
-                                 .accelerate = p->h > 0}, size, s->held, out, err) || vp_chain_add(c, &op, err);
-        break;
-    default:
-        if (vp_math_parse(&m, p->expression, s->stacks, s->held, err))
-            break;
-        m->inner = s->channels;
-        m->nz = unknown && s->slices == s->n[2] ? VP_UNKNOWN : s->slices;
-        *lost = &m->lost;
-        rc = vp_math_add(c, m, size, s->stacks, p->out == VP_N_TYPES ? vp_math_type(m) : p->out, err);
-    }
-    vp_footprint_free(&f);
+    const int rc = p->family->chain(c, &r, err);
+    *lost = r.lost;
     return rc ? -1 : 0;
 }
 
@@ -661,7 +340,7 @@ static void make_stack(struct scene *s, int k, const int64_t image[3], int64_t p
     free(v);
 }
 
-static void make_scene(struct scene *s, enum family family)
+static void make_scene(struct scene *s, const struct family *family)
 {
     static const enum vp_type types[] = {VP_U8, VP_U16, VP_I16, VP_F32, VP_F32, VP_I8};
     const int64_t larger = dice(0, 3) == 0 ? 2 : 1;
@@ -677,37 +356,12 @@ static void make_scene(struct scene *s, enum family family)
         times = dice(1, 3);
     }
     s->stored[0] = s->stored[1] = types[dice(0, 5)];
-    if (family == SAT) {
-        s->stored[0] = (enum vp_type)ONE_OF(VP_U8, VP_U16, VP_U32, VP_I8, VP_I16, VP_I32, VP_F32, VP_F64);
-        s->flat = false;
-        if (dice(0, 2)) {
-            s->n[0] = dice(1, ONE_OF(300, 300, 70, 9, 1));
-            s->n[1] = 1;
-            s->n[2] = dice(1, ONE_OF(400, 400, 150, 9, 1));
-        }
-    }
-    if (family == CONVOLVE && dice(0, 3) == 0) { /* higher than the blocks and tiles that it is made in */
-        s->n[0] = dice(1, ONE_OF(24, 9, 3));
-        s->n[1] = dice(100, 600);
-        s->n[2] = dice(1, 3);
-    }
-    s->held = s->stored[0] == VP_I8 && family != MATH && family != SAT ? VP_I16 : s->stored[0];
-    if ((family == CONVOLVE || family == DECONVOLVE) && s->held == VP_F32 && &vp_fftw && dice(0, 1))
-        s->stored[0] = s->stored[1] = s->held = VP_F64;
-    s->odd = vp_type_is_float(s->held) && dice(0, 3) == 0;
-    if (family == MATH) { /* all pages are one image along z */
-        s->stacks = (int)dice(1, 2);
-        s->single = s->stacks == 2 && dice(0, 2) == 0;
-        if (s->held != VP_I8 && dice(0, 2) == 0)
-            s->stored[1] = VP_U8;
-        s->slices = s->flat ? 1 : s->n[2];
-        s->channels = channels;
-        s->n[2] *= channels * times;
-        s->flat = false;
-        channels = times = 1;
-    }
+    s->held = s->stored[0] == VP_I8 && !family->pages ? VP_I16 : s->stored[0];
     s->inner = channels;
     s->outer = times;
+    if (family->adapt)
+        family->adapt(s);
+    s->odd = vp_type_is_float(s->held) && dice(0, 3) == 0;
     if (s->flat) {
         s->outer = s->n[2];
         s->n[2] = 1;
@@ -1136,15 +790,19 @@ static int try_plan(const struct params *p, const struct scene *s, struct count 
     return 1;
 }
 
-static void seed_with(uint64_t seed, uint64_t family, uint64_t number, uint64_t try)
+/* Random numbers that depend on the family's name, not on the others. */
+static void seed_with(uint64_t seed, const struct family *family, uint64_t number, uint64_t try)
 {
-    dice_state = (seed * 8 + family) * 1000003 + number * 64 + try + 1;
+    uint64_t hash = 0;
+    for (const char *p = family->program; *p; p++)
+        hash = hash * 31 + (unsigned char)*p;
+    dice_state = (seed * 8 + hash) * 1000003 + number * 64 + try + 1;
     for (int i = 0; i < 8; i++)
         dice_state = dice_state * 6364136223846793005u + 1442695040888963407u;
     next_random();
 }
 
-static bool test_family(enum family family, int plans, uint64_t seed)
+static bool test_family(const struct family *family, int plans, uint64_t seed)
 {
     struct count n = {0};
     bool ok = true;
@@ -1180,10 +838,10 @@ static bool test_family(enum family family, int plans, uint64_t seed)
         }
         free_scene(&s);
         if (!ok)
-            printf("  again: plans_test %d %llu %s (image %d)\n", plans, (unsigned long long)seed, NAME[family],
+            printf("  again: plans_test %d %llu %s (image %d)\n", plans, (unsigned long long)seed, family->program,
                    number);
     }
-    printf("%-14s %d plans, %d differ:", NAME[family], n.runs, !ok);
+    printf("%-14s %d plans, %d differ:", family->program, n.runs, !ok);
     for (int i = 0; i < n_sets; i++)
         printf("%s %d on %s (%d streamed)", i ? "," : "", n.on[i], sets[i].name, n.streams[i]);
     printf("; %d in bands (%d that follow each other, %d of these piped), %d piped, %d to a file, %d planned, %d with "
@@ -1197,11 +855,11 @@ static bool test_family(enum family family, int plans, uint64_t seed)
     CHECK_INT(n.unlike, 0);
     CHECK(!ok || n.runs >= plans);
     if (ok && plans >= 200) {
-        CHECK((family == DECONVOLVE || family == SAT || n.bands >= plans / 50) && n.piped >= plans / 10 && n.files >= plans / 10 && n.chosen >= plans / 50);
+        CHECK((family->unbanded || n.bands >= plans / 50) && n.piped >= plans / 10 && n.files >= plans / 10 && n.chosen >= plans / 50);
         for (int i = 0; i < n_sets; i++) {
-            const bool streams = sets[i].backend.name ? !n.without : family <= LOG; /* CPU: where something is kept */
+            const bool streams = sets[i].backend.name ? !n.without : family->keeps;
             CHECK(n.on[i] + n.without > plans / (2 * n_sets));
-            CHECK(n.streams[i] || !streams || family == RECON); /* nothing that parts share */
+            CHECK(n.streams[i] || !streams || family->alone);
         }
     }
     return ok;
@@ -1227,15 +885,15 @@ int main(int argc, char **argv)
     for (char *name; (name = strtok_r(rest, " ", &rest));)
         if (n_sets == MAX_SETS || !add_set(name))
             return 1;
-    for (int f = 0; f < FAMILIES; f++)
-        known = known || !strcmp(argv[3], NAME[f]);
-    if (plans < 1 || !n_sets || !known || argc > 4 || !mkdtemp(dir)) {
+    for (int f = 0; f < n_families; f++)
+        known = known || !strcmp(argv[3], families[f]->program);
+    if (plans < 1 || !n_sets || !n_families || !known || argc > 4 || !mkdtemp(dir)) {
         printf("plans_test [PLANS [SEED [FAMILY]]], $VOXPIPE_DEVICES: such as cpu pretend:3 cuda:0,1\n");
         return 1;
     }
-    for (int f = 0; f < FAMILIES; f++)
-        if (argc < 4 || !strcmp(argv[3], NAME[f]))
-            test_family((enum family)f, plans, seed);
+    for (int f = 0; f < n_families; f++)
+        if (argc < 4 || !strcmp(argv[3], families[f]->program))
+            test_family(families[f], plans, seed);
     CHECK_INT(pretend.open, 0);
     char path[64];
     snprintf(path, sizeof path, "%s/out.raw", dir);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of separable filters over first differences; gauss.h has the arithmetic.
+/* Lines of separable filters over first differences; separable.h has the arithmetic.
  *
  * Neighbours across the axis are the lanes. A block of outputs along the axis is made together: going inwards, output
  * b needs at one step the very difference that its neighbour needed at the step before, so the differences move
  * through registers, and a step of the whole block loads two vectors and one tap. */
-#include "local/gauss_isa.h"
+#include "local/separable_isa.h"
 
 #include "base/isa.h"
 #include "base/transpose.h"
@@ -36,13 +36,13 @@ INLINE vf fused(vf a, vf b, vf c)
 struct window { vf U[BLOCK], L[BLOCK], u, l; };
 
 /* One step at tap k; the window then is that of k - 1. */
-INLINE void step(struct window *w, vf *acc, const struct vp_line *l, int64_t x, int64_t k, int turn, bool odd,
+INLINE void step(struct window *w, vf *acc, const struct vp_separable_line *l, int64_t x, int64_t k, int turn, bool odd,
                  bool edge)
 {
     if (edge) {
         for (int b = 0; b < BLOCK; b++) {
-            acc[b] = fused(both(l->border[b].up[k]), w->U[(b + BLOCK - turn) % BLOCK], acc[b]);
-            acc[b] = fused(both(l->border[b].down[k]), w->L[(b + turn) % BLOCK], acc[b]);
+            acc[b] = fused(both(l->edge[b].up[k]), w->U[(b + BLOCK - turn) % BLOCK], acc[b]);
+            acc[b] = fused(both(l->edge[b].down[k]), w->L[(b + turn) % BLOCK], acc[b]);
         }
     } else {
         const vf t = both(l->t[k]);
@@ -61,16 +61,16 @@ INLINE void step(struct window *w, vf *acc, const struct vp_line *l, int64_t x, 
 }
 
 /* Order 0 near an edge: what `acc` has of the samples outside is taken back. */
-INLINE vf inside(const struct vp_line *l, int b, int64_t x, vf here, vf acc)
+INLINE vf inside(const struct vp_separable_line *l, int b, int64_t x, vf here, vf acc)
 {
-    const struct vp_border *const e = &l->border[b];
+    const struct vp_separable_edge *const e = &l->edge[b];
 
     if (e->scale == 0)
         return here + acc;
     return fused(both(e->scale), fused(both(e->weight), vf_at(l->g[e->at] + x) - here, acc), here);
 }
 
-INLINE void line(const struct vp_line *l, bool odd, bool edge)
+INLINE void line(const struct vp_separable_line *l, bool odd, bool edge)
 {
     const int64_t r = l->radius;
 
@@ -102,7 +102,7 @@ INLINE void line(const struct vp_line *l, bool odd, bool edge)
             float *const to = l->out + b * l->step + x - l->at;
             vf y = acc[b];
             if (l->order == 0)
-                y = !edge && l->border ? inside(l, b, x, vf_at(l->g[b] + x), y) : vf_at(l->g[b] + x) + y;
+                y = !edge && l->edge ? inside(l, b, x, vf_at(l->g[b] + x), y) : vf_at(l->g[b] + x) + y;
             if (l->add)
                 y = vf_at(to) + y;
             *(vf_u *)to = y;
@@ -111,7 +111,7 @@ INLINE void line(const struct vp_line *l, bool odd, bool edge)
 }
 
 /* Radius 0: the samples as they are. */
-static void copy(const struct vp_line *l)
+static void copy(const struct vp_separable_line *l)
 {
     for (int b = 0; b < l->count; b++)
         for (int64_t x = 0; x < l->n; x += LANES) {
@@ -120,7 +120,7 @@ static void copy(const struct vp_line *l)
         }
 }
 
-static void any_line(const struct vp_line *l)
+static void any_line(const struct vp_separable_line *l)
 {
     if (!l->radius)
         copy(l);
@@ -175,14 +175,14 @@ static void stream(float *restrict dst, const float *restrict src, int64_t n)
         dst[i] = src[i];
 }
 
-static void store(void *restrict dst, enum vp_type type, const float *restrict src, int64_t n, bool past)
+static void store(void *restrict dst, enum vp_type type, const float *restrict src, int64_t n, bool bypass)
 {
     switch ((int)type) {
     case VP_U8: STORE(uint8_t, whole(src[i], 0, 255)) break;
     case VP_U16: STORE(uint16_t, whole(src[i], 0, 65535)) break;
     case VP_I16: STORE(int16_t, src[i] == src[i] ? whole(src[i], -32768, 32767) : 0) break;
     default:
-        if (past)
+        if (bypass)
             stream(dst, src, n);
         else
             memcpy(dst, src, (size_t)n * sizeof *src);
@@ -223,6 +223,6 @@ static void rows(float *const *row, const float *column, int64_t n)
     }
 }
 
-const struct vp_gauss_isa PASTE(vp_gauss_, VP_ISA) = {
+const struct vp_separable_isa PASTE(vp_separable_, VP_ISA) = {
     BLOCK, any_line, load, store, columns, rows,
 };
