@@ -62,7 +62,7 @@ struct vp_backend {
     double (*event_elapsed)(struct vp_event *from, struct vp_event *to);
 
     const struct vp_kernel *(*kernel)(const char *name); /* NULL: it has none of that name */
-    /* Table of kernels of an operation that the engine does not run: "backproject", "filter" (ct/slab_kernels.h). NULL: it
+    /* Table of kernels of an operation that the engine does not run: "backproject", "filter" (ct/kernels.h). NULL: it
      * has none of that name. */
     const void *(*kernels)(const char *name);
 };
