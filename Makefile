@@ -13,7 +13,7 @@ MANDIR  ?= $(PREFIX)/share/man
 BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPDIR  ?= $(PREFIX)/share/zsh/site-functions
 FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
-ifneq ($(filter default undefined,$(origin CC)),) # undefined: make in make, which has no defaults
+ifneq ($(filter default undefined,$(origin CC)),) # undefined: recursive make, which has no defaults
 CC      := gcc
 endif
 ifneq ($(filter default undefined,$(origin CXX)),)
@@ -21,14 +21,14 @@ CXX     := g++
 endif
 CFLAGS  ?= -O3 -g
 SAN     ?=
-# CUDA=auto builds the plugin where nvcc is found, 1 insists, 0 leaves it out. GPU_ARCH replaces the list of targets.
+# CUDA=auto builds the plugin if nvcc is found, 1 requires it, 0 omits it. GPU_ARCH replaces the list of targets.
 CUDA    ?= auto
 NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
-# MPI the same, where mpicc is found: for ct-fdk on many hosts.
+# MPI=auto, 1 or 0 likewise, if mpicc is found: for ct-fdk on many hosts.
 MPI     ?= auto
 MPICC   ?= $(firstword $(shell command -v mpicc 2>/dev/null))
-# FFTW in double precision, for the two programs that work in f64: where it is found, 1 insists, 0 leaves f64 out. It is under
-# the GNU GPL, so programs that are linked with it are passed on under its terms: bundles have it only with FFTW=1.
+# FFTW in double precision, for the two programs that compute in f64: auto uses it if found, 1 requires it, 0 omits
+# f64. It is under the GNU GPL, so programs linked with it are distributed under its terms: bundles need FFTW=1 for it.
 FFTW    ?= auto
 HARDEN  ?= 1
 comma   := ,
@@ -37,7 +37,8 @@ V       ?= 0
 
 # The hash of this tree's own repository: a tarball may lie inside another one.
 RELEASE := $(shell cat VERSION)
-COMMIT  := $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$$(pwd -P)" ] && git describe --tags --always --dirty)
+COMMIT  := $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$$(pwd -P)" ] && \
+    git describe --tags --always --dirty)
 VERSION := $(RELEASE)$(if $(findstring $(RELEASE),$(COMMIT)),,$(COMMIT:%=+%))
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
@@ -49,8 +50,8 @@ WARN    += $(if $(CLANG),-Wno-pass-failed)
 ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
-# Files of others are read: a buffer that overflows ends the program. Where compiler and linker have it, and without
-# sanitizers, which see more; HARDEN=0 leaves it out.
+# Inputs are untrusted files: a buffer overflow must end the program. If compiler and linker support it, and without
+# sanitizers, which detect more; HARDEN=0 omits it.
 tries    = $(if $(filter 0,$(HARDEN))$(SAN),,$(shell echo 'int main(void) { return 0; }' | \
     $(CC) -O1 -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo '$(1)'))
 HARDC   := $(call tries,-fstack-protector-strong)
@@ -59,14 +60,14 @@ HARDLD  := $(call tries,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
 ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) $(HARDC) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
 LIBS    := -ltiff -lz -lm -lpthread -ldl
-# OpenMP's runtime goes into the programs where it can: app/tool.c then speaks to it before it starts
+# OpenMP's runtime is linked statically if possible: app/tool.c then configures it before it starts
 GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
-# ... and it speaks through us: app/openmp.c
+# ... and its messages are printed by app/openmp.c
 GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS)) $(HARDLD)
-BENCHLIBS := -lfftw3f          # what the benchmarks compare with
+BENCHLIBS := -lfftw3f          # peers of the benchmarks
 
-# Objects live under a name made of the flags, so that different builds never mix.
+# The path of objects contains a hash of the flags, so that different builds never mix.
 hash     = $(shell printf '%s' '$(1)' | cksum | cut -d' ' -f1)
 HASH    := $(call hash,$(CC) $(CFLAGS) $(LDFLAGS) $(SAN) $(WERROR)$(filter 0,$(HARDEN)))
 OBJ     := $(O)/obj-$(HASH)
@@ -74,16 +75,16 @@ BIN     := $(O)/bin
 
 TOOLS   := $(sort $(notdir $(basename $(wildcard tools/*.c))))
 LIBSRC  := $(sort $(wildcard common/*/*.c))
-# *_isa.c is compiled once for each instruction set and picked at run time.
+# *_isa.c is compiled once for each instruction set, selected at run time.
 ISASRC  := $(filter %_isa.c,$(LIBSRC))
 PLAINSRC:= $(filter-out %_isa.c,$(LIBSRC))
 ISAS    := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) generic
 ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=icelake-server
 ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
-# What a plugin shares with the programs: one built from other headers is refused.
+# Headers that a plugin shares with the programs: a plugin built from others is rejected.
 BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h common/*/*.inc)) | sha256sum | cut -c1-16)ull
-# not what is fuzzed, and slow to compile so
+# not instrumented: not fuzzed, and slow to compile
 ISASAN  := $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
 LIB     := $(OBJ)/libvoxpipe.a
@@ -91,8 +92,8 @@ UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
 BENCH   := $(sort $(notdir $(basename $(wildcard tests/bench/*_bench.c))))
 FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
 
-# The plugin. Hopper's and Blackwell's own instructions need their own targets (sm_90a, sm_100a); all other cards take
-# the portable kernels, those newer than the toolkit through PTX.
+# The CUDA plugin. Instructions of Hopper and Blackwell need their own targets (sm_90a, sm_100a); other cards use the
+# portable kernels, those newer than the toolkit through PTX.
 ifneq ($(CUDA),0)
 ifneq ($(NVCC),)
 PLUGIN  := $(O)/lib/voxpipe/voxpipe-cuda.so
@@ -100,7 +101,7 @@ else ifeq ($(CUDA),1)
 $(error CUDA=1, but there is no nvcc: set NVCC=/path/to/nvcc)
 endif
 endif
-# The other plugin: bytes between processes on many hosts.
+# The MPI plugin: messages between processes on many hosts.
 ifneq ($(MPI),0)
 ifneq ($(MPICC),)
 RANKS   := $(O)/lib/voxpipe/voxpipe-mpi.so
@@ -111,7 +112,8 @@ endif
 PLUGINS := $(PLUGIN) $(RANKS)
 WITHFFTW := img-convolve img-deconvolve
 ifneq ($(FFTW),0)
-FFTWLIBS := $(shell pkg-config --libs fftw3 2>/dev/null || { echo '\#include <fftw3.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo -lfftw3; })
+FFTWLIBS := $(shell pkg-config --libs fftw3 2>/dev/null || \
+    { echo '\#include <fftw3.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo -lfftw3; })
 ifneq ($(FFTWLIBS),)
 FFTWOBJ := $(OBJ)/fftw/fftw.o
 else ifeq ($(FFTW),1)
@@ -123,7 +125,9 @@ GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compu
 HOPPER_ARCH ?= -gencode arch=compute_90a,code=sm_90a \
     $(if $(findstring compute_100,$(shell $(NVCC) --list-gpu-arch 2>/dev/null)),-gencode arch=compute_100a$(comma)code=sm_100a)
 NVCCFLAGS ?=
-NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers,-fvisibility=hidden$(patsubst %,$(comma)%,$(filter -f%,$(HARDC))) -Icommon -Icuda
+NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler \
+    -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers,-fvisibility=hidden$(patsubst %,$(comma)%,$(filter -f%,$(HARDC))) \
+    -Icommon -Icuda
 GPUHASH := $(if $(PLUGIN),$(call hash,$(NVCC) $(GPU_ARCH) $(HOPPER_ARCH) $(NVCCFLAGS)))
 CUDAOBJ := $(patsubst %,$(OBJ)/$(GPUHASH)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c)))
 
@@ -135,33 +139,39 @@ all: $(TOOLS:%=$(BIN)/%) $(PLUGINS)
 
 define isa_rule
 $(OBJ)/%.$(1).o: %.c Makefile
-	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast $$(ISASAN) -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
+	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast $$(ISASAN) \
+	    -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
 $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
-# compiled again when the commit is another one, and nothing else is
+# recompiled for another commit, and nothing else is
 $(OBJ)/common/app/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"'
 $(OBJ)/common/app/version.o: $(OBJ)/version
 $(OBJ)/version: FORCE
 	@mkdir -p $(@D) && { echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@; }
 
 $(OBJ)/$(GPUHASH)/cuda/%.c.o: cuda/%.c Makefile
-	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT $@ -c -o $@ $<
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT \
+	    $@ -c -o $@ $<
 $(OBJ)/$(GPUHASH)/cuda/%.cu.o: cuda/%.cu Makefile
-	$(call say,NVCC,$<)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $(if $(findstring hopper,$<),$(HOPPER_ARCH),$(GPU_ARCH)) -MD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
-# exports two functions; the CUDA runtime is linked in, so that only the driver has to be there
+	$(call say,NVCC,$<)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $(if $(findstring hopper,$<),$(HOPPER_ARCH),$(GPU_ARCH)) -MD \
+	    -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
+# exports two functions; the CUDA runtime is linked statically, so that only the driver is needed
 $(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
-	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) $(HARDLD:-Wl,%=-Xlinker %) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
+	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) $(HARDLD:-Wl,%=-Xlinker %) -Xlinker \
+	    --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
 
 $(OBJ)/mpi/%.o: mpi/%.c Makefile
-	$(call say,MPICC,$<)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(ALLCFLAGS) -fvisibility=hidden -MMD -MP -MT $@ -c -o $@ $<
+	$(call say,MPICC,$<)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(ALLCFLAGS) -fvisibility=hidden -MMD \
+	    -MP -MT $@ -c -o $@ $<
 $(RANKS): $(OBJ)/mpi/mpi.o $(LIB) $(O)/flags
-	$(call say,LD,$@)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(filter-out -fopenmp,$(ALLCFLAGS)) $(HARDLD) -shared -o $@.tmp $(OBJ)/mpi/mpi.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) -lpthread && mv -f $@.tmp $@
+	$(call say,LD,$@)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(filter-out -fopenmp,$(ALLCFLAGS)) \
+	    $(HARDLD) -shared -o $@.tmp $(OBJ)/mpi/mpi.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) -lpthread && mv -f $@.tmp $@
 
-# Changes when a shared header does.
+# Changes if a shared header does.
 $(OBJ)/build.h: FORCE
 	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
 $(OBJ)/common/device/find.o $(OBJ)/common/device/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
@@ -170,10 +180,12 @@ $(OBJ)/common/device/find.o $(OBJ)/common/device/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
 
-# linked anew when FFTW comes or goes
+# relinked when FFTW is added or removed
 $(OBJ)/fftw.use: FORCE
 	@mkdir -p $(@D) && { echo '$(FFTW) $(FFTWLIBS)' | cmp -s - $@ || echo '$(FFTW) $(FFTWLIBS)' >$@; }
-$(foreach i,$(WITHFFTW:%=bin/%) $(if $(filter 1,$(FFTW)),$(WITHFFTW:%=bundle/%)) unit/convolve_test unit/deconvolve_test unit/plans_test bench/convolve_bench,$(eval $(OBJ)/$(i): $(FFTWOBJ) $(OBJ)/fftw.use) \
+$(foreach i,$(WITHFFTW:%=bin/%) $(if $(filter 1,$(FFTW)),$(WITHFFTW:%=bundle/%)) \
+    unit/convolve_test unit/deconvolve_test unit/plans_test bench/convolve_bench,\
+    $(eval $(OBJ)/$(i): $(FFTWOBJ) $(OBJ)/fftw.use) \
     $(eval $(OBJ)/$(i): MORELIBS := $(FFTWOBJ) $(FFTWLIBS)))
 $(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
@@ -181,46 +193,52 @@ $(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
 $(OBJ)/unit/opt_test: $(OBJ)/docs/check.o
 $(OBJ)/unit/plans_test: $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/plans/*.c))
 $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter-out $(OBJ)/fftw/%,$(filter %.o,$^)) $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter-out $(OBJ)/fftw/%,$(filter %.o,$^)) $(LIB) \
+	    $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(BENCHLIBS) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(BENCHLIBS) \
+	    $(LIBS)
 $(OBJ)/replay/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(OBJ)/tests/fuzz/replay.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
 $(OBJ)/fuzzer/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
-# a library to preload: no flags of the programs
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) \
+	    $(GOMP) $(LIBS)
+# a preloaded library: without the programs' flags
 $(O)/fault/fault.so: tests/fault/fault.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) -std=gnu11 $(WARN) -O1 -fPIC -shared -o $@ $< -ldl
-# what the programs open in the place of voxpipe-cuda.so, with devices that are pretended
+# replaces voxpipe-cuda.so in tests, with pretended devices
 $(O)/pretend/voxpipe-cuda.so: $(OBJ)/tests/plugin/plugin.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -shared -o $@ $^ $(LDFLAGS) -Wl,--exclude-libs,ALL -lpthread -lm
-# and with emulated ones: the plugin's own sources, run by the CPU (tests/emulate). No difference to nvcc's rounding:
-# what is to be one operation is written so.
+# and with emulated ones: the plugin's own sources, run by the CPU (tests/emulate). Rounds as nvcc does: fused
+# operations are explicit.
 EMULATED := $(if $(SAN),,$(if $(filter x86_64,$(shell uname -m)),$(PLUGIN:%=$(O)/emulated/voxpipe-cuda.so) \
                                                                 $(PLUGIN:%=$(O)/emulated/emulate_test)))
 EMUDIR   := $(OBJ)/emulated
 EMUOBJ   := $(patsubst %,$(EMUDIR)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c))) $(EMUDIR)/emulate.o
-EMUFLAGS = -O1 -fPIC -fopenmp -fvisibility=hidden -ffp-contract=off -march=native -w -Wno-psabi -I$(EMUDIR)/cuda -Icommon -I$(OBJ) \
+EMUFLAGS = -O1 -fPIC -fopenmp -fvisibility=hidden -ffp-contract=off -march=native -w -Wno-psabi -I$(EMUDIR)/cuda \
+    -Icommon -I$(OBJ) \
            -Itests/emulate $(addprefix -I,$(filter-out /usr/include,$(CUDAROOT)/include))
 EMUTEXT  := $(patsubst %,$(EMUDIR)/%,$(wildcard cuda/*))
 $(EMUDIR)/cuda/%: cuda/% tests/emulate/translate.pl
 	@mkdir -p $(@D) && perl tests/emulate/translate.pl $< >$@.tmp && mv -f $@.tmp $@
 $(EMUDIR)/cuda/%.cu.o: $(EMUDIR)/cuda/%.cu Makefile | $(EMUTEXT)
-	$(call say,EMU,cuda/$*.cu)$(CXX) -std=c++17 $(EMUFLAGS) -fno-strict-aliasing -include emulate.h -MMD -MP -x c++ -c -o $@ $<
+	$(call say,EMU,cuda/$*.cu)$(CXX) -std=c++17 $(EMUFLAGS) -fno-strict-aliasing -include emulate.h -MMD -MP -x c++ -c -o \
+	    $@ $<
 $(EMUDIR)/cuda/%.c.o: $(EMUDIR)/cuda/%.c Makefile | $(EMUTEXT)
 	$(call say,EMU,cuda/$*.c)$(CC) -std=gnu11 $(EMUFLAGS) -MMD -MP -c -o $@ $<
 $(EMUDIR)/%.o: tests/emulate/%.cpp Makefile
 	$(call say,EMU,$<)mkdir -p $(@D) && $(CXX) -std=c++17 $(EMUFLAGS) -MMD -MP -c -o $@ $<
 $(EMUDIR)/cuda/device.c.o: $(OBJ)/build.h
 $(O)/emulated/voxpipe-cuda.so: $(EMUOBJ) $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CXX) -shared -fopenmp -o $@.tmp $^ -Wl,--exclude-libs,ALL -Wl,--no-undefined -lpthread -lm && mv -f $@.tmp $@
+	$(call say,LD,$@)mkdir -p $(@D) && $(CXX) -shared -fopenmp -o $@.tmp $^ -Wl,--exclude-libs,ALL -Wl,--no-undefined \
+	    -lpthread -lm && mv -f $@.tmp $@
 $(O)/emulated/emulate_test: $(EMUDIR)/emulate_test.o $(EMUDIR)/emulate.o
 	$(call say,LD,$@)mkdir -p $(@D) && $(CXX) -o $@ $^ -lpthread
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 
-# The generator of man pages and completions holds all programs' tables: tools/NAME.c, its main under another name and
-# vp_docs_program in the place of vp_main. Made for `make docs` and the tests, never installed.
+# The generator of man pages and completions links all programs' tables: tools/NAME.c, with main renamed and
+# vp_docs_program in place of vp_main. Made for `make docs` and the tests, never installed.
 DOCS    := $(O)/docs/generate
 DOCSOBJ := $(patsubst %.c,$(OBJ)/%.o,$(wildcard docs/*.c))
 PROGRAMS := $(patsubst %,X(vp_program_%),$(subst -,_,$(TOOLS)))
@@ -228,13 +246,15 @@ DOCSFLAGS = -O0 -U_FORTIFY_SOURCE -Idocs -I$(OBJ)/docs -DVP_RELEASE='"$(shell ca
 $(OBJ)/docs/%.o: docs/%.c Makefile VERSION | $(OBJ)/docs/programs.h
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) $(DOCSFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 $(OBJ)/docs/tools/%.o: tools/%.c Makefile
-	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -U_FORTIFY_SOURCE -Wno-missing-prototypes -Dmain=vp_program_$(subst -,_,$*) -Dvp_main=vp_docs_program -MMD -MP -MT $@ -c -o $@ $<
+	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -U_FORTIFY_SOURCE -Wno-missing-prototypes \
+	    -Dmain=vp_program_$(subst -,_,$*) -Dvp_main=vp_docs_program -MMD -MP -MT $@ -c -o $@ $<
 $(OBJ)/docs/programs.h: FORCE
 	@mkdir -p $(@D) && { echo '$(PROGRAMS)' | cmp -s - $@ || echo '$(PROGRAMS)' >$@; }
 $(DOCS): $(DOCSOBJ) $(TOOLS:%=$(OBJ)/docs/tools/%.o) $(LIB) $(O)/flags
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@.tmp $(filter-out $(O)/flags,$^) $(LDFLAGS) $(GOMP) $(LIBS) && mv -f $@.tmp $@
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@.tmp $(filter-out $(O)/flags,$^) $(LDFLAGS) $(GOMP) \
+	    $(LIBS) && mv -f $@.tmp $@
 
-# Changes when the flags do, so that bin/ is what was asked for last.
+# Changes if the flags do, so that bin/ is always the latest build.
 $(O)/flags: FORCE
 	@mkdir -p $(@D) && { echo '$(HASH) $(GPUHASH)' | cmp -s - $@ || echo '$(HASH) $(GPUHASH)' >$@; }
 FORCE:
@@ -243,7 +263,7 @@ FORCE:
 unit: $(UNIT:%=$(OBJ)/unit/%) $(DOCS)
 	@mkdir -p $(O)/unit && for f in $(UNIT:%=$(OBJ)/unit/%); do cp -f $$f $(O)/unit/; done
 
-# Fuzz targets that go through their corpus, and what makes system calls fail.
+# Fuzz targets that replay their corpus, and the library that makes system calls fail.
 tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so $(O)/pretend/voxpipe-cuda.so $(EMULATED)
 	@mkdir -p $(O)/replay && for f in $(filter $(OBJ)/%,$^); do cp -f $$f $(O)/replay/; done
 
@@ -251,7 +271,7 @@ tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so $(O)/pretend/voxpipe-cuda.s
 check: all unit tests
 	@sh tests/check.sh "$(abspath $(O))"
 
-## fuzz: let libFuzzer loose on all that reads bytes from outside, TIME=60 seconds on each (needs clang)
+## fuzz: run libFuzzer on all code that reads foreign bytes, TIME=60 seconds for each target (needs clang)
 TIME    ?= 60
 FUZZCC  ?= clang
 fuzz:
@@ -260,7 +280,7 @@ fuzz:
 fuzzers: $(FUZZ:%=$(OBJ)/fuzzer/%)
 	@mkdir -p $(O)/bin && for f in $^; do cp -f $$f $(O)/bin/; done
 
-## check-faults: make every system call and allocation fail in turn, in every program and in ranks (an hour), or FAULTS=8 of each
+## check-faults: let every system call and allocation of programs and ranks fail in turn (an hour), or FAULTS=8 of each
 check-faults: all tests
 	perl tests/fault/run.pl $(O) $(or $(FAULTS),0)
 	$(if $(RANKS),perl tests/fault/run.pl $(O) $(or $(FAULTS),0) ranks)
@@ -274,24 +294,25 @@ check-isa: all unit tests
 demo: all
 	@PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh $(O)/demo
 
-## bench: measure speed, as ratios in one run (needs FFTW; other peers are used where they are installed)
+## bench: measure speed, as ratios in one run (needs FFTW; other peers are used if installed)
 bench: all $(BENCH:%=$(OBJ)/bench/%)
 	@mkdir -p $(O)/bench && for f in $(BENCH); do cp -f $(OBJ)/bench/$$f $(O)/bench/; done
 	@PATH="$(abspath $(BIN)):$$PATH" sh tests/bench/run.sh "$(abspath $(O))"
 
-## rates: the table of common/engine/rates.h, measured anew on this machine (files in $TMPDIR)
+## rates: measure the table of common/engine/rates.h on this machine (files in $TMPDIR)
 $(OBJ)/bench/rates: BENCHLIBS :=
 rates: $(OBJ)/bench/rates $(PLUGIN)
 	@$(if $(PLUGIN),VOXPIPE_PLUGINS="$(abspath $(dir $(PLUGIN)))") $<
 
-## model: the rates of this machine for ct-fdk --model, into model.txt: make model [RANKS_N=2] [DEVICE=auto] [DIR=folder]
+## model: rates of this machine for ct-fdk --model, to model.txt: make model [RANKS_N=2] [DEVICE=auto] [DIR=folder]
 RANKS_N ?= 1
 $(OBJ)/bench/model: BENCHLIBS :=
 model: $(OBJ)/bench/model $(PLUGINS)
-	@VOXPIPE_PLUGINS="$(abspath $(O))/lib/voxpipe" $(if $(filter-out 1,$(RANKS_N)),mpirun -n $(RANKS_N)) $< $(or $(DEVICE),auto) $(DIR) >model.txt
+	@VOXPIPE_PLUGINS="$(abspath $(O))/lib/voxpipe" $(if $(filter-out 1,$(RANKS_N)),mpirun -n $(RANKS_N)) $< \
+	    $(or $(DEVICE),auto) $(DIR) >model.txt
 	@cat model.txt
 
-## pairs: the speed of whole commands beside another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']
+## pairs: speed of whole commands against another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']
 pairs: all
 	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
 
@@ -316,7 +337,8 @@ install: all
 	install -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
 	install -m 644 $(MAN5) "$(DESTDIR)$(MANDIR)/man5"
 	install -m 644 $(MAN7) "$(DESTDIR)$(MANDIR)/man7"
-	$(if $(strip $(PLUGINS)),install -d "$(DESTDIR)$(LIBDIR)" && $(INSTALL_PROGRAM) -m 755 $(PLUGINS) "$(DESTDIR)$(LIBDIR)")
+	$(if $(strip $(PLUGINS)),install -d "$(DESTDIR)$(LIBDIR)" && \
+	    $(INSTALL_PROGRAM) -m 755 $(PLUGINS) "$(DESTDIR)$(LIBDIR)")
 	for t in $(TOOLS); do \
 	    install -m 644 completions/bash/$$t "$(DESTDIR)$(BASHCOMPDIR)/$$t" && \
 	    install -m 644 completions/zsh/_$$t "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" && \
@@ -324,17 +346,18 @@ install: all
 
 BUNDLE ?= bundle
 STRIP  ?= strip
-# The programs of a bundle find its libraries beside them. Others do not look there: what lies beside a copy may be anybody's.
+# Programs of a bundle find its libraries beside them. Others do not search there: files beside a copy may be anyone's.
 $(OBJ)/bundle/%: $(OBJ)/tools/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' $(MORELIBS) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) \
+	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' $(MORELIBS) $(LIBS)
 $(WITHFFTW:%=$(OBJ)/bundle/%): $(OBJ)/fftw.use
 
-## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries and their notices, man pages
+## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries, notices, man pages
 bundle: all $(TOOLS:%=$(OBJ)/bundle/%)
 	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN)
 	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
 
-## uninstall: remove what install put there
+## uninstall: remove what install created
 uninstall:
 	for t in $(TOOLS); do rm -f "$(DESTDIR)$(BINDIR)/$$t" "$(DESTDIR)$(BASHCOMPDIR)/$$t" \
 	    "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish"; done
@@ -357,11 +380,14 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-13s %s\n", $$1, $$2 }'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' \
+	    '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
+	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0' \
+	    'PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install install-strip bundle uninstall sanitize clean help
+.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install \
+    install-strip bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -376,7 +376,7 @@ int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *err)
         map, floats == 2 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT64 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, packed, size, stride,
         box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return r == CUDA_SUCCESS ? 0 : vp_fail(err, VP_ERUN, "the driver refused a tensor map (error %d)", (int)r);
+    return r == CUDA_SUCCESS ? 0 : vp_fail(err, VP_ERUN, "the driver rejected a tensor map (error %d)", (int)r);
 }
 
 } // namespace

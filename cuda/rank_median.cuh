@@ -27,7 +27,7 @@ template <> struct keys<float> {
     enum { LEAST = -0x7fffffff - 1, MOST = 0x7fffffff };
     static __device__ float value(int k)
     {
-        return __int_as_float(vp_order_i32(min(k, (int)VP_NAN_F32)));
+        return __int_as_float(vp_order_i32(min(k, VP_NAN_F32)));
     }
 };
 

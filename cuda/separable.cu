@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian filter and its derivatives, and the Laplacian of Gaussian: kernels "gauss" of local/separable.h and "log" of
+/* Gaussian filter and its derivatives, and the Laplacian of Gaussian: kernels "gauss" of local/gauss.h and "log" of
  * local/log.h, as 1-D filters along x, y and z. Chooses the passes and the intermediate volumes, and fills the
  * tables. */
 #include "separable_pass.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions for bash, zsh and fish from the option tables, and the examples as a script. */
+/* Writes completions for bash, zsh and fish from the option tables, and the examples as a script. */
 #include "docs.h"
 
 #include <ctype.h>
@@ -73,7 +73,7 @@ void vp_docs_bash(const struct vp_help *d, FILE *out)
     fprintf(out, " %s\n", name);
 }
 
-/* Text inside '...' of a shell; the characters of `escape` get a backslash. */
+/* Writes text inside '...' of a shell; characters of `escape` get a backslash. */
 static void put_quoted(FILE *out, const char *text, const char *escape, const char *quote)
 {
     for (; *text; text++) {
@@ -167,7 +167,7 @@ void vp_docs_fish(const struct vp_help *d, FILE *out)
     vp_help_all(d, out, fish_row);
 }
 
-/* The examples as a script, in order: what they need is made by those before. */
+/* Writes the examples as a script, in order: earlier ones make the input of later ones. */
 void vp_docs_examples(const struct vp_help *d, FILE *out)
 {
     for (const struct vp_example *e = d->tool->examples; e && e->command; e++)

@@ -1,4 +1,4 @@
-/* What is made from the option tables at build time: man pages, completions, examples. */
+/* Files generated from the option tables at build time: man pages, completions, examples. */
 #ifndef VP_DOCS_H
 #define VP_DOCS_H
 
@@ -8,13 +8,13 @@ void vp_docs_man(const struct vp_help *d, FILE *out);
 void vp_docs_bash(const struct vp_help *d, FILE *out);
 void vp_docs_zsh(const struct vp_help *d, FILE *out);
 void vp_docs_fish(const struct vp_help *d, FILE *out);
-/* A shell script. */
+/* Writes a shell script. */
 void vp_docs_examples(const struct vp_help *d, FILE *out);
 
-/* Find mistakes in a table: duplicate names or letters, missing help, bad defaults. NULL, or what is wrong. */
+/* Finds errors in a table: duplicate names or letters, missing help, bad defaults. NULL, or a description. */
 const char *vp_docs_check(const struct vp_opt *table, void *params);
 
-/* In the place of vp_main() in every program that is linked into the generator: writes the program's files. */
+/* Replaces vp_main() in every program that is linked into the generator: writes the program's files. */
 int vp_docs_program(const struct vp_tool *tool, int argc, char **argv);
 
 #endif

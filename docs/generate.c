@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes the man pages and completions of all programs, for `make docs` and for tests; built for that, not installed.
  *     generate DIR [KIND]...     DIR/man/NAME.1, DIR/completions/bash/NAME ...; all but examples if none is named
- * The programs are linked into it: the Makefile compiles tools/NAME.c once more, with main under another name and
- * vp_docs_program in the place of vp_main, so that the tables come here as a program gives them to itself. */
+ * The programs are linked into it: the Makefile compiles tools/NAME.c once more, with main renamed and vp_docs_program
+ * in place of vp_main, which receives the tables. */
 #include "docs.h"
 
 #include <errno.h>
@@ -15,18 +15,18 @@
 #undef X
 
 static const struct kind {
-    const char *name, *before, *after; /* the path: before NAME after */
+    const char *name, *before, *after; /* path: before NAME after */
     void (*write)(const struct vp_help *d, FILE *out);
 } kinds[] = {
     {"man", "man/", ".1", vp_docs_man},
     {"bash", "completions/bash/", "", vp_docs_bash},
     {"zsh", "completions/zsh/_", "", vp_docs_zsh},
     {"fish", "completions/fish/", ".fish", vp_docs_fish},
-    {"examples", "examples/", ".sh", vp_docs_examples}, /* the last one: only if it is named */
+    {"examples", "examples/", ".sh", vp_docs_examples}, /* must be last: only if named */
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* What is wrong with the tables, or NULL. */
+/* Returns a description of errors in the tables, or NULL. */
 static const char *check(const struct vp_help *d, struct vp_err *err)
 {
     const size_t after = (sizeof(struct vp_common) + 63) / 64 * 64;
@@ -43,7 +43,7 @@ static const char *check(const struct vp_help *d, struct vp_err *err)
     return wrong;
 }
 
-/* The file and the folders above it that are not there yet. */
+/* Creates the file and missing folders above it. */
 static FILE *create(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

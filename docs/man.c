@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* man(7) pages from the option tables: every word that begins with -- becomes bold; everything that roff could take for
- * a request or an escape is made harmless. */
+/* Writes man(7) pages from the option tables: words that begin with -- are bold; everything that roff could take for a
+ * request or an escape is escaped. */
 #include "docs.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the release, changed with VERSION: pages made at any time are the same. */
+/* Date of the release, changed with VERSION, so that pages do not depend on the time of the build. */
 #define PAGE_DATE "2026-11-21"
 
-/* True if the help begins with a choice, which stands as it is typed. */
+/* True if the help begins with a choice, which is printed as it is typed. */
 static bool begins_with_choice(const struct vp_opt *row)
 {
     const size_t n = strcspn(row->help, " ,:;|");
@@ -23,7 +23,7 @@ static bool begins_with_choice(const struct vp_opt *row)
     return false;
 }
 
-/* One character of UTF-8 at s, made harmless for roff. Returns the bytes used. */
+/* Writes one UTF-8 character at s, escaped for roff. Returns the bytes used. */
 static size_t put_roff_char(FILE *out, const char *s)
 {
     static const struct { char c; const char *roff; } special[] = {
@@ -49,7 +49,7 @@ static size_t put_roff_char(FILE *out, const char *s)
     return n;
 }
 
-/* Text of n bytes within a line; `bold`: words that are options become bold. */
+/* Writes text of n bytes within a line; `bold`: options become bold. */
 static void put_roff(FILE *out, const char *text, size_t n, bool bold)
 {
     const char *s = text, *end = text + n;
@@ -75,7 +75,7 @@ static void put_roff(FILE *out, const char *text, size_t n, bool bold)
     }
 }
 
-/* One line of running text. */
+/* Writes one line of running text. */
 static void put_line(FILE *out, const char *text, size_t n, bool bold)
 {
     while (n && (*text == ' ' || *text == '\t')) {
@@ -88,7 +88,7 @@ static void put_line(FILE *out, const char *text, size_t n, bool bold)
     putc('\n', out);
 }
 
-/* Lines as they stand. */
+/* Writes lines verbatim. */
 static void put_literal(FILE *out, const char *text, size_t n, size_t indent)
 {
     fputs(".RS 4\n.nf\n", out);
@@ -110,7 +110,7 @@ static void put_literal(FILE *out, const char *text, size_t n, size_t indent)
     fputs(".fi\n.RE\n", out);
 }
 
-/* The paragraphs of text[0..n). `begin`: a macro goes before the first as well. */
+/* Writes the paragraphs of text[0..n). `begin`: a macro precedes the first as well. */
 static void put_paragraphs(FILE *out, const char *text, size_t n, bool begin)
 {
     const char *end = text + n;
@@ -164,7 +164,7 @@ static void man_row(struct vp_help_walk *w, const struct vp_opt *row, bool new_g
         fputs("\\fR", out);
     }
     putc('\n', out);
-    /* a sentence: capital letter (unless it is a value to type), full stop */
+    /* make a sentence: capital letter (unless it is a value to type), full stop */
     char *help = strdup(row->help), *extra = vp_help_facts(row);
     if (help && islower((unsigned char)help[0]) && !isupper((unsigned char)help[1]) && !begins_with_choice(row))
         help[0] = (char)toupper((unsigned char)help[0]);
@@ -188,7 +188,7 @@ static void man_row(struct vp_help_walk *w, const struct vp_opt *row, bool new_g
     }
 }
 
-/* Capital words in italics: "[INPUT]...". */
+/* Writes capital words in italics: "[INPUT]...". */
 static void put_operands(FILE *out, const char *s)
 {
     while (*s) {
@@ -202,7 +202,7 @@ static void put_operands(FILE *out, const char *s)
     }
 }
 
-/* "HEADING\n" at column 0 and the paragraphs below it, repeated. */
+/* Writes the sections: "HEADING\n" at column 0 and the paragraphs below it, repeated. */
 static void put_sections(FILE *out, const char *text)
 {
     while (*text) {
@@ -263,9 +263,11 @@ static void man_environment(const struct vp_help *d, FILE *out)
         {"VOXPIPE_THREADS", "threads",
          "The number of threads where --threads is not given; after it, OMP_NUM_THREADS."},
         {"VOXPIPE_MEMORY", "memory", "The memory to use where --memory is not given."},
-        {"VOXPIPE_DEVICE_MEMORY", "device", "The most memory to take of each device; all that is free if it is not set."},
-        {"TMPDIR", "spool", "Folder of scratch files, such as the copy of --spool. Without it they are in /tmp, or in /var/tmp "
-         "where /tmp is in memory (tmpfs). If they are in memory all the same, they count against --memory."},
+        {"VOXPIPE_DEVICE_MEMORY", "device",
+         "The most memory to take of each device; all that is free if it is not set."},
+        {"TMPDIR", "spool",
+         "Folder of scratch files, such as the copy of --spool. Without it they are in /tmp, or in /var/tmp where /tmp "
+         "is in memory (tmpfs). If they are in memory all the same, they count against --memory."},
         {"NO_COLOR", NULL, "If it is set and not empty, messages have no colour."},
     };
     fputs(".SH ENVIRONMENT\n", out);
@@ -284,7 +286,7 @@ void vp_docs_man(const struct vp_help *d, FILE *out)
     fputs(".TH \"", out);
     for (const char *s = t->name; *s; s++)
         put_roff_char(out, &(const char){(char)toupper((unsigned char)*s)});
-    /* the release, so that the page is the same from every build */
+    /* the release, so that the page is the same in every build */
     fputs("\" \"1\" \"" PAGE_DATE "\" \"voxpipe " VP_RELEASE "\" \"voxpipe\"\n", out);
     fputs(".SH NAME\n", out);
     put_roff(out, t->name, strlen(t->name), false);

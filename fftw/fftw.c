@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* FFTW 3 behind base/fft64.h, for the programs that work in float64. Plans are estimated, never measured, and
- * nothing that was learnt before counts (`wisdom`): then they depend on lengths and alignment alone, and so do the
- * bits of results. */
+/* Implements base/fft64.h with FFTW 3, for the programs that work in float64. Plans are estimated, never measured, and
+ * `wisdom` is ignored, so that they, and the bits of results, depend on lengths and alignment alone. */
 #include "base/fft64.h"
 
 #include <fftw3.h>
@@ -29,7 +28,8 @@ static fftw_plan make_one(const int length[3], void *samples, void *frequencies,
 
 static void *make(const int64_t n[3])
 {
-    /* planning looks at where arrays are, not at what is in them: any other two of the same alignment will do later */
+    /* planning depends on the alignment of arrays, not on their contents: execution may use others of the same
+     * alignment */
     static _Alignas(64) double samples[8], frequencies[8];
     const int length[3] = {(int)n[2], (int)n[1], (int)n[0]};
     struct plan *p = calloc(1, sizeof *p);

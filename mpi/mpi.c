@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI behind device/ranks.h: voxpipe-mpi.so, the only place that knows it. Messages between two ranks, begun and asked
- * for; what many ranks do together is made of them in device/ranks.c, in an order of our own. */
+/* Implements device/ranks.h with MPI: voxpipe-mpi.so, the only MPI code. It provides point-to-point messages;
+ * collective operations are built from them in device/ranks.c, in a fixed order. */
 #include "device/ranks.h"
 
 #include "base/err.h"
@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static const size_t MOST = (size_t)1 << 30; /* bytes of one message; MPI counts in int */
+static const size_t MOST = (size_t)1 << 30; /* largest message, bytes; MPI counts in int */
 
 struct vp_message {
     int n;
     MPI_Request request[];
 };
 
-/* One thread at a time is in MPI: no call waits there, and not every MPI takes more. */
+/* Serializes calls of MPI: none of them blocks, and not every MPI supports concurrent calls. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static MPI_Comm all;
 
@@ -34,8 +34,8 @@ static int failed(int rc, const char *what, struct vp_err *err)
     return vp_fail(err, VP_ERUN, "MPI cannot %s: %s", what, text);
 }
 
-static int begin(struct vp_ranks *r, bool send, int other, enum vp_lane lane, char *p, size_t n, struct vp_message **out,
-                 struct vp_err *err)
+static int begin(struct vp_ranks *r, bool send, int other, enum vp_lane lane, char *p, size_t n,
+                 struct vp_message **out, struct vp_err *err)
 {
     const size_t pieces = n ? (n - 1) / MOST + 1 : 1;
     struct vp_message *m = malloc(sizeof *m + pieces * sizeof *m->request);
@@ -84,7 +84,7 @@ static int test(struct vp_ranks *r, struct vp_message **m, bool *done, struct vp
     return failed(rc, "finish a message", err);
 }
 
-static bool waits(struct vp_ranks *r, enum vp_lane lane, int *from)
+static bool probe(struct vp_ranks *r, enum vp_lane lane, int *from)
 {
     MPI_Status status;
     int flag = 0;
@@ -101,8 +101,8 @@ static bool waits(struct vp_ranks *r, enum vp_lane lane, int *from)
 static void abort_ranks(struct vp_ranks *r, int status)
 {
     (void)r;
-    /* mpirun of Open MPI ends the others when one leaves so; after MPI_Abort that of 4.1 now and then hangs itself. Others
-     * may let them wait. */
+    /* mpirun of Open MPI ends the other ranks when one exits like this, and that of 4.1 sometimes hangs after
+     * MPI_Abort. Other launchers may leave them waiting. */
     if (!getenv("OMPI_COMM_WORLD_SIZE")) {
         pthread_mutex_lock(&lock);
         MPI_Abort(all, status);
@@ -113,7 +113,7 @@ static void abort_ranks(struct vp_ranks *r, int status)
 static void close_ranks(struct vp_ranks *r, bool well)
 {
     (void)r;
-    /* with messages that nobody takes the end would wait for ever; the launcher clears away what is left */
+    /* with pending messages MPI_Finalize would wait forever; the launcher cleans up */
     if (well) {
         MPI_Comm_free(&all);
         MPI_Finalize();
@@ -122,7 +122,8 @@ static void close_ranks(struct vp_ranks *r, bool well)
 
 static struct vp_ranks *open_ranks(struct vp_err *err)
 {
-    static struct vp_ranks ranks; /* what failed here alone would leave the others waiting */
+    static struct vp_ranks ranks; /* static, since an allocation that fails on one rank would leave the others waiting
+                                     */
     struct vp_ranks *const r = &ranks;
     int provided, n;
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -130,7 +131,7 @@ static struct vp_ranks *open_ranks(struct vp_err *err)
         || failed(MPI_Comm_dup(MPI_COMM_WORLD, &all), "start", err))
         return NULL;
     if (provided < MPI_THREAD_SERIALIZED) {
-        vp_fail(err, VP_ERESOURCE, "this MPI takes calls of one thread only: expected one that takes them in turn");
+        vp_fail(err, VP_ERESOURCE, "this MPI supports calls of one thread only: expected MPI_THREAD_SERIALIZED");
         return NULL;
     }
     MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
@@ -144,7 +145,7 @@ static struct vp_ranks *open_ranks(struct vp_err *err)
     r->send = send_bytes;
     r->take = take_bytes;
     r->test = test;
-    r->waits = waits;
+    r->probe = probe;
     r->close = close_ranks;
     r->abort = abort_ranks;
     return r;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the folder of `make bundle`: programs, plugin, the libraries that they load, stripped, and what their licences ask
-# to go along.   bundle.sh FOLDER PROGRAMS [PLUGIN]     with CC and STRIP in the environment
-# The C library and the loader belong to the machine.
+# Makes the folder of `make bundle`: programs, plugin, the libraries that they load, stripped, and the notices that
+# their licences require.   bundle.sh FOLDER PROGRAMS [PLUGIN]     with CC and STRIP in the environment
+# The C library and the loader are those of the machine.
 set -eu
 out=$1 programs=$2 plugin=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +22,7 @@ Their notices are beside this file; pass them on with the rest.
 
 EOF
 
-# of FILE: the file with the terms of its package
+# of FILE: prints the file with the terms of its package
 notice_of() {
     real=$(readlink -f "$1")
     for path in "$1" "$real" "${real#/usr}" "/usr$real"; do
@@ -38,7 +38,7 @@ notice_of() {
     done
 }
 
-# NAME FILE: note where the terms of FILE are
+# NAME FILE: records the terms of FILE
 note() {
     notice_of "$2" >"$notices/list"
     if [ -s "$notices/list" ]; then

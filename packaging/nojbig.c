@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libtiff wants of libjbig, for a bundle without it: libjbig is under the GNU GPL. A page compressed with JBIG
- * is then refused by the decoder with this reason; nothing else in libtiff calls it, and voxpipe never encodes with
+/* Replaces the part of libjbig that libtiff links, for a bundle without libjbig, which is under the GNU GPL. Decoding a
+ * page compressed with JBIG fails with this message; nothing else in libtiff calls it, and voxpipe never encodes with
  * it. */
 enum { REFUSED = 0x30 };
 

@@ -295,7 +295,7 @@ without() { awk -v a="$1" -v b="$2" -v e="$3" 'BEGIN { for (k = 0; k < 360; k++)
         done
     done
     # Parker's weights are for one arc
-    fails 2 "--weights parker: is for one arc, the views leave 4 gaps" ct-fdk --weights parker p.tif -o vol.tif
+    fails 2 "--weights parker: expected one arc, the views leave 4 gaps" ct-fdk --weights parker p.tif -o vol.tif
     without 100 130 360 >angles.txt
     ct-geom --sod 300 --sdd 450 --offset-u 70 --detector 240x1 --pitch 1 --angles angles.txt -o gap.geom
     ct-phantom -g gap.geom --phantom ellipses.txt -o p.tif

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Do two builds give the same bits? Runs some hundred commands with both sets of programs and compares all they write:
+# Compares the bits of two builds. Runs two thousand commands with both sets of programs and compares their outputs:
 #     bits.sh BIN_A BIN_B [--device cpu|cuda[:0,1]] [--quick] [--only TEXT] [--jobs N] [--list]
-# A stack that differs is taken apart by the programs of A: the samples (and size and type) must be equal to the bit;
-# a difference in the metadata or the layout alone is counted apart, with the keys. Commands that fail must end with the
-# same status. Prints every command that differs (or that A should run and does not), and last
+# Stacks that differ are decoded by the programs of A: samples, size and type must be equal to the bit; a difference
+# in the metadata or the layout alone is counted separately, with the keys. Commands that fail must end with the
+# same status. Prints every command that differs (or that A should run and does not), and at the end
 # "N commands, M differ, K headers differ"; status 0 if there is none but headers. Needs the programs and a shell with
 # sed, cmp and diff, nothing else.
 #
-# --quick runs a seventh of them, --only those that contain TEXT, --jobs N at a time, --list shows them only.
+# --quick runs a seventh of them, --only those that contain TEXT, --jobs N at a time, --list only lists them.
 # shellcheck disable=SC2086,SC2030,SC2031,SC2317 # options are split into words; PATH is set in subshells; functions are given
 set -u
 
@@ -45,7 +45,7 @@ trap 'exit 1' HUP INT TERM
 
 count=0
 
-# t COMMAND: succeeds, run by both, compared. In an empty folder of its own; inputs in $IN (../in for both)
+# t COMMAND: must succeed; run by both, compared. In an empty folder; inputs in $IN (../in for both)
 t() { try "$1" must; }
 
 # perhaps COMMAND: may fail, but then with both and with the same status
@@ -55,7 +55,7 @@ try() {
     count=$((count + 1))
     [ $((count % jobs)) -eq "$job" ] || return 0
     case $1 in *"$only"*) ;; *) return 0 ;; esac
-    # a prime, so that the slice cuts across the loops
+    # a prime, so that the samples cut across the loops
     [ -z "$quick" ] || [ $((count / jobs % 7)) -eq 3 ] || return 0
     if [ -n "$list" ]; then
         printf '%s\n' "$1"
@@ -84,7 +84,7 @@ differs() {
     printf 'differs: %s\n    %s\n' "$1" "$2"
 }
 
-# what both wrote: the same files with the same bytes, or stacks that differ in the header only
+# compares both outputs: the same files with the same bytes, or stacks that differ in the header only
 compare() {
     keys=
     ls "$here/a" >"$here/a.is"
@@ -115,7 +115,7 @@ compare() {
     }
 }
 
-# described SET FILE: samples, type and size, and metadata of a stack; fails for what is none
+# described SET FILE: samples, type and size, and metadata of a stack; fails if it is none
 described() {
     (cd "$here/$1" && PATH=$BIN_A && export PATH && img-cat --raw-out "$2" >"../$1.raw" \
         && img-info --value nx,ny,pages,type "$2" >"../$1.is" && img-info --json "$2" >"../$1.json") 2>/dev/null &&
@@ -209,7 +209,7 @@ from() {
     t "cat $2 | $1 | cat >out.tif"
 }
 
-# plans COMMAND FILE WxHxD...: under other plans: threads, memory, boxes
+# plans COMMAND FILE WxHxD...: with other plans: threads, memory, boxes
 plans() {
     plans_command="$1 $2" plans_file=$2
     from "$1" "$2"
@@ -225,10 +225,10 @@ plans() {
     t "$plans_command --plan >/dev/null"
 }
 
-# what takes a volume, as in the table, for samples of every type
+# programs that take a volume, as in the table, for samples of every type
 table_commands() {
     take() {
-        case $1:$2 in img-cmp:*) return ;; *vol.tif*) ;; *) return ;; esac # which has commands of its own
+        case $1:$2 in img-cmp:*) return ;; *vol.tif*) ;; *) return ;; esac # has commands of its own
         what=$(echo "$3" | sed "s| \([a-z]*\.tif\)| $IN/\1|g; s/  */ /g")
         for type in u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 nan big wide-u16; do
             perhaps "$1$what$IN/$type.tif >out"
@@ -486,7 +486,7 @@ stack_commands() {
         t "cat $IN/big16.tif | ct-reduce --op $op --pages - >out.tif"
         t "ct-reduce --op $op -j 1 --memory 30M $IN/big.tif - <$IN/big.tif >out.tif"
     done
-    # what fails must fail alike
+    # failures must be the same
     for f in cut missing list; do
         for program in img-cat img-gauss img-local img-info "img-math a" img-convert ct-filter ct-fdk \
             "ct-reduce --pages" img-view img-wiener "img-nlmeans --h 1" "img-morph --op erode" img-log \
@@ -653,7 +653,7 @@ ct_commands() {
 
 # ---- all of it ----
 
-# the job's share of the commands, its findings in files
+# this job's share of the commands, its results in files
 work() {
     job=$1 here=$dir/$1 IN=../in
     mkdir "$here"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the unit tests in $1 and every tests/*.bats (or the files given after $1), as many at a time as
 # there are processors, and ends with the line "N passed, N failed, N skipped". `make check` calls it.
-# Of all tests those of floating-point filters run once more with less of the processor, see VOXPIPE_ISA in voxpipe(7).
+# Tests of floating-point filters are repeated with smaller instruction sets, see VOXPIPE_ISA in voxpipe(7).
 set -u
 build=$1
 shift
@@ -39,7 +39,7 @@ for tap in "$log"/*.tap; do
     s=$(grep -c '^ok .* # skip' "$tap")
     p=$(($(grep -c '^ok ' "$tap") - s))
     f=$(grep -c '^not ok ' "$tap")
-    # a file that promised more tests than it reported has failed
+    # a file that reports fewer tests than planned has failed
     plan=$(sed -n 's/^1\.\.//p' "$tap" | head -n 1)
     [ -z "$plan" ] || [ "$plan" -eq $((p + f + s)) ] || f=$((f + plan - p - f - s))
     [ $((p + f + s)) -gt 0 ] || f=1

@@ -308,7 +308,7 @@ with_file() {
     f() {
         [ "$1" != img-cmp ] || return 0 # prints
         fails 1 "folder/: Is a directory" with_file "$@" -o folder/ || return 1
-        [[ "$stderr" == *"hint: name the file that is to be in it"* ]]
+        [[ "$stderr" == *"hint: name a file in it"* ]]
     }
     each f
     [ -z "$(ls -A folder)" ]
@@ -361,12 +361,12 @@ with_file() {
     f() {
         writes_binary "$1" || return 0
         echo before >out
-        fails 2 "standard output is a file that holds something already" appended "$@"
+        fails 2 "standard output is a file that is not empty" appended "$@"
         [ "$(cat out)" = before ]
     }
     each f
     noise a.tif 4x3x2 u8
-    fails 2 "standard output is a file that holds something already" sh -c '(echo before; exec img-cat a.tif) >out'
+    fails 2 "standard output is a file that is not empty" sh -c '(echo before; exec img-cat a.tif) >out'
     # samples without a header, text, and new files
     img-cat --raw-out a.tif >>out
     img-info --value nx a.tif >>out
@@ -596,7 +596,7 @@ with_file() {
     cp -r mine.* "$BATS_TEST_TMPDIR/.."
     f() {
         for name in mine.geom mine.json mine.tif; do
-            fails 2 "--stats: $name exists, and holds no statistics of a run" with_file "$@" --stats $name
+            fails 2 "--stats: $name exists and is not a statistics file" with_file "$@" --stats $name
             cmp $name ../$name
         done
         : > stats.json
@@ -799,14 +799,14 @@ keeps() {
 
 @test "a name that promises another kind of file is refused, with the way out" {
     noise a.tif 4x3x2 f32
-    fails 2 "x.png: what is written is TIFF" img-gauss --sigma 1 a.tif -o x.png
+    fails 2 "x.png: the output is TIFF" img-gauss --sigma 1 a.tif -o x.png
     [[ "$stderr" == *"hint: give a name that ends in .tif; img-view makes pictures of it"* ]]
-    fails 2 "d/x.JPG: what is written is TIFF" img-cat missing.tif -o d/x.JPG
-    fails 2 "x.raw: what is written is TIFF" img-convert a.tif -o x.raw
+    fails 2 "d/x.JPG: the output is TIFF" img-cat missing.tif -o d/x.JPG
+    fails 2 "x.raw: the output is TIFF" img-convert a.tif -o x.raw
     [[ "$stderr" == *"hint: add --raw-out"* ]]
-    fails 2 "x.tif: what is written is samples without a header" img-convert --raw-out a.tif -o x.tif
-    fails 2 "x.nrrd: what is written is TIFF" ct-phantom --volume 4x4x4 -o x.nrrd
-    fails 2 "x.tiff: what is written is a PNG" img-view a.tif -o x.tiff
+    fails 2 "x.tif: the output is samples without a header" img-convert --raw-out a.tif -o x.tif
+    fails 2 "x.nrrd: the output is TIFF" ct-phantom --volume 4x4x4 -o x.nrrd
+    fails 2 "x.tiff: the output is a PNG" img-view a.tif -o x.tiff
     run ! ls x.*
     for f in x x.TIFF x.data x.tif.new .png png x.d/y; do
         mkdir -p x.d

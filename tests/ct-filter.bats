@@ -68,9 +68,9 @@ samples() { ct-filter --raw-out "$@" | od -An -v -tf4 -w32; }
 @test "ct-filter: weights that are wrong for the scan are refused" {
     scan full
     scan short --arc 215
-    fails 2 "--weights parker: is for a short scan, this one is a full turn" \
+    fails 2 "--weights parker: expected a short scan, got a full turn" \
         ct-filter --weights parker -g full.geom --raw-in 16x4:u8 full.raw
-    fails 2 "--weights wang: needs a full turn" ct-filter --weights wang -g short.geom --raw-in 16x4:u8 short.raw
+    fails 2 "--weights wang: expected a full turn" ct-filter --weights wang -g short.geom --raw-in 16x4:u8 short.raw
     fails 2 "--weights" ct-filter --weights perker -g short.geom --raw-in 16x4:u8 short.raw
     fails 2 "--cutoff" ct-filter --cutoff 1.5 -g short.geom --raw-in 16x4:u8 short.raw
 }
@@ -108,7 +108,7 @@ samples() { ct-filter --raw-out "$@" | od -An -v -tf4 -w32; }
     fails 1 "in.tif" ct-filter -g full.geom in.tif in.tif -o many.tif
     [ ! -e many.tif ]
     # a raw pipe does not say how long it is
-    head -c 704 full.raw | fails 1 "the input ends after 11 pages, expected 12" \
+    head -c 704 full.raw | fails 1 "expected 12 pages, got 11" \
         ct-filter -g full.geom --raw-in 16x4:u8 -o few.tif
     [ ! -e few.tif ]
     cat full.raw full.raw | fails 1 "more pages than the 12 of its geometry" \

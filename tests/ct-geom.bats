@@ -33,7 +33,8 @@ value() { sed -n "s/^$1 = \([^#]*[^# ]\) *\(#.*\)*\$/\1/p" "$2"; }
     seq 0 2 358 >angles.txt
     ok ct-geom --angles angles.txt b.geom -o d.geom
     [ "$(value angles d.geom)" = 0:2:180 ]
-    fails 2 "sod and sdd have no meaning in a parallel beam" ct-geom --beam parallel --sod 3 --detector 4x4 --pitch 1 --views 9
+    fails 2 "sod and sdd have no meaning in a parallel beam" \
+        ct-geom --beam parallel --sod 3 --detector 4x4 --pitch 1 --views 9
     ok ct-geom --beam parallel b.geom -o e.geom
     run ! grep "^s[od]d" e.geom
 }
@@ -174,7 +175,8 @@ XML
     [[ "$stderr" == *"did you mean 'sod'?"* ]]
     fails 2 "--sod: '3px' is not a distance in mm" ct-geom --sod 3px
     fails 2 "--detector: '560' is not a detector size WxH" ct-geom --detector 560
-    fails 2 "sdd is 300 mm: expected more than sod, 400 mm" ct-geom --sod 400 --sdd 300 --detector 4x4 --pitch 1 --views 9
+    fails 2 "sdd is 300 mm: expected more than sod, 400 mm" \
+        ct-geom --sod 400 --sdd 300 --detector 4x4 --pitch 1 --views 9
     fails 2 "it lacks sdd, detector, pitch, views (or angles)" ct-geom --sod 400
     fails 2 "no geometry" ct-geom
     fails 2 "expected one geometry, got 2 files" ct-geom a.geom a.geom

@@ -77,7 +77,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     nameless() { cat counts.raw | ct-normalize --raw-in 48x40:f32le --flat f0.raw --flat f1.raw "$@"; }
     img-convert --raw-out f0.tif >f0.raw
     img-convert --raw-out f1.tif >f1.raw
-    fails 2 "the number of views is not known, so 2 flat sets cannot be spread over them" nameless
+    fails 2 "the number of views is unknown, so 2 flat sets cannot be spread over them" nameless
     [[ "$stderr" == *"hint: say where they belong with --flat-at, or give the geometry"* ]]
     ok nameless --flat-at 0,11 --raw-out -o c.raw
     ok nameless -g scan.geom --raw-out -o d.raw
@@ -115,12 +115,13 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     ct-filter a.tif | ct-backproject -o va.tif
     ct-filter --layout sinograms b.tif | ct-backproject --layout sinograms -o vb.tif
     ok img-cmp -q va.tif vb.tif
-    # through a pipe, where the number of detector rows is not known before the end
+    # through a pipe, where the number of detector rows is unknown before the end
     cat sinograms.tif | ct-normalize --layout sinograms --flat flat-s.tif --dark dark-s.tif -o c.tif
     ok img-cmp -q b.tif c.tif
     # a detector row too few in the flats
     img-cat --pages 0:39 flat-s.tif -o short.tif
-    fails 1 "short.tif is 48x39 pixels, the detector 48x40" ct-normalize --layout sinograms --flat short.tif sinograms.tif
+    fails 1 "short.tif is 48x39 pixels, the detector 48x40" \
+        ct-normalize --layout sinograms --flat short.tif sinograms.tif
 }
 
 @test "threads and memory do not change a bit" {
@@ -160,7 +161,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
 @test "usage errors" {
     ct-phantom -g scan.geom --counts --noise 30 -o counts.tif
     fails 2 "neither --flat nor --i0 is given" ct-normalize counts.tif
-    fails 2 "--flat and --i0 exclude each other" ct-normalize --flat counts.tif --i0 5 counts.tif
+    fails 2 "--flat and --i0 cannot be combined" ct-normalize --flat counts.tif --i0 5 counts.tif
     fails 2 "--floor" ct-normalize --i0 5 --floor 0 counts.tif
     fails 1 "nothere.tif: No such file" ct-normalize --flat nothere.tif counts.tif
     ct-geom scan.geom --detector 48x30 -o other.geom

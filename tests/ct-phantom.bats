@@ -113,17 +113,18 @@ statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }';
     ok ct-phantom -g scan.geom -p ball --radius 15 --density 0.03 -o b.tif
     ok img-cmp -q a.tif b.tif
     printf '0 0 0  15 15 15  0\n' >short.txt
-    fails 1 "short.txt: line 1: expected 8 numbers (x y z a b c phi density), got 7" ct-phantom -g scan.geom -p short.txt
+    fails 1 "short.txt: line 1: expected 8 numbers (x y z a b c phi density), got 7" \
+        ct-phantom -g scan.geom -p short.txt
     fails 1 "head: No such file" ct-phantom -g scan.geom -p head
-    [[ "$stderr" == *"hint: phantoms known by name: shepp-logan,"* ]]
+    [[ "$stderr" == *"hint: named phantoms: shepp-logan,"* ]]
 }
 
 @test "impossible combinations are usage errors" {
     ct-geom $SCAN -o scan.geom
     fails 2 "--counts needs --noise" ct-phantom -g scan.geom --counts
-    fails 2 "--volume excludes" ct-phantom --volume 8x8x8 --noise 100
+    fails 2 "--volume cannot be combined with" ct-phantom --volume 8x8x8 --noise 100
     fails 2 "--center and --slab need --volume" ct-phantom -g scan.geom --slab 0:2
-    fails 2 "there is no geometry" ct-phantom --volume 8x8
+    fails 2 "unknown without a geometry" ct-phantom --volume 8x8
     fails 2 "--samples" ct-phantom -g scan.geom --samples 0
     fails 1 "nothere.geom: No such file" ct-phantom -g nothere.geom
 }

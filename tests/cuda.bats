@@ -161,7 +161,7 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
 @test "--subsets: GPUs that share the views agree with one within 1e-6, and with each other to the bit" {
     needs_gpu
     ct-geom "${geometry[@]}" --views 240 | ct-phantom -g - -o scan.tif
-    fails 3 "999 subsets of the views need as many GPUs" \
+    fails 3 "999 subsets of the views need a GPU each" \
         ct-fdk --device cuda --subsets 999 --volume 64x64x64 scan.tif -o vol.tif
     if ! ct-fdk --device cuda:0,1 --plan scan.tif >/dev/null 2>&1; then skip "there is one CUDA device"; fi
     for volume in 160x150x140 200x200x1; do
@@ -255,7 +255,7 @@ free_memory() {
 @test "--filter-on gpu and --subsets need GPUs: 3" {
     ct-geom "${geometry[@]}" --views 80 | ct-phantom -g - -o scan.tif
     fails 3 "the back-projection is on the CPU" ct-fdk --device cpu --filter-on gpu --volume 8x8x8 scan.tif
-    fails 3 "2 subsets of the views need as many GPUs, there are 0" \
+    fails 3 "2 subsets of the views need a GPU each, there are 0" \
         ct-fdk --device cpu --subsets 2 --volume 8x8x8 scan.tif
     ok ct-fdk --device cpu --filter-on cpu --subsets 1 --volume 8x8x8 scan.tif -o vol.tif
 }

@@ -50,7 +50,7 @@ setup() {
     ok img-gauss --sigma 2 --device cuda --raw-in 1024x1024:f32le large.raw -o out.tif --plan
     [[ "$output" == *" of 64.0 MiB"* ]]
     export VOXPIPE_DEVICE_MEMORY=much
-    fails 2 "VOXPIPE_DEVICE_MEMORY: expected a size, found 'much'" img-gauss --sigma 2 --device cuda small.tif
+    fails 2 "VOXPIPE_DEVICE_MEMORY: expected a size, got 'much'" img-gauss --sigma 2 --device cuda small.tif
 }
 
 @test "devices of a list are those of the list, in its order" {
@@ -62,7 +62,7 @@ setup() {
 
 @test "a device that is not there is asked for in vain; auto does without" {
     fails 3 "device cuda:3: no such CUDA device" img-gauss --sigma 2 --device cuda:3 small.tif
-    fails 3 "device cuda:1,3: there are not all of these CUDA devices" img-gauss --sigma 2 --device cuda:1,3 small.tif
+    fails 3 "device cuda:1,3: some of these CUDA devices do not exist" img-gauss --sigma 2 --device cuda:1,3 small.tif
     export VOXPIPE_PRETEND=0
     fails 3 "device cuda: there are 0 CUDA devices" img-gauss --sigma 2 --device cuda small.tif
     ok img-gauss --sigma 2 --raw-in 1024x1024:f32le large.raw -o out.tif --plan

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The README's two commands on machines that have nothing yet: Debian 12 and 13, made with debootstrap. Needs root and
-# debootstrap, takes some twenty minutes of two cores and 3 GB for each: sh tests/distros.sh [DIR [SUITE...]]
-# DIR (build/distros) holds the systems and what the commands said, SUITE.log. The last line of each suite is the count of
-# its tests; the status is 1 if a command failed.
+# Runs the README's two commands on bare machines: Debian 12 and 13, made with debootstrap. Needs root and
+# debootstrap; takes about twenty minutes on two cores and 3 GB for each: sh tests/distros.sh [DIR [SUITE...]]
+# DIR (build/distros) holds the systems and the output of the commands, SUITE.log. The last line of each suite is the
+# count of its tests; the status is 1 if a command failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 dir=${1:-build/distros}
@@ -15,7 +15,7 @@ mirror=$(sed -n 's/^\(URIs:\|deb\( \[[^]]*\]\)\?\) *\(http[^ ]*\/debian\)\/\?\( 
     /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
 proxy=$(apt-config dump --format '%v' Acquire::http::Proxy)
 
-# inside ROOT COMMAND: a machine with its own processes, mounts and terminals, of which nothing is left when it ends or is killed
+# inside ROOT COMMAND: runs it on a machine with its own processes, mounts and terminals, all of which end with it
 inside() {
     unshare --mount --pid --fork --kill-child sh -c '
         mount --bind "$1" "$1" && cd "$1" || exit

@@ -6,12 +6,12 @@ load helper
     img-cat scan/ -o scan/all.tif
     [ "$(img-info --value pages scan/all.tif)" = 3 ]
     cp scan/all.tif before.tif
-    fails 2 "scan/: the folder that is read holds the output, scan/all.tif" img-cat scan/ -o scan/all.tif
+    fails 2 "scan/: the input folder contains the output, scan/all.tif" img-cat scan/ -o scan/all.tif
     [[ "$stderr" == *"hint: write it elsewhere"* ]]
     ln -s scan/all.tif link.tif
-    fails 2 "holds the output" img-cat scan -o link.tif
+    fails 2 "contains the output" img-cat scan -o link.tif
     echo "$PWD/scan" >list
-    fails 2 "holds the output" img-cat @list -o scan/all.tif
+    fails 2 "contains the output" img-cat @list -o scan/all.tif
     cmp before.tif scan/all.tif
     # named inputs are those that are meant
     img-cat scan/[123].tif -o scan/all.tif
@@ -195,16 +195,16 @@ samples() {
     # no grid: not filtered along what was z
     run --separate-stderr img-cat --pages ::3 h.tif -o x.tif
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"the axes of the pages are left out: what is selected is no grid of them"* ]]
+    [[ "$stderr" == *"the axes of the pages are left out: the selection is not a grid of them"* ]]
     [ "$(img-info --value axes x.tif)" = "x y page" ]
-    fails 1 "what its pages are is not known" img-gauss --sigma 1 x.tif
+    fails 1 "the meaning of its pages is unknown" img-gauss --sigma 1 x.tif
     # the other way round, and joined
     img-cat --reverse h.tif -o b.tif
     [ "$(img-info --value axes,sizes b.tif | xargs)" = "x y channel z time 2 4 3" ]
     img-cat t.tif h.tif -o j.tif
     [ "$(img-info --value axes,sizes j.tif | xargs)" = "x y channel z time 2 4 4" ]
     img-cat c.tif h.tif -o j.tif
-    fails 1 "how many of each is not known" img-gauss --sigma 1 j.tif
+    fails 1 "of unknown sizes" img-gauss --sigma 1 j.tif
 }
 
 @test "--set: what a file does not say" {
@@ -220,9 +220,10 @@ samples() {
     ok img-cmp g.tif <(img-gauss --sigma 1 a.tif)
     ok img-cat --set axes=x,y,channel --set sizes=7 a.tif -o c.tif
     [ "$(img-info --value axes c.tif)" = "x y channel" ]
-    fails 2 "--set: axes x y channel z and sizes not given are not those of 7 pages" img-cat --set axes=x,y,channel,z a.tif
+    fails 2 "--set: axes x y channel z and sizes not given are not those of 7 pages" \
+        img-cat --set axes=x,y,channel,z a.tif
     fails 2 "--set: axes x y z and sizes 8 are not those of 7 pages" img-cat --set axes=x,y,z --set sizes=8 a.tif
-    fails 2 "'x y' says nothing of the 7 pages" img-cat --set axes=x,y a.tif
+    fails 2 "'x y' has no axis for the 7 pages" img-cat --set axes=x,y a.tif
     fails 2 "z is named twice" img-cat --set axes=x,y,z,z --set sizes=7,1 a.tif
     fails 2 "--set axes: expected names" img-cat --set axes=x,y,Z a.tif
     fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1,2,3,4 a.tif

@@ -47,7 +47,7 @@ differs() {
     cat a.tif | ok img-cmp a.tif -
     ok img-cmp <(cat a.tif) <(cat a.tif)
     ok img-cmp --pages 0,2 a.tif <(cat a.tif)
-    fails 2 "pages out of order cannot be had from a pipe" img-cmp --pages 2,1 a.tif <(cat a.tif)
+    fails 2 "pages out of order cannot be read from a pipe" img-cmp --pages 2,1 a.tif <(cat a.tif)
 }
 
 @test "another number of pages, or another size, is trouble" {

@@ -68,7 +68,7 @@ load helper
     [ "$(numbers b.tif C)" = "0 13 26 38 128 255" ]
     ok img-convert --unscale b.tif -o c.tif
     ok img-cmp --atol 0.04 c.tif a.tif
-    fails 2 "a pipe cannot give" sh -c 'cat a.tif | img-convert --type u8 --auto'
+    fails 2 "expected a file, got a pipe" sh -c 'cat a.tif | img-convert --type u8 --auto'
     ok sh -c 'cat a.tif | img-convert --spool --type u8 --auto -o d.tif'
     ok img-cmp d.tif b.tif
     # only what is selected counts
@@ -91,8 +91,8 @@ load helper
 
 @test "contradictions" {
     floats a.tif 1 2
-    fails 2 "exclude each other" img-convert --type u8 --auto --window 0,1 a.tif
-    fails 2 "to the range of which type" img-convert --auto a.tif
+    fails 2 "cannot be combined" img-convert --type u8 --auto --window 0,1 a.tif
+    fails 2 "--type is missing" img-convert --auto a.tif
     perl -e 'print pack("d<*", -1.7e308, 1.7e308, 0, 1)' > far.raw
     fails 1 "far.raw: --auto: the range -1.7e+308 to 1.7e+308 is beyond f64" img-convert --raw-in 2x2:f64le --type u8 \
         --auto far.raw -o b.tif
@@ -138,7 +138,7 @@ colours() {
     [ "$(numbers y8.tif C | tr ' ' '\n' | uniq | tr '\n' ' ')" = "25 255 0 " ]
     fails 2 "--channel 3: expected 0 to 2" img-convert --channel 3 c.tif
     fails 2 "'red' is not a channel: expected 0, 1, ... or luminance" img-convert --channel red c.tif
-    fails 2 "--channel and --pages exclude each other" img-convert --channel 1 --pages 0 c.tif
+    fails 2 "--channel and --pages cannot be combined" img-convert --channel 1 --pages 0 c.tif
     fails 1 "no axis named channel" img-convert --channel 0 blue.tif
 }
 

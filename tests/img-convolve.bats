@@ -165,9 +165,11 @@ kernel() {
     ok img-convolve -k laplace.tif --crop valid a.tif -o out.tif
     ok img-convolve -k laplace.tif --crop full a.tif -o out.tif
     kernel deep.tif 3x3x13 1
-    fails 1 "--crop valid: a kernel of 13 samples along z, but the image has 12" img-convolve -k deep.tif --crop valid a.tif
+    fails 1 "--crop valid: a kernel of 13 samples along z, but the image has 12" \
+        img-convolve -k deep.tif --crop valid a.tif
     cat a.tif | img-cat --raw-out - > a.raw
-    fails 1 "has 12 pages: expected at least 13" img-convolve -k deep.tif --crop valid --raw-in 40x30:f32le - < <(cat a.raw)
+    fails 1 "has 12 pages: expected at least 13" \
+        img-convolve -k deep.tif --crop valid --raw-in 40x30:f32le - < <(cat a.raw)
     fails 2 "--crop full --edge renormalize" img-convolve -k k.tif --crop full --edge renormalize a.tif
 }
 
@@ -226,20 +228,21 @@ kernel() {
     fails 2 "kernel 0 add up to 0" img-convolve -k laplace.tif a.tif
     [[ "$stderr" == *"hint: "*"--edge nearest"* ]]
     ok img-convolve -k laplace.tif --edge nearest a.tif -o out.tif
-    fails 1 "kernel 0 cannot be normalized: its samples add up to 0" img-convolve -k laplace.tif --normalize --edge zero a.tif
+    fails 1 "kernel 0 cannot be normalized: its samples add up to 0" \
+        img-convolve -k laplace.tif --normalize --edge zero a.tif
     kernel large.tif 3x1x1 'if(x == 2, 0.001, 1e38 * (1 - 2 * x))'
     fails 1 "sample 0 is 1e+41 when the kernel is normalized" img-convolve -k large.tif --normalize --edge zero a.tif
     img-convert --type u32 f64.tif -o u32.tif
     fails 1 "expected samples of u8, u16, i8, i16, f32 or f64, got u32" img-convolve -k k.tif u32.tif
     [[ "$(ldd "$(command -v img-convolve)")" == *libfftw3* ]] ||
-        fails 1 "which this program was built without (FFTW)" img-convolve -k k.tif d.tif
+        fails 1 "but this program was built without FFTW" img-convolve -k k.tif d.tif
     printf '1 1\n2 2\n3 3\n4 4\n5 5\n6 6\n' > at.txt
-    fails 1 "6 places of 6 different x and 6 different y: expected a rectangular grid" \
+    fails 1 "6 positions of 6 different x and 6 different y: expected a rectangular grid" \
         img-convolve -k stack.tif --positions at.txt a.tif
     printf '1 1\n2 x\n' > at.txt
     fails 1 "at.txt: line 2: expected x y" img-convolve -k stack.tif --positions at.txt a.tif
     printf '1 1\n2 1\n' > at.txt
-    fails 1 "at.txt: 2 places, but 6 kernels" img-convolve -k stack.tif --positions at.txt a.tif
+    fails 1 "at.txt: 2 positions, but 6 kernels" img-convolve -k stack.tif --positions at.txt a.tif
     printf '0 1 1\n0 2 1\n' > at.txt
     fails 1 "at.txt: line 2: expected a page" img-convolve -k stack.tif --positions at.txt a.tif
     fails 2 "expected one of them" img-convolve -k stack.tif --positions at.txt --grid 2x3 a.tif

@@ -83,11 +83,12 @@ residual() { grep -o '"residual": [0-9.e-]*' "$1.json" | grep -o '[0-9.e-]*$'; }
 @test "what is wrong is said in a line" {
     fails 2 "--kernel is missing" img-deconvolve blurred.tif
     fails 2 "--iterations" img-deconvolve -k kernel.tif -n 0 blurred.tif
-    fails 2 "--tv goes with --method richardson-lucy only" img-deconvolve -k kernel.tif --method wiener --tv 0.1 blurred.tif
-    fails 2 "--accelerate goes with" img-deconvolve -k kernel.tif --method wiener --accelerate blurred.tif
-    fails 2 "--noise goes with --method wiener only" img-deconvolve -k kernel.tif --noise 0.1 blurred.tif
+    fails 2 "--tv needs --method richardson-lucy" img-deconvolve -k kernel.tif --method wiener --tv 0.1 blurred.tif
+    fails 2 "--accelerate needs --method" img-deconvolve -k kernel.tif --method wiener --accelerate blurred.tif
+    fails 2 "--noise needs --method wiener" img-deconvolve -k kernel.tif --noise 0.1 blurred.tif
     fails 2 "unknown option --physical" img-deconvolve -k kernel.tif --physical blurred.tif
-    fails 1 "kernel 0 cannot be normalized: its samples add up to 0" img-deconvolve -k <(img-math 'a * 0' kernel.tif) blurred.tif
+    fails 1 "kernel 0 cannot be normalized: its samples add up to 0" \
+        img-deconvolve -k <(img-math 'a * 0' kernel.tif) blurred.tif
     img-cat kernel.tif kernel.tif -o deep.tif
     fails 2 "deconvolve needs all of them" img-deconvolve -k deep.tif --raw-in 20x20:u8 - </dev/zero
     fails 3 "the smallest portion takes" img-deconvolve -k kernel.tif --memory 200K blurred.tif

@@ -30,7 +30,7 @@ load helper
     img-gauss --sigma 2,2,0 a.tif | img-cmp - flat.tif
     img-gauss --2d --sigma 2,2 a.tif | img-cmp - flat.tif
     fails 2 "--sigma: expected one length or three, got 2" img-gauss --sigma 2,2 a.tif
-    fails 2 "--sigma: 1 along z: the pages of this stack stand alone" img-gauss --2d --sigma 2,2,1 a.tif
+    fails 2 "--sigma: 1 along z: the pages of this stack are single images" img-gauss --2d --sigma 2,2,1 a.tif
 }
 
 @test "--physical: in the unit of the voxel size" {
@@ -42,7 +42,7 @@ load helper
     img-gauss --physical --sigma 1.5 --derivative 1,0,0 a.tif | img-cmp --scale 0.5 - want.tif
     noise b.tif 5x5x5 u8
     fails 1 "the size of a voxel is not in the metadata" img-gauss --physical b.tif
-    [[ "$stderr" == *"hint: say it first: img-convert --set voxel=0.5,0.5,2mm"* ]]
+    [[ "$stderr" == *"hint: set it first: img-convert --set voxel=0.5,0.5,2mm"* ]]
     img-convert --set voxel=0.5,0.5,2mm b.tif | ok img-gauss --physical -
 }
 
@@ -190,11 +190,11 @@ load helper
     fails 2 "--truncate" img-gauss --truncate 0 a.tif
     fails 2 "--edge" img-gauss --edge reflect a.tif
     fails 2 "--derivative" img-gauss --derivative 3,0,0 a.tif
-    fails 2 "expected 0, 1 or 2, found 0.5" img-gauss --derivative 0.5,0,0 a.tif
-    fails 2 "an order for each of x, y and z, found 1" img-gauss --derivative 1 a.tif
-    fails 2 "1 along z: the pages of this stack stand alone" img-gauss --2d --derivative 0,0,1 a.tif
-    fails 2 "needs a --sigma of at least 0.25 voxels along y" img-gauss --sigma 1,0,1 --derivative 0,1,0 a.tif
-    fails 2 "exclude each other" img-gauss --highpass --derivative 1,0,0 a.tif
+    fails 2 "expected 0, 1 or 2, got 0.5" img-gauss --derivative 0.5,0,0 a.tif
+    fails 2 "an order for each of x, y and z, got 1" img-gauss --derivative 1 a.tif
+    fails 2 "1 along z: the pages of this stack are single images" img-gauss --2d --derivative 0,0,1 a.tif
+    fails 2 "expected a --sigma of at least 0.25 voxels along y" img-gauss --sigma 1,0,1 --derivative 0,1,0 a.tif
+    fails 2 "cannot be combined" img-gauss --highpass --derivative 1,0,0 a.tif
     fails 2 "--iterations" img-gauss --iterations 0 a.tif
 }
 

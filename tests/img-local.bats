@@ -97,7 +97,7 @@ noise() {
 
 @test "entropy from a pipe needs the range" {
     noise
-    fails 2 "a pipe cannot give" sh -c 'cat a.tif | img-local --stat entropy'
+    fails 2 "expected a file, got a pipe" sh -c 'cat a.tif | img-local --stat entropy'
     [[ "$stderr" == *"hint: give --range LO,HI, or --spool"* ]]
     ok img-local --stat entropy a.tif -o b.tif
     ok sh -c 'cat a.tif | img-local --spool --stat entropy -o c.tif'
@@ -210,12 +210,12 @@ noise() {
     fails 2 "--stat: expected mean" img-local --stat mode a.tif
     fails 2 "percentile:0 to percentile:100" img-local --stat percentile:101 a.tif
     fails 2 "percentile:0 to percentile:100" img-local --stat percentile:x a.tif
-    fails 2 "--type goes with" img-local --type f32 a.tif
-    fails 2 "--sample goes with" img-local --sample a.tif
-    fails 2 "--range goes with" img-local --range 0,1 a.tif
+    fails 2 "--type needs --stat" img-local --type f32 a.tif
+    fails 2 "--sample needs --stat" img-local --sample a.tif
+    fails 2 "--range needs --stat" img-local --range 0,1 a.tif
     fails 2 "LO < HI" img-local --stat entropy --range 1,1 a.tif
     fails 2 "--bins" img-local --stat entropy --bins 0 a.tif
-    fails 2 "--bins goes with --stat entropy, not with median" img-local --bins 4 a.tif
+    fails 2 "--bins needs --stat entropy, got median" img-local --bins 4 a.tif
     img-convert --type f64 a.tif -o d.tif
     fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-local d.tif
 }

@@ -95,7 +95,7 @@ NOISE='$r = sin(12.9898 * $x + 78.233 * $y + 37.719 * $z) * 43758.5453; $r - int
 @test "nonsense is refused" {
     voxels a.tif 5x5x5 1
     fails 2 "--sigma: expected more than 0 along one axis at least" img-log --sigma 0 a.tif
-    fails 2 "--sigma: expected 0 or at least 0.25 voxels along x, found 0.1" img-log --sigma 0.1 a.tif
+    fails 2 "--sigma: expected 0 or at least 0.25 voxels along x, got 0.1" img-log --sigma 0.1 a.tif
     fails 2 "--sigma" img-log --sigma=-2 a.tif
     fails 2 "the limit is 2048" img-log --sigma 600 a.tif
     fails 2 "--truncate" img-log --truncate 0 a.tif

@@ -94,7 +94,7 @@ setup_file() {
     img-cat a.tif a.tif -o aa.tif
     img-cat a.tif a.tif a.tif -o aaa.tif
     fails 1 "expected the same size" img-math 'a + b' a.tif b.tif
-    fails 1 "expected as many, or one" img-math 'a + b' aa.tif aaa.tif
+    fails 1 "expected equal numbers, or one page" img-math 'a + b' aa.tif aaa.tif
     fails 1 "has" sh -c 'cat aaa.tif | img-math "a + b" aa.tif -'
     fails 1 "has" sh -c 'cat aa.tif | img-math "a + b" aaa.tif -'
     fails 2 "standard input ('-') is given more than once" img-math 'a + b' - -
@@ -215,11 +215,12 @@ setup_file() {
             sh -c "head -c $n long.raw | img-math 'a - b' $raw short.raw - -o d.tif"
     done
     # of a short stream the length is known
-    fails 1 "standard input has 18 pages, short.tif 17: expected as many, or one" \
+    fails 1 "standard input has 18 pages, short.tif 17: expected equal numbers, or one page" \
         sh -c "cat long.raw | img-convert $raw | img-math 'a - b' - short.tif -o d.tif"
     fails 1 "standard input has more pages than the 17 of short.raw" \
         timeout 20 sh -c "yes | img-math 'a - b' $raw - short.raw -o d.tif"
-    fails 1 "long.raw has more pages than standard input" sh -c "cat short.raw | img-math 'a - b' $raw - long.raw -o d.tif"
+    fails 1 "long.raw has more pages than standard input" \
+        sh -c "cat short.raw | img-math 'a - b' $raw - long.raw -o d.tif"
     [ ! -e d.tif ]
     cat short.raw | img-math 'a - b' $raw - short.raw -o d.tif
     img-math 'a - b' short.tif short.tif | img-cmp -q - d.tif
@@ -266,8 +267,8 @@ factors() { perl -e 'for $i (0 .. $ARGV[1] - 1) { print pack "f<", eval $ARGV[0]
     img-cat --region 0:2,0:1 stack.tif -o two.tif
     fails 1 "expected the same size" img-math 'a * b' stack.tif two.tif -o never.tif
     img-cat --pages 0:17 page.tif -o few.tif
-    fails 1 "expected as many, or one" img-math 'a * b' stack.tif few.tif -o never.tif
-    fails 1 "expected as many, or one" sh -c "cat few.tif | img-math 'a * b' stack.tif - -o never.tif"
+    fails 1 "expected equal numbers, or one page" img-math 'a * b' stack.tif few.tif -o never.tif
+    fails 1 "expected equal numbers, or one page" sh -c "cat few.tif | img-math 'a * b' stack.tif - -o never.tif"
     [ ! -e never.tif ]
 }
 

@@ -174,7 +174,7 @@ count() {
 
 @test "wrong commands and input say what is wrong" {
     noise
-    fails 2 "which operation?" img-morph noise.tif
+    fails 2 "expected an operation, got none" img-morph noise.tif
     fails 2 "--op" img-morph --op melt noise.tif
     fails 2 "--radius" img-morph --op erode --radius -1 noise.tif
     fails 2 "--radius" img-morph --op erode --radius 1,2 noise.tif

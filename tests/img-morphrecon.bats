@@ -163,7 +163,7 @@ volume() {
         [ ! -e got.tif ]
     done
     # what is found fits, the graph does not
-    fails 3 "what is known of the boxes takes" "${two[@]}" -m 32M
+    fails 3 "the summary of the boxes takes" "${two[@]}" -m 32M
     [[ "$stderr" == *" in /dev/shm, which is in memory itself: expected at most "* ]]
     [ ! -e got.tif ]
     ok "${two[@]}" -m 64M
@@ -232,9 +232,9 @@ volume() {
     refused "narrow.tif has pages of 39x30, volume.tif of 40x30" 1 narrow.tif volume.tif
     refused "expected MARKER and MASK, got 1 stack" 2 volume.tif
     refused "--hmax and --open: expected one of them" 2 --hmax 3 --open 2 volume.tif
-    refused "--by: --hmax says itself which way it goes" 2 --hmax 3 --by erosion volume.tif
-    refused "--connectivity 8: a voxel of a volume has 6, 18 or 26 neighbours" 2 --hmax 3 --connectivity 8 volume.tif
-    refused "pages that stand alone have 4 or 8" 2 --2d --hmax 3 --connectivity 6 volume.tif
+    refused "--by and --hmax cannot be combined" 2 --hmax 3 --by erosion volume.tif
+    refused "--connectivity 8: volumes have 6, 18 or 26 neighbours per voxel" 2 --hmax 3 --connectivity 8 volume.tif
+    refused "single images have 4 or 8" 2 --2d --hmax 3 --connectivity 6 volume.tif
     refused "expected a height of whole steps, got 2.5" 2 --hmax 2.5 volume.tif
     refused "error: a ball of 2000001 x 2000001 x 2000001 voxels is too large" 2 --open 1e6 volume.tif
     refused "--seed: 40 along x: expected 0 to 39" 2 --seed 40,0,0 volume.tif
@@ -256,7 +256,8 @@ volume() {
     done
     run --separate-stderr img-morphrecon -v --hmax 0.002 w.tif -o got.tif
     [[ "$stderr" == *"--hmax 0.002: 10 steps of 0.000196078431"* ]]
-    fails 2 "--hmin 9.8e-05: less than half a step of the samples, which is 0.0001961" img-morphrecon --hmin 9.8e-5 w.tif
+    fails 2 "--hmin 9.8e-05: less than half a step of the samples, which is 0.0001961" \
+        img-morphrecon --hmin 9.8e-5 w.tif
     ok img-morphrecon --hmin 9.81e-5 w.tif -o got.tif
 }
 

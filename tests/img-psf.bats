@@ -64,7 +64,7 @@ stars() {
     ok img-cmp --atol 5e-4 got.tif want.tif
     echo 2 40 > stars.txt
     seq 200 | sed 's/.*/30 31/' > many.txt
-    fails 3 "200 stars of 53 x 53 x 1 voxels take more than the memory there is" \
+    fails 3 "200 stars of 53 x 53 x 1 voxels exceed the available memory" \
         img-psf --from sky.tif --positions many.txt --size 41 -m 4500K
     fails 3 "expected at most" img-psf --from sky.tif --positions many.txt --size 41 -m 4945K
     ok img-psf --from sky.tif --positions many.txt --size 41 -m 6M -o got.tif
@@ -87,7 +87,7 @@ stars() {
     ok img-cmp again.tif got.tif
     # beads near the last plane are left out, also where a pipe does not say which one that is
     printf '15 15 15\n15 15 22\n' > two.txt
-    local warning="img-psf: warning: 1 of 2 stars left out (-v tells why)" from
+    local warning="img-psf: warning: 1 of 2 stars left out (-v shows why)" from
     for from in beads.tif <(uncounted beads.tif); do
         run --separate-stderr img-psf --from "$from" --positions two.txt --size 11x11x15 -o again.tif
         [ "$status" -eq 0 ]
@@ -100,18 +100,18 @@ stars() {
 }
 
 @test "what is missing or does not go together" {
-    fails 2 "which kernel?" img-psf
-    fails 2 "--gaussian and --airy exclude each other" img-psf --airy 3 --gaussian 2
-    fails 2 "--beta goes with --moffat, not with --gaussian" img-psf --gaussian 2 --beta 3
+    fails 2 "expected a kernel, got none" img-psf
+    fails 2 "--gaussian and --airy cannot be combined" img-psf --airy 3 --gaussian 2
+    fails 2 "--beta needs --moffat, got --gaussian" img-psf --gaussian 2 --beta 3
     fails 2 "--size: expected odd numbers, got 8" img-psf --gaussian 2 --size 8
     [[ "$stderr" == *"hint: as 9"* ]]
     fails 2 "it is 0 at the centres of all pixels" img-psf --gaussian 0.01 --shift 0.5,0.5
     [[ "$stderr" == *"hint: --samples N"* ]]
     fails 2 "the kernel is one of images" img-psf --moffat 2 --size 9x9x3
     fails 2 "expected one to 2 numbers, got 3" img-psf --moffat 2,2,2
-    fails 2 "--from: where are the stars?" img-psf --from x.tif
-    fails 2 "--positions goes with --from" img-psf --gaussian 1 --positions x
-    fails 2 "--angle goes with a formula" img-psf --from x.tif --angle 3
+    fails 2 "--from: --positions is missing" img-psf --from x.tif
+    fails 2 "--positions needs --from" img-psf --gaussian 1 --positions x
+    fails 2 "--angle needs a formula" img-psf --from x.tif --angle 3
     stars sky.tif
     echo 1 > bad.txt
     fails 1 "bad.txt: line 1: expected x y, or x y z" img-psf --from sky.tif --positions bad.txt
@@ -128,8 +128,8 @@ stars() {
         fails 2 "it is 0 at the centres of all pixels" img-psf $zero -o zero.tif
         [ ! -e zero.tif ]
     done
-    fails 3 "takes more than the memory there is" img-psf --gaussian 900 -m 20M
-    fails 3 "takes more than the memory there is" img-psf --gaussian 900 -m 20M --plan
+    fails 3 "exceeds the available memory" img-psf --gaussian 900 -m 20M
+    fails 3 "exceeds the available memory" img-psf --gaussian 900 -m 20M --plan
     ok img-psf --gaussian 2 --plan
     [[ "$output" == *"17 x 17 x 1"* ]]
 }

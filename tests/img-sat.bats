@@ -227,7 +227,7 @@ printed() {
     fails 2 "standard input is the image already" sh -c 'img-sat --boxes - - < a.tif'
     fails 1 "nothing" img-sat --boxes nothing a.tif
     fails 2 "--boxes prints numbers" img-sat --boxes boxes --exclusive a.tif
-    fails 2 "--json goes with --boxes only" img-sat --json a.tif -o b.tif
+    fails 2 "--json needs --boxes" img-sat --json a.tif -o b.tif
 }
 
 # exactly LIST FILE W: sum of each box of an image in f64, with digits that are not rounded before the last
@@ -279,7 +279,7 @@ less 27 1 0" ]
     noise v.tif 20x10x5 u8
     img-sat --3d v.tif -o table.tif
     [ "$(img-info --value type table.tif)" = u32 ]
-    fails 1 "standard input: how many planes it has is not known" img-sat --3d -o got.tif < <(uncounted v.tif)
+    fails 1 "standard input: the number of planes is unknown" img-sat --3d -o got.tif < <(uncounted v.tif)
     [[ "$stderr" == *"hint: --type u64 is enough for any number of them"* ]]
     ok img-sat --3d --type u32 -o got.tif < <(uncounted v.tif)
     ok img-cmp got.tif table.tif

@@ -96,7 +96,7 @@ END
     ok img-threshold --2d --local niblack --window 31 --edge mirror a.tif -o b.tif
     ok img-threshold --2d --local niblack --window 31,1 --edge mirror a.tif -o c.tif
     ok img-cmp b.tif c.tif
-    fails 2 "--edge goes with --local, not with --at" img-threshold --at 3 --edge mirror a.tif
+    fails 2 "--edge needs --local, got --at" img-threshold --at 3 --edge mirror a.tif
     fails 2 "--edge" img-threshold --local mean --edge reflect a.tif
 }
 
@@ -190,8 +190,8 @@ END
     ok img-morphrecon strong.tif weak.tif -o want.tif
     ok img-cmp b.tif want.tif
     fails 2 "expected LOW,HIGH" img-threshold --hysteresis 8,5 a.tif
-    fails 2 "--weak goes with another threshold" img-threshold --hysteresis 5,8 --weak 1 a.tif
-    fails 2 "--connectivity goes with" img-threshold --at 5 --connectivity 4 a.tif
+    fails 2 "--weak and --hysteresis cannot be combined" img-threshold --hysteresis 5,8 --weak 1 a.tif
+    fails 2 "--connectivity needs" img-threshold --at 5 --connectivity 4 a.tif
     img-cat a.tif a.tif -o two.tif
     fails 2 "2 images have a threshold of their own each" img-threshold --2d --otsu --weak 1 two.tif
 }
@@ -221,15 +221,15 @@ END
 
 @test "what does not go together, and what is missing, is answered with the way out" {
     noise a.tif 9x8x1 u16
-    fails 2 "which threshold?" img-threshold a.tif
+    fails 2 "expected a threshold, got none" img-threshold a.tif
     [[ "$stderr" == *"hint: --at V, --hysteresis LOW,HIGH, --otsu"* ]]
-    fails 2 "--local and --otsu exclude each other" img-threshold --otsu --local mean a.tif
-    fails 2 "--window goes with --local, not with --at" img-threshold --at 3 --window 5 a.tif
-    fails 2 "--bins goes with a threshold of the histogram, not with --local" img-threshold --local mean --bins 9 a.tif
+    fails 2 "--local and --otsu cannot be combined" img-threshold --otsu --local mean a.tif
+    fails 2 "--window needs --local, got --at" img-threshold --at 3 --window 5 a.tif
+    fails 2 "--bins needs a threshold of the histogram, got --local" img-threshold --local mean --bins 9 a.tif
     fails 2 "expected an odd number of voxels, got 10" img-threshold --local mean --window 10 a.tif
     [[ "$stderr" == *"hint: as 11"* ]]
-    fails 2 "--k goes with --local niblack" img-threshold --local mean --k 1 a.tif
-    fails 2 "--r goes with --local sauvola, not with niblack" img-threshold --local niblack --r 1 a.tif
+    fails 2 "--k needs --local niblack" img-threshold --local mean --k 1 a.tif
+    fails 2 "--r needs --local sauvola, got niblack" img-threshold --local niblack --r 1 a.tif
     fails 2 "--range: expected LO,HI" img-threshold --otsu --range 3,3 a.tif
     noise f.tif 9x8x1 f32
     fails 2 "f32 needs --r" img-threshold --local sauvola f.tif
@@ -238,7 +238,7 @@ END
     pixels 2x1:f32 n.tif '-sin(9**9**9), -sin(9**9**9)'
     fails 1 "no sample is finite" img-threshold --otsu n.tif
     truncate -s 4900000000 large.raw # nobody reads it
-    fails 2 "--chunk: boxes of 70000 x 70000 x 1 are larger than can be worked on" \
+    fails 2 "--chunk: boxes of 70000 x 70000 x 1 are too large" \
         img-threshold --otsu --chunk 70000x70000x1 --compress deflate --raw-in 70000x70000:u8 large.raw -o x.tif --plan
 }
 

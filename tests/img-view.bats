@@ -102,12 +102,12 @@ cut() {
 
 @test "what cannot be shown" {
     volume v.tif
-    fails 2 "slice 5 is asked for, but there are only 5 along z" img-view --slice 5 v.tif
-    fails 2 "slice -6 is asked for, but there are only 5 along z" img-view --slice -6 v.tif
+    fails 2 "slice 5 is out of range: there are 5 along z" img-view --slice 5 v.tif
+    fails 2 "slice -6 is out of range: there are 5 along z" img-view --slice -6 v.tif
     fails 2 "--at: expected whole numbers, got 1.5" img-view --ortho --at 1.5,0,0 v.tif
     fails 2 "--columns: needs --montage" img-view --columns 2 v.tif
-    fails 2 "only 8 along x" img-view --ortho --at 8,0,0 v.tif
-    fails 2 "exclude each other" img-view --ortho --slice 2 v.tif
+    fails 2 "there are 8 along x" img-view --ortho --at 8,0,0 v.tif
+    fails 2 "cannot be combined" img-view --ortho --slice 2 v.tif
     fails 2 "LO < HI" img-view --window 3,3 v.tif
     fails 2 "WxH" img-view --fit 5 v.tif
     head -c 250 v.tif > cut.tif
@@ -182,7 +182,7 @@ rgb() {
         [ "$(pixels d.png)" = "$(cut 8 6 '9 * $r')" ]
     done
     fails 2 "--channel 3: expected 0 to 2" img-view --channel 3 d.tif
-    fails 2 "slice 4 is asked for, but there are only 4 along z" img-view --slice 4 d.tif -q
+    fails 2 "slice 4 is out of range: there are 4 along z" img-view --slice 4 d.tif -q
     volume v.tif
     fails 2 "--channel: the stack has no axis of channels" img-view --channel 0 v.tif
 }

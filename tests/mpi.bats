@@ -118,12 +118,13 @@ slab-2.tif"
     fails 2 "ranks write the volume side by side" ranks 2 "${fdk[@]}" --force
     fails 2 "--compress: ranks write the pages in any order" ranks 2 "${fdk[@]}" --compress deflate -o many.tif
     fails 2 "ranks write a regular file" ranks 2 "${fdk[@]}" -o /dev/full
-    fails 2 "40 ranks are more than there is work for" ranks 40 ct-fdk "$F/scan.tif" --volume 9x9x3 --views 0:8 -o many.tif
+    fails 2 "40 ranks are more than there is work for" \
+        ranks 40 ct-fdk "$F/scan.tif" --volume 9x9x3 --views 0:8 -o many.tif
     fails 3 "no grid of the ranks fits, for example 1x2: rank 0 (" ranks 2 "${fdk[@]}" --memory 1M -o many.tif
     [[ "$stderr" =~ "): one slice at a time needs "[0-9.]+" MiB, the memory limit is "[0-9.]+" KiB" ]]
     fails 3 "--grid 2x1: rank 0 (" ranks 2 "${fdk[@]}" --memory 1M --grid 2x1 -o many.tif
     [[ "$stderr" == *"): one slice at a time needs "* ]]
-    fails 2 "--grid 4x1: too few slices for as many slabs" ranks 4 ct-fdk "$F/scan.tif" --volume 9x9x2 --grid 4x1 -o many.tif
+    fails 2 "--grid 4x1: more slabs than slices" ranks 4 ct-fdk "$F/scan.tif" --volume 9x9x2 --grid 4x1 -o many.tif
     fails 1 "No such file or directory" ranks 2 "${fdk[@]}" -o nowhere/many.tif
     clean
 }
@@ -225,12 +226,12 @@ many.tif"
     fails 3 "--grid 2x8: a slab takes 2.0 GiB, expected at most 1.0 GiB, the memory of a rank in the model" \
         ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --grid 2x8 --model model
     echo 'speed = 1' >> model
-    fails 2 "model:11: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
-    fails 2 "model:11: 'speed' is no part of a model" ct-fdk "$F/scan.tif" --model model # one process, too
+    fails 2 "model:11: 'speed' is not a key of a model" ct-fdk "$F/scan.tif" --plan --ranks 16 --model model
+    fails 2 "model:11: 'speed' is not a key of a model" ct-fdk "$F/scan.tif" --model model # one process, too
     ok ranks 2 "${fdk[@]}" --plan
     [ "$(grep -c '^grid:' <<<"$output")" -eq 1 ]
     fails 2 "--ranks 4 without --plan" "${fdk[@]}" --ranks 4 -o many.tif
-    fails 2 "--grid: this process works alone" "${fdk[@]}" --grid 2x1 -o many.tif
+    fails 2 "--grid: there is only one process" "${fdk[@]}" --grid 2x1 -o many.tif
 }
 
 @test "ranks that cannot work together say so, and do not all write one file" {

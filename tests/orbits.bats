@@ -90,7 +90,8 @@ rod='0 0 0 30 30 1000 0 0.02'
     [[ "$stderr" == "ct-fdk: warning: slices lie at z from -98 to 98 mm, the helix measures -57.5 to 57.5: beyond that values are too low" ]]
     helix 4 --pitch-z 170 -o h.geom
     ct-phantom -g h.geom -o s.tif
-    fails 1 "the helix moves 170 mm a turn, the detector sees 80 mm of the axis: expected at most twice that" ct-fdk s.tif
+    fails 1 "the helix moves 170 mm per turn, the detector sees 80 mm of the axis: expected at most twice that" \
+        ct-fdk s.tif
     [ "$(wc -l <<<"$stderr")" -eq 2 ] # and a hint
     # a way that rises twice as fast in its second half
     helix 4 --pitch-z 30 --format matrices | grep ^matrix >slow
@@ -131,7 +132,7 @@ board() {
 @test "laminography: default volume, --show, and objects without end are 1 / cos too high" {
     ok ct-geom --show <(board --fixed-detector)
     [[ "$output" == *"the source is 45 degrees above the plane z = 0"* ]]
-    [[ "$output" == *"lie up to 90 degrees from the source's way: views are turned before they are filtered"* ]]
+    [[ "$output" == *"deviate by up to 90 degrees from the source path: views are turned before they are filtered"* ]]
     [[ "$output" == *"field of view  160 mm across, 152.962 mm high at the axis"* ]]
     for degrees in 30 60; do
         echo '0 0 0 20 20 4000 0 0.02' >rod.txt
@@ -194,7 +195,8 @@ curved_case() {
     ct-fdk -q scan.tif --volume 140x140x1 --voxel 1 -o one.tif
     ct-filter scan.tif | ct-backproject -q -j 1 --volume 140x140x1 --voxel 1 | img-cmp -q - one.tif
     fails 2 "the detector is curved" ct-backproject scan.tif -o never.tif
-    fails 1 "no meaning in a parallel beam" ct-phantom -g <(sed 's/^beam.*/beam = parallel/; /^sod/d; /^sdd/d' curved.geom) -o never.tif
+    fails 1 "no meaning in a parallel beam" \
+        ct-phantom -g <(sed 's/^beam.*/beam = parallel/; /^sod/d; /^sdd/d' curved.geom) -o never.tif
     ok ct-geom --show curved.geom
     [[ "$output" == *"curved about the source: columns at equal angles of 0.127324 degrees"* ]]
     # the geometry travels, and as matrices
@@ -216,5 +218,6 @@ curved_case() {
     ok ct-geom --detector 160x110 --pitch 1 round.xml -o round.geom
     grep -q '^detector-shape = curved' round.geom
     rtk 500 >other.xml
-    fails 1 "a cylinder of radius 500 mm: expected 450 mm, about the source" ct-geom --detector 160x110 --pitch 1 other.xml
+    fails 1 "a cylinder of radius 500 mm: expected 450 mm, about the source" \
+        ct-geom --detector 160x110 --pitch 1 other.xml
 }

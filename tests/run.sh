@@ -8,7 +8,7 @@ sh examples/dependencies.sh test
 make -s -j "$(nproc)"
 rm -f build/check/summary
 make -s check || {
-    # make has the last word on a failure; the count shall have it
+    # make prints a last line on failure; the count must be the last
     [ ! -f build/check/summary ] || tail -n 1 build/check/summary
     exit 1
 }

@@ -64,7 +64,8 @@ foreign() {
     size=$(stat -c %s a.tif)
     head -c $((size - 5)) a.tif > cut.tif
     fails 1 "img-info: error: cut.tif: page 3: truncated: expected 400 bytes, got 395" img-info cut.tif
-    fails 1 "img-info: error: standard input: page 3: truncated: expected 400 bytes, got 395" sh -c 'cat cut.tif | img-info'
+    fails 1 "img-info: error: standard input: page 3: truncated: expected 400 bytes, got 395" \
+        sh -c 'cat cut.tif | img-info'
     # a cut between two pages
     head -c $((size - 400 - 600)) a.tif > cut.tif
     fails 1 "truncated" img-info cut.tif
@@ -137,7 +138,8 @@ EOT
 @test "a TIFF that is not in stream order: refused from a pipe, read from a file, with < and with --spool" {
     foreign a.tif 50 40 3 -c none -r 8
     ok img-info a.tif
-    fails 1 "standard input: TIFF is not in stream order (page 0 data precedes its directory)" sh -c 'cat a.tif | img-info'
+    fails 1 "standard input: TIFF is not in stream order (page 0 data precedes its directory)" \
+        sh -c 'cat a.tif | img-info'
     [[ "$stderr" == *"hint: give the file name instead, or use --spool"* ]]
     img-cmp a.tif - < a.tif
     mkdir spool
@@ -233,7 +235,7 @@ channel() {
     [ "$(cat a.tif | img-info --value quantity)" = counts ]
     run --separate-stderr sh -c 'cat a.tif | img-cat -m 1M > b.tif'
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"standard input: its description lies where a pipe cannot give it and is left out"* ]]
+    [[ "$stderr" == *"standard input: its description cannot be read from a pipe and is left out"* ]]
     run img-info --value quantity b.tif
     [[ "$output" != counts ]]
     img-cmp a.tif b.tif
@@ -317,7 +319,8 @@ channel() {
     img-cat --raw-in 20x10:u16be be.raw | img-cmp - a.tif
     fails 1 "h.raw: expected a multiple of 400 bytes (a page of 20x10 u16), got 1206" img-info --raw-in 20x10:u16 h.raw
     fails 1 "a.raw: expected 4 pages of 400 bytes, got 1200 bytes" img-info --raw-in 20x10x4:u16 a.raw
-    fails 1 "standard input: page 3: truncated: expected 400 bytes, got 6" sh -c 'cat h.raw | img-info --raw-in 20x10:u16'
+    fails 1 "standard input: page 3: truncated: expected 400 bytes, got 6" \
+        sh -c 'cat h.raw | img-info --raw-in 20x10:u16'
     fails 2 "raw layout '20x10:u12'" img-info --raw-in 20x10:u12 a.raw
 }
 
@@ -332,8 +335,8 @@ channel() {
     done
     samples 240 200 1 > a.raw
     img-gauss --sigma 1.5 --raw-in 240x200:u16 a.raw | cmp - <(cat a.raw | img-gauss --sigma 1.5 --raw-in 240x200:u16)
-    fails 2 "the pages of this stack stand alone" img-gauss --sigma 1,1,1 --raw-in 240x200:u16 a.raw
-    fails 2 "the pages of this stack stand alone" sh -c "cat a.raw | img-gauss --sigma 1,1,1 --raw-in 240x200:u16"
+    fails 2 "the pages of this stack are single images" img-gauss --sigma 1,1,1 --raw-in 240x200:u16 a.raw
+    fails 2 "the pages of this stack are single images" sh -c "cat a.raw | img-gauss --sigma 1,1,1 --raw-in 240x200:u16"
     samples 240 200 3 > b.raw
     # a page is held for that within --memory, and not where two pipes may come from one program
     run --separate-stderr sh -c "head -c 960000 /dev/zero | img-gauss --sigma 1 -v --memory 8MB --raw-in 1200x100:u16 | cat > d.raw"
@@ -341,8 +344,10 @@ channel() {
     mkfifo second
     head -c 800000 /dev/zero | timeout 20 tee >(exec cat > second) |
         timeout 20 img-math 'a - b' --raw-in 400x500:u8 - second > d.tif
-    fails 1 "page 0: truncated: expected 96000 bytes, got 95999" sh -c "head -c 95999 a.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
-    fails 1 "page 1: truncated: expected 96000 bytes, got 1" sh -c "head -c 96001 b.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
+    fails 1 "page 0: truncated: expected 96000 bytes, got 95999" \
+        sh -c "head -c 95999 a.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
+    fails 1 "page 1: truncated: expected 96000 bytes, got 1" \
+        sh -c "head -c 96001 b.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
 }
 
 @test "-o is atomic: the old file stays until the new one is whole" {
@@ -573,7 +578,7 @@ ome() { echo "<?xml version=\"1.0\"?><OME><Image><Pixels DimensionOrder=\"$1\" S
 
 @test "axes that are not understood: nothing is filtered along them, until they are said" {
     described "$(ome XYZCT 3 2 1)" a.tif
-    fails 1 "how many of each is not known: sizes 3 2, 8 pages" img-gauss --sigma 1 a.tif
+    fails 1 "of unknown sizes: sizes 3 2, 8 pages" img-gauss --sigma 1 a.tif
     tiff_data() { echo "<TiffData IFD=\"0\" FirstZ=\"$2\" PlaneCount=\"8\"><UUID FileName=\"$1\">urn</UUID></TiffData>"; }
     described "$(ome XYZCT 24 1 1 | sed "s|/></Image>|>$(tiff_data b.tif 0)$(tiff_data c.tif 8)</Pixels></Image>|")" b.tif
     described '{"shape": [2, 4, 3, 4]}' c.tif
@@ -581,9 +586,9 @@ ome() { echo "<?xml version=\"1.0\"?><OME><Image><Pixels DimensionOrder=\"$1\" S
     described '{"shape": [8, 3, 4], "axes": "QYX"}' q.tif
     for f in b c d q; do
         [ "$(img-info --value axes $f.tif)" = "x y page" ]
-        fails 1 "$f.tif: what its pages are is not known: the axes are x y page" img-gauss --sigma 1 $f.tif
+        fails 1 "$f.tif: the meaning of its pages is unknown: the axes are x y page" img-gauss --sigma 1 $f.tif
         [[ "$stderr" == *"hint: with --2d every page is an image of its own; img-convert --set axes=x,y,z makes them a volume"* ]]
-        fails 1 "what its pages are is not known" sh -c "img-local --radius 1,1,1 < $f.tif"
+        fails 1 "the meaning of its pages is unknown" sh -c "img-local --radius 1,1,1 < $f.tif"
         ok img-gauss --2d --sigma 1 $f.tif -o flat.tif
         ok img-math 'a + 1' $f.tif -o math.tif
         ok img-convert --set axes=x,y,z $f.tif -o volume.tif

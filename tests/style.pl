@@ -1,6 +1,6 @@
-# Finds assertions in bash tests that cannot fail: perl tests/style.pl FILE... prints "file:line: why" for each of them.
-# What they have in common: bash's errexit, by which a test fails, is off on the left of && and ||, in conditions and
-# after !, and in all that is called from there. See tests/style.bats.
+# Finds assertions in bash tests that cannot fail: perl tests/style.pl FILE... prints "file:line: reason" for each.
+# Bash's errexit, by which a test fails, is off on the left of && and ||, in conditions and after !, and in all
+# functions called from there. See tests/style.bats.
 use strict;
 use warnings;
 
@@ -20,8 +20,13 @@ sub bare {
         if ($s =~ s/^\\\n//) { $out .= "\x01" }                               # a line goes on
         elsif ($s =~ s/^\\.//s) { $out .= 'x' }
         elsif ($s =~ s/^((?<![\$\w])#[^\n]*)//) { }
-        elsif ($s =~ s/^(\$?'(?:[^'\\]|\\.)*?')// || $s =~ s/^('[^']*')//) { $out .= "''" . ($1 =~ tr/\n/\x01/r =~ tr/\x01//cdr) }
-        elsif ($s =~ s/^($string)//) { my $t = $1; $out .= ($t =~ /^"\$1"$/ ? '"$1"' : '""') . ($t =~ tr/\n/\x01/r =~ tr/\x01//cdr) }
+        elsif ($s =~ s/^(\$?'(?:[^'\\]|\\.)*?')// || $s =~ s/^('[^']*')//) {
+            $out .= "''" . ($1 =~ tr/\n/\x01/r =~ tr/\x01//cdr);
+        }
+        elsif ($s =~ s/^($string)//) {
+            my $t = $1;
+            $out .= ($t =~ /^"\$1"$/ ? '"$1"' : '""') . ($t =~ tr/\n/\x01/r =~ tr/\x01//cdr);
+        }
         elsif ($s =~ s/^([\$<>]$paren)//) { $out .= '$x' . ($1 =~ tr/\n/\x01/r =~ tr/\x01//cdr) }
         elsif ($s =~ s/^\$$brace//) { $out .= '$x' }
         elsif ($s =~ s/^(\$#|\$\$|\$[\@*?!-])//) { $out .= '$x' }
@@ -59,7 +64,7 @@ sub statements {
     return @out;
 }
 
-# what a shell function does when errexit is off: false if a statement before the last could fail without a word
+# shell functions in which errexit is off and a statement before the last could fail without effect
 my $quiet = qr/^(?:local|shift|return|echo|printf|unset|trap|read|declare|export|skip|load)\b|^\w+\+?=(?!.*&&)[^ ]*$|^run (?!-\d|!)/;
 my $word = qr/^(?:if|elif|while|until|for|case|then|else|fi|do|done|esac|\{|\}|\(|\)|;;|[^\s(]+\))/;
 
@@ -74,8 +79,16 @@ for my $file (@ARGV) {
     my @open;
     for my $i (0 .. $#st) {
         my ($line, $t) = @{$st[$i]};
-        if ($t =~ /^([\w-]+)\(\)$/ || $t =~ /^(\@test)\b/) { push @open, {name => $1, from => $i, file => $file, one => 0}; next }
-        if ($t eq '}' && @open) { my $f = pop @open; $f->{to} = $i; push @all, $f; $names{$f->{name}} = 1 if $f->{name} ne '@test' }
+        if ($t =~ /^([\w-]+)\(\)$/ || $t =~ /^(\@test)\b/) {
+            push @open, {name => $1, from => $i, file => $file, one => 0};
+            next;
+        }
+        if ($t eq '}' && @open) {
+            my $f = pop @open;
+            $f->{to} = $i;
+            push @all, $f;
+            $names{$f->{name}} = 1 if $f->{name} ne '@test';
+        }
     }
     ($_->{st}, $_->{lines}) = (\@st, [split /^/m, $raw]) for grep { $_->{file} eq $file } @all;
 }
@@ -83,7 +96,7 @@ my $known = join '|', map { quotemeta } keys %names;
 
 sub safe_end { $_[0] =~ /\|\|\s*(?:return|exit|false|fail|skip)\b|\|\|\s*\{[^}]*\b(?:return|exit|false)\b|\|\|\s*\w+=/ }
 
-# is statement i the last of its function?
+# True if statement i is the last of its function.
 sub last_of {
     my ($st, $i) = @_;
     while (++$i <= $#$st) {
@@ -99,7 +112,8 @@ for my $f (@all) {
     my $st = $f->{st};
     for my $i ($f->{from} + 1 .. $f->{to} - 1) {
         my $t = $st->[$i][1];
-        next if $t =~ $word || $t =~ $quiet || safe_end($t) || $t =~ /^(?:[\w-]+\(\)|true|:|local .*)$/ || last_of($st, $i);
+        next if $t =~ $word || $t =~ $quiet || safe_end($t) || $t =~ /^(?:[\w-]+\(\)|true|:|local .*)$/
+            || last_of($st, $i);
         $unsafe{$f->{file}}{$f->{name}} //= $st->[$i][0];
     }
     for my $i ($f->{from} + 1 .. $f->{to} - 1) {
@@ -124,7 +138,9 @@ for my $f (@all) {
         if (!$condition && $t =~ /&&/ && $t !~ /\s&$/ && !safe_end($t) && !last_of($st, $i)) {
             bad($f, $line, "what fails on the left of && fails nothing here: write statements of their own")
         }
-        if ($t =~ /^trap\b.*\bEXIT$/) { bad($f, $line, "bats does not hear of a test with a trap on EXIT: write teardown()") }
+        if ($t =~ /^trap\b.*\bEXIT$/) {
+            bad($f, $line, "bats misses the failure of a test with a trap on EXIT: write teardown()");
+        }
         if ($t =~ /([^|&;{]+)\|\|\s*(?:true|:|echo|printf)\b/ && $1 !~ /^\s*(?:kill|wait|mkfifo|rm|gzip)\b/) {
             bad($f, $line, "the right of || succeeds always")
         }
@@ -134,10 +150,11 @@ for my $f (@all) {
             bad($f, $line, "$name (line $own->{$name}) goes on after a failure when it is called in a condition")
                 if $condition || $called =~ /&&|\|\|/;
         }
-        bad($f, $line, "a function called so goes on after a failure") if $takes{$f->{name}} && $t =~ /^"\$1".*(?:&&|\|\|)/;
+        bad($f, $line, "a function called like this goes on after a failure")
+            if $takes{$f->{name}} && $t =~ /^"\$1".*(?:&&|\|\|)/;
         if ($t =~ /^run (?!-\d|!)/) {
             my $j = $i + 1;
-            if ($st->[$j][1] eq 'else') { $j++ while $st->[$j][1] ne 'fi' } # looked at after both branches
+            if ($st->[$j][1] eq 'else') { $j++ while $st->[$j][1] ne 'fi' } # checked after both branches
             $j++ while $j < $f->{to} && $st->[$j][1] !~ /^(?:run|ok|fails)\b/;
             bad($f, $line, "what run found is not looked at")
                 if join('', @{$f->{lines}}[$line - 1 .. $st->[$j][0] - 1]) !~ /\$\{?#?(?:status|output|stderr|lines)/;

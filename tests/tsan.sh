@@ -1,6 +1,6 @@
 #!/bin/sh
-# tsan.sh BUILD: the unit tests and every program on several threads, built with clang's thread sanitizer. Archer tells it
-# what OpenMP orders.
+# tsan.sh BUILD: the unit tests and every program on several threads, built with clang's thread sanitizer. Archer
+# reports OpenMP's synchronization to it.
 set -u
 build=$1
 cd "$(dirname "$0")/.." || exit 1
@@ -14,7 +14,7 @@ for test in "$build"/unit/*; do
     log=$build/log/$(basename "$test")
     status=0
     "$test" >"$log" 2>&1 || status=$?
-    # 1: a check that the sanitizer's own memory breaks, as of a peak
+    # 1: a check that fails because of the sanitizer's own memory, such as a peak
     if [ "$status" -gt 1 ] || grep -q ThreadSanitizer "$log"; then
         failed=1
         echo "$test: status $status"

@@ -201,7 +201,7 @@ undone() {
         [ "$(img-threshold --at $v --value 1 c.tif | img-info --value sum)" = "$(perl -e 'printf "%d", 255.5 - 10 * $ARGV[0]' $v)" ]
     done
     # one scale for a stream of which the second part comes later
-    fails 1 "standard input: samples with the scale 0.25 10, expected -0.5 2 as in the first input" \
+    fails 1 "standard input: expected the scale -0.5 2 as in the first input, got 0.25 10" \
         sh -c 'cat b.tif | img-threshold --2d --otsu a.tif - -o d.tif'
     # the mean of a box: once rounded, of integers, of what is larger than f64, of values
     perl -e 'print pack("Q<*", 656247381085762037, 924948642789419743, 72757217426062276)' > d.raw
@@ -233,7 +233,8 @@ undone() {
             print pack("V", 0), "\0" x (199 - 8 - 2 - 96 - 4), "A", $d' > bad.tif
         fails 1 "bad.tif: the scale in the metadata: expected a gain that is not 0 and an offset" img-info -s bad.tif
         ok img-cat bad.tif -o c.tif
-        fails 1 "the scale in the metadata: expected a gain that is not 0 and an offset, got '$scale'" img-convert --unscale bad.tif
+        fails 1 "the scale in the metadata: expected a gain that is not 0 and an offset, got '$scale'" \
+            img-convert --unscale bad.tif
     done
 }
 
@@ -251,7 +252,8 @@ undone() {
         fails 2 "l.tif: holds a Laplacian, not line integrals" $program l.tif
         fails 2 "q.tif: is filtered already" $program q.tif
         [[ "$stderr" == *"hint: ct-backproject"* ]]
-        fails 2 "vol.tif: holds a reconstructed volume, not line integrals" $program -g "$BATS_FILE_TMPDIR/scan.geom" vol.tif
+        fails 2 "vol.tif: holds a reconstructed volume, not line integrals" \
+            $program -g "$BATS_FILE_TMPDIR/scan.geom" vol.tif
     done
     for how in "--i0 1e5" "--flat flat.tif" "--i0 1"; do
         for program in ct-normalize ct-fdk; do

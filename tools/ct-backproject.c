@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ct-backproject: filtered projections in, attenuation volume out. The views stream through; one volume
- * (or the slab of it that fits the memory) is held. */
+/* ct-backproject: filtered projections to an attenuation volume. Views stream through; one volume (or the slab that
+ * fits in memory) is held. */
 #include "stack/reader.h"
 #include "app/session.h"
 #include "app/tool.h"
@@ -21,17 +21,17 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int ct_backproject(struct vp_run *run, void *params, struct vp_err *err)
 {
     struct vp_session s = {0};
-    int rc = vp_session_open(&s, run_, params, VP_NEED_FILTERED, err);
+    int rc = vp_session_open(&s, run, params, VP_NEED_FILTERED, err);
 
     if (!rc) {
         const char *quantity = vp_meta_get(&vp_reader_stack(s.reader)->meta, "quantity");
         if (quantity && strcmp(quantity, "filtered projection"))
-            vp_warn(run_, "%s: holds '%s', not 'filtered projection': filter it first with ct-filter",
+            vp_warn(run, "%s: holds '%s', not 'filtered projection': filter it first with ct-filter",
                     vp_reader_name(s.reader), quantity);
-        rc = vp_session_run(&s, run_, err);
+        rc = vp_session_run(&s, run, err);
     }
     vp_session_close(&s);
     return rc;
@@ -64,7 +64,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "ct-filter(1), ct-fdk(1), ct-reduce(1), ct-geometry(5)",
     .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
-    .run = run,
+    .run = ct_backproject,
 };
 
 int main(int argc, char **argv)

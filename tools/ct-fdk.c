@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ct-fdk: normalise, filter and back-project in one process whose stages overlap; the same bits as the
- * pipeline of ct-normalize, ct-filter and ct-backproject. */
+/* ct-fdk: normalizes, filters and back-projects in one process whose stages overlap; the same bits as the pipeline of
+ * ct-normalize, ct-filter and ct-backproject. */
 #include "ct/filter.h"
 #include "app/flats.h"
 #include "stack/reader.h"
@@ -43,7 +43,7 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-/* Any option of normalisation asks for it; vp_normalize_check says what is missing then. */
+/* True if any option of normalization is given; vp_normalize_check reports what is missing. */
 static bool normalizes(const struct vp_run *run)
 {
     static const char *const asks[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "dead", "no-log"};
@@ -53,7 +53,7 @@ static bool normalizes(const struct vp_run *run)
     return false;
 }
 
-/* All that comes before the plan. */
+/* Prepares everything before the plan. */
 static int prepare(struct vp_session *s, struct vp_run *run, const struct params *p, struct vp_err *err)
 {
     const bool normal = normalizes(run);
@@ -74,24 +74,24 @@ static int prepare(struct vp_session *s, struct vp_run *run, const struct params
     if (vp_session_filter(s, &p->filter, (enum vp_filter_on)p->filter_on, err))
         return -1;
     const struct vp_filter_tables *t = vp_filter_tables(s->job.filter);
-    if (t->redundancy == VP_RED_WANG && t->warning[0]) /* an arc too short was told with the geometry */
+    if (t->redundancy == VP_RED_WANG && t->warning[0]) /* the warning of a short arc comes with the geometry */
         vp_warn(run, "%s: %s", vp_reader_name(s->reader), t->warning);
     return 0;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int ct_fdk(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_session s = {0};
-    int rc = vp_ranked_open(&s.ranked, run_, &p->ranked, err);
+    int rc = vp_ranked_open(&s.ranked, run, &p->ranked, err);
 
     if (rc)
         return rc;
-    rc = prepare(&s, run_, p, err);
+    rc = prepare(&s, run, p, err);
     if (s.ranked)
-        rc = vp_ranked_run(s.ranked, &s, run_, rc, err);
+        rc = vp_ranked_run(s.ranked, &s, run, rc, err);
     else if (!rc)
-        rc = vp_session_run(&s, run_, err);
+        rc = vp_session_run(&s, run, err);
     vp_session_close(&s);
     return rc;
 }
@@ -106,7 +106,7 @@ static const char sections[] =
     "side, which appears under its name when it is complete.\n\n"
     "Each rank takes one GPU of its host, or several if there are more GPUs than ranks; if there are fewer, ranks "
     "share one and its memory. On the CPU, ranks of a host divide the cores that they may run on (launchers bind "
-    "ranks to few cores unless told otherwise: mpirun --bind-to none). They divide its free memory; --memory, "
+    "ranks to few cores by default; mpirun --bind-to none does not). They divide its free memory; --memory, "
     "--device-memory and --threads are for each rank.\n\n"
     "With C = 1 the file is that of one process, to the byte. With more the partial sums of a slab are added in the "
     "order of the subsets, each rank of a row adding its part of every slice: the same bits in every run, and those "
@@ -125,10 +125,11 @@ static const char sections[] =
     "with as many ranks a host: load, filter, exchange, upload, backproject, download, reduce and store, in bytes, "
     "samples or voxel updates a second, of a rank (load and store of a host, load_all and store_all of the storage "
     "that all share; backproject where the detector has as many samples a side as the volume, backproject_fine and "
-    "backproject_coarse where it has twice and half as many); start, in seconds; host_ranks, the ranks a host; memory, the bytes that a rank has for its "
-    "slab. With --stats the first rank writes what all took: T_load and so on are those of the slowest.\n\n"
-    "Without MPI the same is done by independent jobs: each reconstructs a --slab from some --views, and "
-    "ct-reduce(1) adds and joins them; examples/cluster has a Makefile for it, and a batch script for Slurm.";
+    "backproject_coarse where it has twice and half as many); start, in seconds; host_ranks, the ranks a host; memory, "
+    "the bytes that a rank has for its slab. With --stats the first rank writes what all took: T_load and so on are "
+    "those of the slowest.\n\n"
+    "Without MPI the same is done by independent jobs: each reconstructs a --slab from some --views, and ct-reduce(1) "
+    "adds and joins them; examples/cluster has a Makefile for it, and a batch script for Slurm.";
 
 static const struct vp_tool tool = {
     .name = "ct-fdk",
@@ -142,9 +143,10 @@ static const struct vp_tool tool = {
         "ramp-filters each view, and back-projects it. Reading, computing and writing overlap.\n\n"
         "It takes the options of ct-normalize(1), ct-filter(1) and ct-backproject(1), means the same by them, and on "
         "the CPU gives the same result to the bit; what the pipeline passes between processes stays in memory here. "
-        "Only zingers and dead pixels in sinograms are repaired otherwise: here in the view, as in the other layout.\n\n"
-        "The source moves on a circle or on a helix; a detector that does not turn with it (planar CT) is made one that "
-        "does. ct-geometry(5) says what comes out. Another way of the source is refused.\n\n"
+        "Only zingers and dead pixels in sinograms are repaired otherwise: here in the view, as in the other "
+        "layout.\n\n"
+        "The source moves on a circle or on a helix; a detector that does not turn with it (planar CT) is made one "
+        "that does. ct-geometry(5) says what comes out. Another way of the source is refused.\n\n"
         "The views stream through in order and one volume is held. Memory never exceeds --memory: if the volume does "
         "not fit, projections that can be read again are read several times, a slab of slices each time; a pipe is "
         "refused before anything is read.\n\n"
@@ -152,8 +154,8 @@ static const struct vp_tool tool = {
         "to its speed and memory, from one reading of the projections, or several in turn where its memory forces that "
         "(see --device-memory). auto takes a GPU for each second of back-projection that is expected, and none for "
         "what the CPU does as fast as a GPU starts. What the driver takes on the host comes on top of --memory. The "
-        "volume does not depend on slabs, passes, batches or the number of GPUs (all of one kind): not a bit of it. "
-        "It differs from the CPU's by less than 2e-6 (relative L2). Two exceptions: a full turn from a pipe, too large "
+        "volume does not depend on slabs, passes, batches or the number of GPUs (all of one kind): not a bit of it. It "
+        "differs from the CPU's by less than 2e-6 (relative L2). Two exceptions: a full turn from a pipe, too large "
         "for the memory of the GPU, is summed view by view and not in pairs of opposite views; and where slabs would "
         "be too thin to keep several GPUs busy, they share the views instead (see --subsets). Both change the rounding "
         "(less than 1e-6).\n\n"
@@ -167,9 +169,10 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections = sections,
-    .see_also = "ct-geom(1), ct-normalize(1), ct-filter(1), ct-backproject(1), ct-reduce(1), img-view(1), ct-geometry(5)",
+    .see_also =
+        "ct-geom(1), ct-normalize(1), ct-filter(1), ct-backproject(1), ct-reduce(1), img-view(1), ct-geometry(5)",
     .flags = VP_TOOL_CUDA | VP_TOOL_RANKS | VP_TOOL_VIEWS,
-    .run = run,
+    .run = ct_fdk,
 };
 
 int main(int argc, char **argv)

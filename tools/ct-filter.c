@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ct-filter: line integrals in, filtered projections out, weighted and scaled for ct-backproject. Pages
- * stream through; a few are held. */
+/* ct-filter: line integrals to filtered projections, weighted and scaled for ct-backproject. Pages stream through; a
+ * few are held. */
 #include "base/size.h"
 #include "base/stats.h"
 #include "ct/filter.h"
@@ -37,8 +37,8 @@ static const struct vp_example examples[] = {
 struct work {
     struct vp_filter *filter;
     const char *name;
-    int64_t pages;      /* of the whole input */
-    int64_t samples;    /* of a page */
+    int64_t pages;      /* pages of the whole input */
+    int64_t samples;    /* samples of a page */
     bool sinograms;
     struct vp_blank blank;
     struct vp_truncation seen;
@@ -63,7 +63,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     return n;
 }
 
-/* The input's header with the filtered detector's geometry. */
+/* Makes the output's header: the input's with the filtered detector's geometry. */
 static int output_header(const struct vp_stack *in, const struct vp_geom *g, int64_t pages, bool turned,
                          struct vp_stack *out, struct vp_err *err)
 {
@@ -88,22 +88,22 @@ static void show(struct vp_run *run, const struct vp_scan *scan, const struct vp
 {
     static const char *const kinds[] = {"full turn", "short scan", "parallel beam"};
 
-    vp_plan(run, "input", "%lld x %lld, %lld pages", (long long)in->nx, (long long)in->ny,
-            (long long)out->pages);
-    vp_plan(run, "scan", "%s, %.6g degrees", kinds[scan->kind], scan->arc * 57.29577951308232);
-    vp_plan(run, "filter", "%s", vp_filter_tables(f)->describe);
+    vp_report_plan(run, "input", "%lld x %lld, %lld pages", (long long)in->nx, (long long)in->ny,
+                   (long long)out->pages);
+    vp_report_plan(run, "scan", "%s, %.6g degrees", kinds[scan->kind], scan->arc * 57.29577951308232);
+    vp_report_plan(run, "filter", "%s", vp_filter_tables(f)->describe);
     if (vp_filter_tables(f)->turns)
-        vp_plan(run, "output", "%lld x %lld: turned, so that rows follow the source", (long long)out->nx,
-                (long long)out->ny);
+        vp_report_plan(run, "output", "%lld x %lld: turned, so that rows follow the source", (long long)out->nx,
+                       (long long)out->ny);
     else if (out->nx != in->nx)
-        vp_plan(run, "output", "%lld columns: the side that the detector does not see is added",
-                (long long)out->nx);
-    vp_plan(run, "memory", "%s of %s for tables, the rest for pages",
-            vp_bytes_text(vp_filter_tables(f)->bytes).text, vp_bytes_text(run->common.memory).text);
-    vp_plan(run, "threads", "%lld", (long long)run->common.threads);
+        vp_report_plan(run, "output", "%lld columns: the side that the detector does not see is added",
+                       (long long)out->nx);
+    vp_report_plan(run, "memory", "%s of %s for tables, the rest for pages",
+                   vp_bytes_text(vp_filter_tables(f)->bytes).text, vp_bytes_text(run->common.memory).text);
+    vp_report_plan(run, "threads", "%lld", (long long)run->common.threads);
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int ct_filter(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_reader *reader = NULL;
@@ -115,62 +115,63 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_stack out = {0};
     int rc = -1;
 
-    if (vp_device_cpu(run_, err)
-        || vp_open_input(run_, 0, VP_AS_VALUES, &reader, err))
+    if (vp_device_cpu(run, err)
+        || vp_open_input(run, 0, VP_AS_VALUES, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
     w.samples = in->nx * in->ny;
     if (vp_quantity_check(in, VP_NEED_LINES, w.name, err)
         || vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
-        || vp_filter_open(&w.filter, &p->filter, &geom, views, &scan, (int)run_->common.threads, err))
+        || vp_filter_open(&w.filter, &p->filter, &geom, views, &scan, (int)run->common.threads, err))
         goto out;
     if (w.sinograms && vp_filter_tables(w.filter)->turns) {
         vp_fail_hint(err, VP_EUSAGE, "give the views as pages, or use ct-fdk",
-                     "--layout sinograms: the detector's rows do not follow the source, so whole views have to be turned");
+                     "--layout sinograms: the detector's rows do not follow the source, so whole views have to be "
+                     "turned");
         goto out;
     }
     w.pages = w.sinograms ? geom.nv : geom.views;
     vp_filter_widen(w.filter, &geom);
     if (output_header(in, &geom, w.pages, vp_filter_tables(w.filter)->turns, &out, err))
         goto out;
-    show(run_, &scan, w.filter, in, &out);
-    const uint64_t held = vp_filter_tables(w.filter)->bytes, limit = run_->common.memory;
+    show(run, &scan, w.filter, in, &out);
+    const uint64_t held = vp_filter_tables(w.filter)->bytes, limit = run->common.memory;
     if (held >= limit) {
         vp_fail(err, VP_ERESOURCE, "the filter's tables need %s, the memory limit is %s",
                 vp_bytes_text(held).text, vp_bytes_text(limit).text);
         goto out;
     }
-    if (vp_plan_done(run_)) {
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
     char missing[256];
     if (vp_geom_missing(missing, sizeof missing, views, &scan))
-        vp_warn(run_, "%s: %s", w.name, missing);
+        vp_warn(run, "%s: %s", w.name, missing);
     if (vp_filter_tables(w.filter)->warning[0])
-        vp_warn(run_, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
-    if (vp_open_output(run_, &out, &writer, err))
+        vp_warn(run, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
+    if (vp_open_output(run, &out, &writer, err))
         goto out;
     struct vp_pages pages = {.reader = reader, .writer = writer, .as_f32 = true,
                            .out_bytes = vp_page_bytes(&out), .memory = limit,
-                           .beside = held + vp_output_holds(run_, &out, run_->common.memory),
-                           .stats = run_->stats, .progress = run_->progress, .stage = "filter",
+                           .beside = held + vp_output_holds(run, &out, run->common.memory),
+                           .stats = run->stats, .progress = run->progress, .stage = "filter",
                            .work = work, .ctx = &w};
     rc = vp_pages_run(&pages, err);
     if (!rc && pages.done < w.pages)
-        rc = vp_fail(err, VP_ERUN, "%s: the input ends after %lld pages, expected %lld", w.name,
-                     (long long)pages.done, (long long)w.pages);
-    vp_stats_text(run_->stats, "filter", vp_filter_tables(w.filter)->describe);
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", w.name, (long long)w.pages,
+                     (long long)pages.done);
+    vp_stats_text(run->stats, "filter", vp_filter_tables(w.filter)->describe);
     if (!rc)
-        vp_blank_report(&w.blank, w.sinograms ? "detector row" : "view", run_);
+        vp_blank_report(&w.blank, w.sinograms ? "detector row" : "view", run);
     if (!rc && pages.bad)
-        vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)pages.bad);
+        vp_warn(run, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)pages.bad);
     char truncated[192];
     if (!rc && vp_filter_truncated(&w.seen, truncated, sizeof truncated))
-        vp_warn(run_, "%s: %s", w.name, truncated);
+        vp_warn(run, "%s: %s", w.name, truncated);
 out:
-    if (vp_close(run_, reader, writer, rc != 0, err))
+    if (vp_close(run, reader, writer, rc != 0, err))
         rc = -1;
     vp_filter_close(w.filter);
     free(views);
@@ -192,14 +193,14 @@ static const struct vp_tool tool = {
         "Weights follow from the geometry. An arc gets Parker's; a full turn with the detector to one side "
         "gets Wang's, and rows then get longer by what the detector misses on its short side, because the "
         "ramp reaches out there. The geometry that goes with the output says so.\n\n"
-        "Rows have to run along the source's way. Where they do not, as those of a detector that does not turn with the "
-        "source, each view is turned first, and the output has the size and the geometry of a detector that does turn: see "
-        "ct-geometry(5), LAMINOGRAPHY AND PLANAR CT. Another way of the source than a circle or a helix about z is "
-        "refused.\n\n"
+        "Rows have to run along the source's way. Where they do not, as those of a detector that does not turn with "
+        "the source, each view is turned first, and the output has the size and the geometry of a detector that does "
+        "turn: see ct-geometry(5), LAMINOGRAPHY AND PLANAR CT. Another way of the source than a circle or a helix "
+        "about z is refused.\n\n"
         "Rows are padded with zeros so that their ends do not meet. Where they end far from zero, the object is wider "
-        "than the detector and values come out too high: a warning says so, and --pad mends it. Samples that are NaN or infinite count "
-        "as 0 and are reported. The bits of a row depend on that row alone, not on threads, batches or the "
-        "layout of the stack.",
+        "than the detector and values come out too high: a warning says so, and --pad mends it. Samples that are NaN "
+        "or infinite count as 0 and are reported. The bits of a row depend on that row alone, not on threads, batches "
+        "or the layout of the stack.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
@@ -210,7 +211,7 @@ static const struct vp_tool tool = {
         "Phys. 29 (2002) 1634. Rows that go on: Hsieh et al., Med. Phys. 31 (2004) 2385.\n",
     .see_also = "ct-normalize(1), ct-backproject(1), ct-fdk(1), ct-geometry(5)",
     .flags = VP_TOOL_VIEWS,
-    .run = run,
+    .run = ct_filter,
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ct-geom: makes a scan geometry from options, or reads one in any form it knows and puts the options over
- * it; writes it as a geometry file, or explains it. Text only: no pixels are touched. */
+/* ct-geom: makes a scan geometry from options, or reads one in any known format and overrides it by options; writes it
+ * as a geometry file, or describes it. Text only: reads no pixels. */
 #include "geom/geom.h"
 #include "app/open.h"
 #include "app/tool.h"
@@ -49,7 +49,7 @@ static void warn(void *run, const char *text)
     vp_warn(run, "%s", text);
 }
 
-static int run(struct vp_run *run, void *params, struct vp_err *err)
+static int ct_geom(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_geom g = {0};
@@ -67,12 +67,12 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_geom_make(&g, run->parsed.n_operands ? run->parsed.operands[0] : NULL, &p->geom, err) ||
         vp_geom_views(&g, &views, &scan, err))
         goto out;
-    vp_plan(run, "output", "%s",
-            p->show                        ? "explanation"
-            : p->format == FORMAT_MATRICES ? "matrices"
+    vp_report_plan(run, "output", "%s",
+                   p->show                        ? "explanation"
+                   : p->format == FORMAT_MATRICES ? "matrices"
                                            : "geometry");
-    vp_plan(run, "views", "%lld", (long long)g.views);
-    if (vp_plan_done(run)) {
+    vp_report_plan(run, "views", "%lld", (long long)g.views);
+    if (vp_report_plan_done(run)) {
         status = 0;
         goto out;
     }
@@ -80,7 +80,7 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
     if (p->show || run->common.verbose) {
         vp_geom_warn(&g, views, &scan, warn, run);
         if (vp_scan_check(&scan, &refused))
-            vp_warn(run, "it cannot be filtered: %s", refused.msg);
+            vp_warn(run, "cannot be filtered: %s", refused.msg);
     } else if (g.doubt[0])
         vp_warn(run, "%s", g.doubt);
     text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);
@@ -113,7 +113,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "ct-geometry(5), ct-phantom(1), ct-fdk(1)",
     .flags = VP_TOOL_TEXT | VP_TOOL_SOURCE | VP_TOOL_NO_DEVICE,
-    .run = run,
+    .run = ct_geom,
 };
 
 int main(int argc, char **argv)

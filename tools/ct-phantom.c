@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ct-phantom: a scan geometry in, the exact line integrals of an ellipsoid phantom out; or its voxels. */
+/* ct-phantom: from a scan geometry the exact line integrals of an ellipsoid phantom; or its voxels. */
 #include "app/tool.h"
 #include "base/size.h"
 #include "engine/pages.h"
@@ -94,20 +94,20 @@ static const char sections[] =
     "asymmetric: a sphere towards each of +x, +y and +z, all different, and a turned ellipsoid at negative "
     "x, y, z: every flip, exchange of axes and the sense of rotation show.\n";
 
-/* What the pages are made of. */
+/* Contents of the pages. */
 struct scene {
     const struct params *p;
     struct vp_ellipsoid *list;
     struct vp_geom geom;
     struct vp_view *views;
     struct vp_phantom_scan scan;
-    bool volume;            /* voxels, not projections */
+    bool volume;            /* voxels instead of projections */
     struct vp_grid grid;
     int64_t z0;             /* slice of the first page */
     struct vp_stack out;
 };
 
-/* Rows of a page that are one task; a slice is one. */
+/* Rows of a page per task; a slice is one task. */
 enum { ROWS = 16 };
 
 static int make(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
@@ -128,7 +128,7 @@ static int make(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     return n;
 }
 
-/* 90 % of the largest sphere that the scan or the volume holds. */
+/* Sets the radius to 90 % of the largest sphere that the scan or the volume contains. */
 static int choose_radius(const struct scene *s, const struct vp_scan *scan, double *radius,
                          struct vp_err *err)
 {
@@ -187,13 +187,13 @@ static int check(const struct params *p, bool volume, struct vp_err *err)
     if (p->counts && !(p->noise > 0))
         return vp_fail(err, VP_EUSAGE, "--counts needs --noise I0");
     if (volume && (p->noise > 0 || p->layout == VP_LAYOUT_SINOGRAMS))
-        return vp_fail(err, VP_EUSAGE, "--volume excludes --noise and --layout sinograms");
+        return vp_fail(err, VP_EUSAGE, "--volume cannot be combined with --noise or --layout sinograms");
     if (!volume && (p->grid.center.n || p->grid.slab.given))
         return vp_fail(err, VP_EUSAGE, "--center and --slab need --volume or --voxel");
     return 0;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int ct_phantom(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct scene s = {.p = p, .volume = p->grid.volume.n || p->grid.voxel.n};
@@ -202,7 +202,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     double radius = p->radius;
     int rc = -1;
 
-    if (vp_device_cpu(run_, err) || check(p, s.volume, err) || open_geometry(&s, &scan, err)
+    if (vp_device_cpu(run, err) || check(p, s.volume, err) || open_geometry(&s, &scan, err)
         || header(&s, &scan, err))
         goto out;
     if (!(radius > 0) && vp_phantom_named(p->phantom) && choose_radius(&s, &scan, &radius, err))
@@ -219,27 +219,27 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_phantom_load(&s.list, &s.scan.n, p->phantom, radius, p->density, err))
         goto out;
     s.scan.list = s.list;
-    vp_plan(run_, "phantom", "%s, %d ellipsoids", p->phantom, s.scan.n);
+    vp_report_plan(run, "phantom", "%s, %d ellipsoids", p->phantom, s.scan.n);
     if (vp_phantom_named(p->phantom))
-        vp_plan(run_, "radius", "%g mm", radius);
-    vp_plan(run_, "output", "%lld x %lld, %lld pages of %s", (long long)s.out.nx, (long long)s.out.ny,
-            (long long)s.out.pages, vp_meta_get(&s.out.meta, "quantity"));
-    vp_plan(run_, "threads", "%lld", (long long)run_->common.threads);
+        vp_report_plan(run, "radius", "%g mm", radius);
+    vp_report_plan(run, "output", "%lld x %lld, %lld pages of %s", (long long)s.out.nx, (long long)s.out.ny,
+                   (long long)s.out.pages, vp_meta_get(&s.out.meta, "quantity"));
+    vp_report_plan(run, "threads", "%lld", (long long)run->common.threads);
     struct vp_pages pages = {.count = s.out.pages, .out_bytes = vp_page_bytes(&s.out), .work = make, .ctx = &s,
-                             .memory = run_->common.memory, .stats = run_->stats, .progress = run_->progress,
+                             .memory = run->common.memory, .stats = run->stats, .progress = run->progress,
                              .stage = "simulate"};
     if (vp_pages_fit(&pages, err))
         goto out;
-    if (vp_plan_done(run_)) {
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
-    if (vp_open_output(run_, &s.out, &writer, err))
+    if (vp_open_output(run, &s.out, &writer, err))
         goto out;
     pages.writer = writer;
     rc = vp_pages_run(&pages, err);
 out:
-    if (vp_close(run_, NULL, writer, rc != 0, err))
+    if (vp_close(run, NULL, writer, rc != 0, err))
         rc = -1;
     free(s.list);
     free(s.views);
@@ -256,7 +256,7 @@ static const struct vp_tool tool = {
         "parallel beam, circular orbit or one 3x4 matrix a view): for each detector pixel the exact length "
         "of its ray in every ellipsoid, in double precision, times the ellipsoid's attenuation. "
         "Overlapping ellipsoids add up. The geometry goes with the output, so that ct-filter and "
-        "ct-backproject need not be told.\n"
+        "ct-backproject does not need it.\n"
         "\n"
         "Rays go to the pixels' centres; --samples averages several rays a pixel, as a real pixel does. "
         "With --volume or --voxel the voxels of the phantom are written instead: what a perfect "
@@ -269,7 +269,7 @@ static const struct vp_tool tool = {
     .sections = sections,
     .see_also = "ct-geom(1), ct-normalize(1), ct-filter(1), ct-backproject(1), img-cmp(1), ct-geometry(5)",
     .flags = VP_TOOL_SOURCE,
-    .run = run,
+    .run = ct_phantom,
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ct-reduce: stacks into one: summed, averaged, their smallest or largest samples, or joined along z. */
+/* ct-reduce: sums, means, minima or maxima of stacks, or stacks joined along z. */
 #include "base/size.h"
 #include "pages/reduce.h"
 #include "app/open.h"
@@ -33,9 +33,9 @@ struct work {
     struct vp_run *run;
     struct vp_reader **readers;
     int n;
-    bool along;             /* of the pages of one stack */
+    bool along;             /* along the pages of one stack */
     struct vp_along axis;
-    struct vp_reduce *sums; /* axis.sums of them; not of --join */
+    struct vp_reduce *sums; /* axis.sums entries; not for --join */
     struct vp_stack out;
 };
 
@@ -50,7 +50,7 @@ static int open_sums(struct work *w, struct vp_err *err)
     return w->sums ? 0 : -1;
 }
 
-/* The header of the result, as far as it is known; `note`: what is to be said of it. */
+/* Makes the header of the result, as far as it is known; `note`: a note for the user. */
 static int head(struct work *w, char *note, size_t size, struct vp_err *err)
 {
     const struct vp_reduce_params *p = w->p;
@@ -73,19 +73,20 @@ static void plan(const struct work *w)
     const struct vp_stack *in = vp_reader_stack(w->readers[0]);
 
     for (int i = 0; i < w->n; i++)
-        vp_plan(w->run, p->join ? "slab" : "operand", "%s: %lld x %lld, %lld pages, %s",
-                vp_reader_name(w->readers[i]), (long long)in->nx, (long long)in->ny,
-                (long long)vp_reader_stack(w->readers[i])->pages, vp_type_name(in->type));
+        vp_report_plan(w->run, p->join ? "slab" : "operand", "%s: %lld x %lld, %lld pages, %s",
+                       vp_reader_name(w->readers[i]), (long long)in->nx, (long long)in->ny,
+                       (long long)vp_reader_stack(w->readers[i])->pages, vp_type_name(in->type));
     if (w->along && *w->axis.name && w->axis.count > 0)
-        vp_plan(w->run, "operation", "%s of %lld along %s", names[p->op], (long long)w->axis.count, w->axis.name);
+        vp_report_plan(w->run, "operation", "%s of %lld along %s", names[p->op], (long long)w->axis.count,
+                       w->axis.name);
     else
-        vp_plan(w->run, "operation", "%s%s", p->join ? "join" : names[p->op], w->along ? " over the pages" : "");
-    vp_plan(w->run, "output", "%lld x %lld, %lld page%s, %s", (long long)w->out.nx, (long long)w->out.ny,
-            (long long)(w->axis.count < 0 ? 1 : w->out.pages), w->out.pages == 1 || w->axis.count < 0 ? "" : "s",
-            vp_type_name(w->out.type));
+        vp_report_plan(w->run, "operation", "%s%s", p->join ? "join" : names[p->op], w->along ? " over the pages" : "");
+    vp_report_plan(w->run, "output", "%lld x %lld, %lld page%s, %s", (long long)w->out.nx, (long long)w->out.ny,
+                   (long long)(w->axis.count < 0 ? 1 : w->out.pages), w->out.pages == 1 || w->axis.count < 0 ? "" : "s",
+                   vp_type_name(w->out.type));
 }
 
-/* All pages of a pipe that did not say how many it has, as one. */
+/* Writes all pages of a pipe of unknown length as one. */
 static int write_last(struct work *w, int64_t pages, struct vp_writer **writer, struct vp_err *err)
 {
     void *page = vp_alloc_raw(vp_page_bytes(&w->out), 1, "a page", err);
@@ -107,8 +108,7 @@ static int work(struct work *w, struct vp_writer **writer, struct vp_err *err)
     const bool endless = w->along && w->axis.count < 0;
     struct vp_run *run = w->run;
 
-    /* besides the pages in flight: the sums, and a page of each of the other operands in turn or of the
-     * result */
+    /* in addition to pages in flight: the sums, and a page of each of the other operands in turn or of the result */
     const uint64_t held = !p->join ? (uint64_t)w->axis.sums * vp_reduce_bytes(w->sums)
                                          + vp_page_bytes(vp_reader_stack(w->readers[0])) + vp_page_bytes(&w->out) : 0;
     struct vp_pages pages = {.reader = w->readers[0], .memory = run->common.memory,
@@ -130,21 +130,21 @@ static int work(struct work *w, struct vp_writer **writer, struct vp_err *err)
     return rc;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int ct_reduce(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct vp_reduce_params *p = params;
     const bool along = p->pages || p->along;
-    struct work w = {.p = p, .run = run_, .n = along ? 1 : run_->parsed.n_operands, .along = along};
+    struct work w = {.p = p, .run = run, .n = along ? 1 : run->parsed.n_operands, .along = along};
     struct vp_writer *writer = NULL;
     char note[512] = "";
     int rc = -1;
 
-    if (vp_device_cpu(run_, err))
+    if (vp_device_cpu(run, err))
         return -1;
     if (along && p->join)
-        return vp_fail(err, VP_EUSAGE, "--%s and --join do not go together", p->along ? "along" : "pages");
-    if (p->join && vp_given(run_, "op"))
-        return vp_fail(err, VP_EUSAGE, "--op and --join do not go together");
+        return vp_fail(err, VP_EUSAGE, "--%s and --join cannot be combined", p->along ? "along" : "pages");
+    if (p->join && vp_given(run, "op"))
+        return vp_fail(err, VP_EUSAGE, "--op and --join cannot be combined");
     if (w.n < (along ? 0 : p->join ? 1 : 2)) {
         vp_fail(err, VP_EUSAGE, "%d operand%s, expected %s stack%s", w.n, w.n == 1 ? "" : "s",
                 p->join ? "a" : "two or more", p->join ? "" : "s");
@@ -154,23 +154,23 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (!w.readers)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     const enum vp_samples samples = p->join ? VP_AS_STORED : VP_AS_VALUES;
-    if (along ? vp_open_input(run_, 0, samples, w.readers, err) : vp_open_each(run_, w.n, samples, w.readers, err))
+    if (along ? vp_open_input(run, 0, samples, w.readers, err) : vp_open_each(run, w.n, samples, w.readers, err))
         goto out;
     if (head(&w, note, sizeof note, err))
         goto out;
     plan(&w);
-    if (vp_plan_done(run_)) {
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
     if (note[0])
-        vp_warn(run_, "%s", note);
+        vp_warn(run, "%s", note);
     rc = work(&w, &writer, err);
 out:
     for (int i = 1; i < w.n; i++)
-        if (w.readers[i] && vp_close(run_, w.readers[i], NULL, rc != 0, err))
+        if (w.readers[i] && vp_close(run, w.readers[i], NULL, rc != 0, err))
             rc = -1;
-    if (vp_close(run_, w.n ? w.readers[0] : NULL, writer, rc != 0, err))
+    if (vp_close(run, w.n ? w.readers[0] : NULL, writer, rc != 0, err))
         rc = -1;
     for (int64_t i = 0; w.sums && i < w.axis.sums; i++)
         vp_reduce_close(&w.sums[i]);
@@ -201,7 +201,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "ct-backproject(1), img-cat(1), img-cmp(1), voxpipe-stack(5)",
     .flags = VP_TOOL_JOINS,
-    .run = run,
+    .run = ct_reduce,
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-cat: stacks joined, pages picked, regions cut; metadata and scan geometry follow the pixels. */
+/* img-cat: joins stacks, selects pages, cuts regions; metadata and scan geometry follow the pixels. */
 #include "base/size.h"
 #include "stack/set.h"
 #include "pages/select.h"
@@ -31,7 +31,7 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_cat(struct vp_run *run, void *params, struct vp_err *err)
 {
     struct params *p = params;
     struct vp_reader *reader = NULL;
@@ -41,33 +41,33 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (vp_open_pages(run_, 0, VP_AS_STORED, false, &p->select, &reader, err))
+    if (vp_open_pages(run, 0, VP_AS_STORED, false, &p->select, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
     if (vp_select_make(&select, &p->select, in, name, vp_reader_seekable(reader), err)
         || vp_select_stack(&select, in, &out, note, sizeof note, err) || vp_set_stack(&p->label, &out, err))
         goto out;
-    vp_plan(run_, "input", "%s: %lld x %lld, %lld pages, %s", name, (long long)in->nx, (long long)in->ny,
-            (long long)in->pages, vp_type_name(in->type));
-    vp_plan(run_, "output", "%lld x %lld, %lld pages, %s", (long long)out.nx, (long long)out.ny,
-            (long long)out.pages,
-            out.pages < 0 ? "size not known yet"
+    vp_report_plan(run, "input", "%s: %lld x %lld, %lld pages, %s", name, (long long)in->nx, (long long)in->ny,
+                   (long long)in->pages, vp_type_name(in->type));
+    vp_report_plan(run, "output", "%lld x %lld, %lld pages, %s", (long long)out.nx, (long long)out.ny,
+                   (long long)out.pages,
+                   out.pages < 0 ? "size not known yet"
                           : vp_bytes_text((uint64_t)out.pages * vp_page_bytes(&out)).text);
-    if (vp_plan_done(run_)) {
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
     if (note[0])
-        vp_warn(run_, "%s: %s", name, note);
-    if (vp_open_output(run_, &out, &writer, err))
+        vp_warn(run, "%s: %s", name, note);
+    if (vp_open_output(run, &out, &writer, err))
         goto out;
-    struct vp_pages pages = {.reader = reader, .writer = writer, .memory = run_->common.memory,
-                           .beside = vp_output_holds(run_, &out, run_->common.memory), .height = out.ny,
-                           .stats = run_->stats, .progress = run_->progress, .stage = "select"};
+    struct vp_pages pages = {.reader = reader, .writer = writer, .memory = run->common.memory,
+                           .beside = vp_output_holds(run, &out, run->common.memory), .height = out.ny,
+                           .stats = run->stats, .progress = run->progress, .stage = "select"};
     rc = vp_select_run(&select, &pages, err);
 out:
-    if (vp_close(run_, reader, writer, rc != 0, err))
+    if (vp_close(run, reader, writer, rc != 0, err))
         rc = -1;
     vp_stack_free(&out);
     vp_select_free(&select);
@@ -97,7 +97,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-convert(1), img-info(1), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE | VP_TOOL_JOINS,
-    .run = run,
+    .run = img_cat,
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
- * status. */
+/* img-cmp: compares two stacks sample by sample; figures on standard output, the result as exit status. */
 #include "pages/compare.h"
 #include "base/json.h"
 #include "pages/select.h"
@@ -80,8 +79,8 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     return n;
 }
 
-/* Are all tolerances kept that were given; or, without any, are the stacks identical? */
-static bool verdict(const struct vp_run *run, const struct params *p, const struct vp_compare *c)
+/* True if all given tolerances hold; or, without any, if the stacks are identical. */
+static bool within_tolerances(const struct vp_run *run, const struct params *p, const struct vp_compare *c)
 {
     const bool whole = vp_given(run, "max-rel-l2") || vp_given(run, "min-psnr")
                        || vp_given(run, "min-correlation");
@@ -140,7 +139,7 @@ static void print(const struct vp_run *run, const struct params *p, const struct
                (long long)c->page, c->a, c->b);
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_cmp(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct job j = {.c = {.scale = p->scale, .atol = p->atol, .rtol = p->rtol, .nan_equal = p->nan_equal}};
@@ -148,9 +147,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_select select = {0};
     int rc = -1;
 
-    if (run_->parsed.n_operands != 2)
-        return vp_fail(err, VP_EUSAGE, "expected two stacks to compare, got %d", run_->parsed.n_operands);
-    const int opened = vp_open_each(run_, 2, VP_AS_VALUES, readers, err);
+    if (run->parsed.n_operands != 2)
+        return vp_fail(err, VP_EUSAGE, "expected two stacks to compare, got %d", run->parsed.n_operands);
+    const int opened = vp_open_each(run, 2, VP_AS_VALUES, readers, err);
     a = readers[0];
     b = readers[1];
     if (opened)
@@ -163,22 +162,22 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         || vp_beside_open(&j.b, b, in, false, err))
         goto out;
     if (p->mask) {
-        if (vp_open_mask(run_, p->mask, &mask, err)
+        if (vp_open_mask(run, p->mask, &mask, err)
             || vp_beside_open(&j.mask, mask, in, true, err))
             goto out;
         j.type_mask = vp_reader_stack(mask)->type;
     }
-    vp_plan(run_, "compare", "%s (%s) with %s (%s), %lld x %lld", vp_reader_name(a), vp_type_name(j.type_a),
-            vp_reader_name(b), vp_type_name(j.type_b), (long long)in->nx, (long long)in->ny);
-    if (vp_plan_done(run_)) {
+    vp_report_plan(run, "compare", "%s (%s) with %s (%s), %lld x %lld", vp_reader_name(a), vp_type_name(j.type_a),
+                   vp_reader_name(b), vp_type_name(j.type_b), (long long)in->nx, (long long)in->ny);
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
-    struct vp_pages pages = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
+    struct vp_pages pages = {.reader = a, .memory = run->common.memory, .stats = run->stats,
                            .other_bytes = vp_beside_bytes(&j.b, &select)
                                           + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
                            .height = select.y1 - select.y0, .step = VP_COMPARE_BLOCK, .whole = mask,
-                           .progress = run_->progress,
+                           .progress = run->progress,
                            .stage = "compare", .work = work, .ctx = &j};
     j.pages = &pages;
     if (vp_select_run(&select, &pages, err)
@@ -189,12 +188,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         vp_fail(err, VP_ERUN, "%s: the mask selects no sample", p->mask);
         goto out;
     }
-    const bool same = verdict(run_, p, &j.c);
-    if (!run_->common.quiet)
-        print(run_, p, &j, same);
+    const bool same = within_tolerances(run, p, &j.c);
+    if (!run->common.quiet)
+        print(run, p, &j, same);
     rc = same ? 0 : 1;
 out:
-    if (vp_reader_close(mask, err) || vp_reader_close(b, err) || vp_close(run_, a, NULL, rc < 0, err))
+    if (vp_reader_close(mask, err) || vp_reader_close(b, err) || vp_close(run, a, NULL, rc < 0, err))
         rc = -1;
     vp_beside_close(&j.mask);
     vp_beside_close(&j.b);
@@ -221,7 +220,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-info(1), diff(1)",
     .flags = VP_TOOL_TEXT | VP_TOOL_DIFF | VP_TOOL_NO_DEVICE,
-    .run = run,
+    .run = img_cmp,
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
- * compression and raw output come with the common options. */
+/* img-convert: changes the sample type, with one scale for the whole stack that is recorded in the metadata;
+ * compression and raw output are common options. */
 #include "base/size.h"
 #include "pages/channel.h"
 #include "stack/set.h"
@@ -17,7 +17,7 @@ struct params {
     struct vp_reals scale, window;
     bool whole, unscale;
     const char *channel;
-    int palette;              /* 1: looked up */
+    int palette;              /* 1: resolve */
     struct vp_select_params select;
     struct vp_set_params label;
 };
@@ -77,9 +77,9 @@ struct job {
     struct vp_channel channel;
     enum vp_type from, to;
     double gain, offset;
-    bool undo;                /* this one, instead */
+    bool undo;                /* undo a recorded scale instead */
     double scale[2];
-    int64_t lost;             /* clamped, or NaN to integer */
+    int64_t lost;             /* number of samples clamped, or NaN to integer */
     struct vp_extent extent;
     struct vp_flatness before, after;
 };
@@ -127,9 +127,9 @@ static int range(void *ctx, int64_t page, int n, void *in, void *out, struct vp_
     return n;
 }
 
-/* Of pages as they come out; the channels of one for a luminance come one after the other, and their sums take up to
- * half of the memory, or MUCH. */
-static void go_through(struct job *j, struct vp_pages *pages, const struct vp_stack *out)
+/* Prepares a pass over output pages; with luminance, the channels of a page come one after the other, and their sums
+ * take up to half of the memory, or MUCH. */
+static void set_pages(struct job *j, struct vp_pages *pages, const struct vp_stack *out)
 {
     enum { MUCH = 64 << 20 };
     const uint64_t sum = (uint64_t)(out->nx * out->ny) * sizeof(double);
@@ -144,7 +144,7 @@ static void go_through(struct job *j, struct vp_pages *pages, const struct vp_st
     }
 }
 
-/* lo and hi are stored samples; the window is turned round where the scale was. */
+/* Sets the window to stored samples lo and hi; their order is reversed if the scale is. */
 static void set_window(struct job *j, double lo, double hi)
 {
     const bool real = vp_type_is_float(j->to);
@@ -157,7 +157,7 @@ static void set_window(struct job *j, double lo, double hi)
 static int check(const struct params *p, struct vp_err *err)
 {
     if ((p->scale.n > 0) + (p->window.n > 0) + p->whole + p->unscale > 1)
-        return vp_fail(err, VP_EUSAGE, "--scale, --window, --auto and --unscale exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--scale, --window, --auto and --unscale cannot be combined");
     if (p->scale.n && (p->scale.n != 2 || !isfinite(p->scale.v[0]) || !isfinite(p->scale.v[1])
                        || p->scale.v[0] == 0))
         return vp_fail(err, VP_EUSAGE, "--scale: expected GAIN,OFFSET with a gain that is not 0");
@@ -167,7 +167,7 @@ static int check(const struct params *p, struct vp_err *err)
     return 0;
 }
 
-/* The scale and the type, and the metadata of both; --auto reads the samples for it. */
+/* Determines scale and type, and the metadata of both; --auto reads the samples for it. */
 static int prepare(struct vp_run *run, const struct params *p, struct job *j, struct vp_reader *reader,
                    struct vp_stack *out, struct vp_err *err)
 {
@@ -179,7 +179,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     j->gain = 1;
     j->offset = 0;
     if ((p->window.n || p->whole) && !p->type)
-        return vp_fail_hint(err, VP_EUSAGE, "add --type, as --type u16", "--%s: to the range of which type?",
+        return vp_fail_hint(err, VP_EUSAGE, "add --type, as --type u16", "--%s: --type is missing",
                             p->whole ? "auto" : "window");
     if (p->unscale && !vp_meta_get(&out->meta, "scale"))
         return vp_fail(err, VP_ERUN, "%s: --unscale: no scale is recorded in the metadata", name);
@@ -187,14 +187,14 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
         return -1;
     if (p->whole && !vp_reader_seekable(reader))
         return vp_fail_hint(err, VP_EUSAGE, "give --window LO,HI, or --spool",
-                            "%s: --auto reads the samples twice, which a pipe cannot give", name);
+                            "%s: --auto reads the samples twice: expected a file, got a pipe", name);
     out->type = j->to;
     if (run->common.plan)
         return 0;
     if (p->whole) {
         struct vp_pages pages = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
                                .progress = run->progress, .stage = "range", .work = range, .ctx = j};
-        go_through(j, &pages, out);
+        set_pages(j, &pages, out);
         if (vp_select_run(j->select, &pages, err) || vp_reader_seek(reader, 0, err))
             return -1;
         if (!j->extent.any)
@@ -214,7 +214,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
         j->undo = true;
     }
     int rc = 0;
-    if (j->gain != 1 || j->offset != 0 || j->undo || j->channel.luminance) /* other samples have other colours */
+    if (j->gain != 1 || j->offset != 0 || j->undo || j->channel.luminance) /* colours do not apply to other samples */
         vp_meta_set(&out->meta, "palette", NULL);
     if (p->unscale)
         rc = vp_meta_set(&out->meta, "scale", NULL);
@@ -224,7 +224,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
 {
     struct params *p = params;
     struct vp_reader *reader = NULL;
@@ -235,7 +235,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (check(p, err) || vp_open_pages(run_, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
+    if (check(p, err) || vp_open_pages(run, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
@@ -243,35 +243,35 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_channel_select(&j.channel, p->channel, &select, &p->select, in, name, vp_reader_seekable(reader), &out,
                           note, sizeof note, err)
         || vp_set_stack(&p->label, &out, err)
-        || prepare(run_, p, &j, reader, &out, err))
+        || prepare(run, p, &j, reader, &out, err))
         goto out;
-    vp_plan(run_, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
-            (long long)out.ny, (long long)out.pages, vp_type_name(j.from), vp_type_name(j.to));
+    vp_report_plan(run, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
+                   (long long)out.ny, (long long)out.pages, vp_type_name(j.from), vp_type_name(j.to));
     if (p->whole)
-        vp_plan(run_, "passes", "2");
-    if (vp_plan_done(run_)) {
+        vp_report_plan(run, "passes", "2");
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
     if (note[0])
-        vp_warn(run_, "%s: %s", name, note);
-    if (vp_open_output(run_, &out, &writer, err))
+        vp_warn(run, "%s: %s", name, note);
+    if (vp_open_output(run, &out, &writer, err))
         goto out;
     struct vp_pages pages = {.reader = reader, .writer = writer, .out_bytes = vp_page_bytes(&out),
-                           .memory = run_->common.memory,
-                           .beside = vp_output_holds(run_, &out, run_->common.memory),
-                           .stats = run_->stats, .progress = run_->progress,
+                           .memory = run->common.memory,
+                           .beside = vp_output_holds(run, &out, run->common.memory),
+                           .stats = run->stats, .progress = run->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
-    go_through(&j, &pages, &out);
+    set_pages(&j, &pages, &out);
     rc = vp_select_run(&select, &pages, err);
     if (!rc && j.before.varies && !j.after.varies)
-        vp_warn(run_, "%s: every sample became the same %s: --auto or --scale keeps the differences", name,
+        vp_warn(run, "%s: every sample became the same %s: --auto or --scale keeps the differences", name,
                 vp_type_name(j.to));
     if (!rc && j.lost)
-        vp_warn(run_, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
+        vp_warn(run, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
                 vp_type_name(j.to));
 out:
-    if (vp_close(run_, reader, writer, rc != 0, err))
+    if (vp_close(run, reader, writer, rc != 0, err))
         rc = -1;
     vp_channel_free(&j.channel);
     vp_stack_free(&out);
@@ -286,10 +286,10 @@ static const struct vp_tool tool = {
     .summary = "change sample type, scale, compression or container",
     .description =
         "Writes a stack with another sample type. Values are kept as they are, as far as the type holds them, "
-        "unless a scale is asked for, which is computed in double precision; a scale is one for the whole stack "
+        "unless a scale is given, which is computed in double precision; a scale is one for the whole stack "
         "and is recorded in the metadata (stored = value * gain + offset), so that --unscale brings the values "
         "back. Scales add up: --scale is applied to the samples as they are stored, and of a stack that has a scale "
-        "already the metadata tells both in one.\n\n"
+        "the metadata already holds both in one.\n\n"
         "With --compress pages are compressed without loss, with --raw-in and "
         "--raw-out the samples come and go without a header. Nothing is read twice except with --auto, and "
         "memory does not grow with the stack.",
@@ -298,7 +298,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-cat(1), img-view(1), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE,
-    .run = run,
+    .run = img_convert,
 };
 
 int main(int argc, char **argv)

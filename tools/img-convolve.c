@@ -30,12 +30,12 @@ static const struct vp_opt options[] = {
                       "these would be. auto is renormalize, and zero where the result is full."),
     VP_CHOICE(struct params, crop, "crop", 0, "same|full|valid", .metavar = "SIZE", .def = "same",
               .help = "size of the result: same as the input's, full or valid",
-              .more = "full is all that a sample of the kernel reaches: N + K - 1 voxels along each axis, for N of the image "
-                      "and K of the kernel. Any rule for edges but renormalize goes with it. valid is where the kernel "
-                      "lies in the image: N - K + 1 voxels, for which no rule for edges counts. Along z both change "
-                      "volumes whose kernel has several planes. Of a grid, weights beyond the image are those of the "
-                      "outermost kernels; places are those in the input. The metadata's `origin` moves with the first "
-                      "voxel; the geometry of projections, which have another size now, is left out.\n\n"
+              .more = "full is all that a sample of the kernel reaches: N + K - 1 voxels along each axis, for N of the "
+                      "image and K of the kernel. Any rule for edges but renormalize goes with it. valid is where the "
+                      "kernel lies in the image: N - K + 1 voxels, for which no rule for edges counts. Along z both "
+                      "change volumes whose kernel has several planes. Of a grid, weights beyond the image are those "
+                      "of the outermost kernels; places are those in the input. The metadata's `origin` moves with the "
+                      "first voxel; the geometry of projections, which have another size now, is left out.\n\n"
                       "full and valid are those of scipy.signal.fftconvolve and, with --correlate, correlate (and with "
                       "--edge mirror or wrap full is convolve2d's with boundary symm or wrap). same is that of "
                       "scipy.ndimage.convolve and correlate; scipy.signal's begins a voxel before it where a kernel of "
@@ -74,7 +74,7 @@ static enum vp_type type_of(const struct params *p, enum vp_type in)
     return p->type == SAME || (p->type == AUTO && in == VP_F64) ? in : VP_F32;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_image_params image = p->image;
@@ -85,8 +85,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     image.values = true;
-    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-        || vp_kernels_read(&g, run_, &p->kernel, &im, err))
+    if (vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+        || vp_kernels_read(&g, run, &p->kernel, &im, err))
         goto out;
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
@@ -98,7 +98,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     vp_kernels_free(&g);
     memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
-    rc = vp_images_run(&im, run_, &chain, NULL, err);
+    rc = vp_images_run(&im, run, &chain, NULL, err);
 out:
     vp_kernels_free(&g);
     vp_chain_free(&chain);
@@ -116,32 +116,33 @@ static const struct vp_tool tool = {
         "--grid or --positions the kernel changes over the image, as in instruments that blur every corner in a way of "
         "its own. Pages along z are a volume; channels and times are never mixed. Samples are u8, u16, i8, i16, "
         "f32 or f64.\n\n"
-        "Bits of the results do not depend on threads, memory or chunks: tiles lie where the image says, and the choice of a "
-        "method depends on the sizes of kernel and image alone.",
+        "Bits of the results do not depend on threads, memory or chunks: tiles lie where the image says, and the "
+        "choice of a method depends on the sizes of kernel and image alone.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "ACCURACY\n"
-        "A constant is taken off the samples of each tile, and added to the results times the sum of the weights. So rounding "
-        "errors are those of the contrast, whatever the brightness: a result is within 5e-7 of the contrast of the image "
-        "(largest sample less smallest) times the sum of the kernel's magnitudes, and the last digit of the result, of what "
-        "the sum in f64 gives. In particular:\n\n"
-        "A constant image stays that constant to the last digit, up to the edges, with --normalize and any --edge but zero; "
-        "with --weights source the weights of a voxel need not add up to 1.\n\n"
-        "Kernels that add up to 0 (edges, derivatives, differences of Gaussians) are as exact on an offset as without. A "
-        "kernel's sum is that of its samples as they are stored: if that is not 0, an offset shows.\n\n"
-        "Where --edge zero puts zeros next to an offset, these are contrast. Where an edge is renormalised, errors grow "
-        "with the factor.\n\n"
-        "f64 samples are worked on in f64 (on the CPU, by transforms of FFTW; a program that was built without it refuses "
-        "them): with 2e-14 instead of 5e-7, and 1e-15 of the offset in grids and where zeros are beyond an edge.\n\n"
-        "f32 and f64 samples that stand out of a tile of transforms by more than 65536 times the contrast of most of its rows "
-        "or columns, or that are larger than 1e30 (f64: 1e290), change no voxel that they do not reach: such a tile is summed "
-        "up directly, which takes longer. A NaN or an infinite sample makes NaN of every voxel that the kernel spreads it to, "
-        "and changes no other.",
+        "A constant is taken off the samples of each tile, and added to the results times the sum of the weights. So "
+        "rounding errors are those of the contrast, whatever the brightness: a result is within 5e-7 of the contrast "
+        "of the image (largest sample less smallest) times the sum of the kernel's magnitudes, and the last digit of "
+        "the result, of what the sum in f64 gives. In particular:\n\n"
+        "A constant image stays that constant to the last digit, up to the edges, with --normalize and any --edge but "
+        "zero; with --weights source the weights of a voxel need not add up to 1.\n\n"
+        "Kernels that add up to 0 (edges, derivatives, differences of Gaussians) are as exact on an offset as without. "
+        "A kernel's sum is that of its samples as they are stored: if that is not 0, an offset shows.\n\n"
+        "Where --edge zero puts zeros next to an offset, these are contrast. Where an edge is renormalised, errors "
+        "grow with the factor.\n\n"
+        "f64 samples are worked on in f64 (on the CPU, by transforms of FFTW; a program that was built without it "
+        "refuses them): with 2e-14 instead of 5e-7, and 1e-15 of the offset in grids and where zeros are beyond an "
+        "edge.\n\n"
+        "f32 and f64 samples that stand out of a tile of transforms by more than 65536 times the contrast of most of "
+        "its rows or columns, or that are larger than 1e30 (f64: 1e290), change no voxel that they do not reach: such "
+        "a tile is summed up directly, which takes longer. A NaN or an infinite sample makes NaN of every voxel that "
+        "the kernel spreads it to, and changes no other.",
     .see_also = "img-gauss(1), img-log(1), img-local(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_convolve,
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-deconvolve: what an image was before it was blurred by a kernel that is known. */
+/* img-deconvolve: restores an image that was blurred by a known kernel. */
 #include "base/fft64.h"
 #include "base/stats.h"
 #include "local/deconvolve.h"
@@ -25,23 +25,25 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, kernel, vp_kernel_options),
     VP_CHOICE(struct params, method, "method", 0, "richardson-lucy|wiener", .metavar = "NAME", .def = "richardson-lucy",
               .group = "Method", .help = "richardson-lucy or wiener",
-              .more = "richardson-lucy is for counts of light: the result is never negative and as likely as can be under "
-                      "Poisson noise, approached from a constant; more iterations are sharper and noisier. wiener is the "
-                      "least squares that keep noise down by --noise, by as many steps of conjugate gradients."),
+              .more = "richardson-lucy is for counts of light: the result is never negative and as likely as can be "
+                      "under Poisson noise, approached from a constant; more iterations are sharper and noisier. "
+                      "wiener is the least squares that keep noise down by --noise, by as many steps of conjugate "
+                      "gradients."),
     VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "30", .min = 1, .max = 100000,
-           .help = "at most so many iterations"),
+           .help = "largest number of iterations"),
     VP_REAL(struct params, stop, "stop", 0, .metavar = "X", .def = "0", .max = 1,
             .help = "end where an iteration takes less than this part of the residual",
-            .more = "The residual is the rms of what the blurred result differs from the input, in units of the input's "
-                    "rms: -v shows it for every iteration, --stats keeps the last. 0.01 ends when an iteration brings "
-                    "less than 1 %. 0 does all iterations."),
+            .more = "The residual is the rms of what the blurred result differs from the input, in units of the "
+                    "input's rms: -v shows it for every iteration, --stats keeps the last. 0.01 ends when an iteration "
+                    "brings less than 1 %. 0 does all iterations."),
     VP_REAL(struct params, tv, "tv", 0, .metavar = "X", .def = "0", .max = 0.5,
             .help = "damping by total variation, such as 0.002 (richardson-lucy)",
             .more = "Noise between edges is smoothed, edges stay (Dey et al. 2006)."),
     VP_FLAG(struct params, accelerate, "accelerate", 0,
             .help = "look ahead along the last step: as good after a third of the iterations (richardson-lucy)",
             .more = "Biggs and Andrews 1997. It takes three more volumes of memory."),
-    VP_REAL(struct params, background, "background", 0, .metavar = "VALUE", .def = "0", .min = -INFINITY, .max = INFINITY,
+    VP_REAL(struct params, background, "background", 0, .metavar = "VALUE", .def = "0", .min = -INFINITY,
+            .max = INFINITY,
             .help = "what the input has beside the blurred object, everywhere"),
     VP_REAL(struct params, noise, "noise", 0, .metavar = "X", .def = "0.001", .max = INFINITY,
             .help = "ratio of the power of noise to that of the signal (wiener)"),
@@ -65,11 +67,11 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-struct told { const struct vp_run *run; pthread_mutex_t lock; int64_t iterations, images; double residual; };
+struct reports { const struct vp_run *run; pthread_mutex_t lock; int64_t iterations, images; double residual; };
 
-static void tell(void *ctx, int64_t page, int64_t iteration, double residual, bool last)
+static void report(void *ctx, int64_t page, int64_t iteration, double residual, bool last)
 {
-    struct told *t = ctx;
+    struct reports *t = ctx;
 
     pthread_mutex_lock(&t->lock);
     vp_note(t->run, "page %lld: %s%lld iterations: residual %.6g", (long long)page, last ? "ended after " : "",
@@ -82,7 +84,7 @@ static void tell(void *ctx, int64_t page, int64_t iteration, double residual, bo
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Options of the other method. */
+/* Rejects options of the other method. */
 static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
 {
     static const struct { const char *option, *method; int of; } all[] = {
@@ -91,7 +93,7 @@ static int check(const struct vp_run *run, const struct params *p, struct vp_err
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (vp_given(run, all[i].option) && p->method != all[i].of)
-            return vp_fail(err, VP_EUSAGE, "--%s goes with --method %s only", all[i].option, all[i].method);
+            return vp_fail(err, VP_EUSAGE, "--%s needs --method %s", all[i].option, all[i].method);
     return 0;
 }
 
@@ -100,38 +102,38 @@ static enum vp_type type_of(const struct params *p, enum vp_type in)
     return p->type == SAME || (p->type == AUTO && in == VP_F64) ? in : VP_F32;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_image_params image = p->image;
-    struct told told = {.run = run_};
+    struct reports reports = {.run = run};
     struct vp_images im = {0};
     struct vp_deconvolve_given g = {
         .method = (enum vp_deconvolve_method)p->method, .iterations = p->iterations, .stop = p->stop, .tv = p->tv,
-        .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = tell, .ctx = &told};
+        .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = report, .ctx = &reports};
     struct vp_chain chain = {0};
     struct vp_op op;
     int rc = -1;
 
-    if (check(run_, p, err))
+    if (check(run, p, err))
         return -1;
     image.values = true;
-    pthread_mutex_init(&told.lock, NULL);
-    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-        || vp_kernels_read(&g.kernel, run_, &p->kernel, &im, err))
+    pthread_mutex_init(&reports.lock, NULL);
+    if (vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+        || vp_kernels_read(&g.kernel, run, &p->kernel, &im, err))
         goto out;
     g.kernel.fft = &vp_fftw;
     if (vp_deconvolve_local(&op, &g, im.size, im.type, type_of(p, im.type), err)
         || vp_chain_add(&chain, &op, err))
         goto out;
     vp_kernels_free(&g.kernel);
-    rc = vp_images_run(&im, run_, &chain, NULL, err);
-    if (!rc && told.images) {
-        vp_stats_number(run_->stats, "iterations", (double)told.iterations);
-        vp_stats_number(run_->stats, "residual", told.residual);
+    rc = vp_images_run(&im, run, &chain, NULL, err);
+    if (!rc && reports.images) {
+        vp_stats_number(run->stats, "iterations", (double)reports.iterations);
+        vp_stats_number(run->stats, "residual", reports.residual);
     }
 out:
-    pthread_mutex_destroy(&told.lock);
+    pthread_mutex_destroy(&reports.lock);
     vp_kernels_free(&g.kernel);
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -145,14 +147,16 @@ static const struct vp_tool tool = {
     .description =
         "Finds what blurred with the kernel gives the input: images, or with a kernel of several planes volumes; with "
         "--grid or --positions the kernel changes over the image as in img-convolve (there is what the weights mean). "
-        "Each kernel is divided by its sum; Richardson-Lucy takes samples below 0, of kernel and input, as 0. It keeps a constant.\n\n"
+        "Each kernel is divided by its sum; Richardson-Lucy takes samples below 0, of kernel and input, as 0. It keeps "
+        "a constant.\n\n"
         "Nothing is made up beyond the edges: what is looked for is larger than the input by what the kernel reaches, "
         "and what it gives there may be anything. So bright things at or beyond an edge do not ring. Samples that are "
-        "NaN or infinite are left out in the same way, and filled in; an image without any other sample becomes NaN.\n\n"
-        "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as it "
-        "and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads. Of f64 samples "
-        "all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that was built without "
-        "FFTW refuses them).",
+        "NaN or infinite are left out in the same way, and filled in; an image without any other sample becomes "
+        "NaN.\n\n"
+        "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as "
+        "it and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads. "
+        "Of f64 samples all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that "
+        "was built without FFTW refuses them).",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
@@ -165,7 +169,7 @@ static const struct vp_tool tool = {
         "was is 10.9 grey values blurred and 4.6 restored.",
     .see_also = "img-convolve(1), img-psf(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_deconvolve,
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-gauss: Gaussian filter of images and volumes, its derivatives, and its complement (high-pass). */
+/* img-gauss: Gaussian filter of images and volumes, its derivatives, and the high-pass that complements it. */
 #include "app/tool.h"
 #include "local/gauss.h"
 #include "app/image_run.h"
@@ -69,19 +69,19 @@ static const struct vp_example examples[] = {
 static int orders(const struct vp_images *im, const struct vp_reals *given, int out[3], struct vp_err *err)
 {
     if (given->n && given->n != 3 && !(given->n == 2 && im->flat))
-        return vp_fail(err, VP_EUSAGE, "--derivative: expected an order for each of x, y%s, found %d",
+        return vp_fail(err, VP_EUSAGE, "--derivative: expected an order for each of x, y%s, got %d",
                        im->flat ? "" : " and z", given->n);
     for (int a = 0; a < given->n; a++) {
         out[a] = (int)given->v[a];
         if (given->v[a] != out[a])
-            return vp_fail(err, VP_EUSAGE, "--derivative: expected 0, 1 or 2, found %g", given->v[a]);
+            return vp_fail(err, VP_EUSAGE, "--derivative: expected 0, 1 or 2, got %g", given->v[a]);
     }
     if (im->flat && out[2])
-        return vp_fail(err, VP_EUSAGE, "--derivative: %d along z: the pages of this stack stand alone", out[2]);
+        return vp_fail(err, VP_EUSAGE, "--derivative: %d along z: the pages of this stack are single images", out[2]);
     return 0;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
 {
     const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
     const struct params *p = params;
@@ -92,8 +92,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                                 .highpass = p->highpass, .iterations = p->iterations};
     int rc = -1;
 
-    image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is one */
-    if (vp_images_open(&im, run_, &image, 1, types, err)
+    image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is a value */
+    if (vp_images_open(&im, run, &image, 1, types, err)
         || vp_image_lengths(&im, "sigma", &p->sigma, g.sigma, err) || orders(&im, &p->derivative, g.order, err))
         goto out;
     const bool derivative = g.order[0] || g.order[1] || g.order[2];
@@ -104,7 +104,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     const struct vp_result result = {derivative || p->highpass ? VP_DIFFERENCES : VP_VALUES,
                                      derivative ? "derivative" : NULL};
-    rc = vp_images_run(&im, run_, &chain, &result, err);
+    rc = vp_images_run(&im, run, &chain, &result, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -131,7 +131,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-log(1), img-convert(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_gauss,
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-info: what a stack is (from its header), and what its samples are (statistics, histogram,
- * percentiles), as text, JSON or bare values for scripts. */
+/* img-info: describes a stack (from its header) and its samples (statistics, histogram, percentiles), as text, JSON or
+ * bare values for scripts. */
 #include "base/text.h"
 #include "pages/info.h"
 #include "app/open.h"
@@ -18,19 +18,19 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-/* Malloc'd. */
+/* Makes the report, malloc'd. */
 static int report(const struct vp_run *run, const struct vp_info *i, char **text, size_t *size, struct vp_err *err)
 {
     FILE *out = vp_text_open();
 
     if (!out)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
+        return vp_fail(err, VP_ERESOURCE, "out of memory for the report");
     const int rc = vp_info_print(i, run->common.verbose, out, err);
     *text = vp_text_close(out, size);
-    return rc || *text ? rc : vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
+    return rc || *text ? rc : vp_fail(err, VP_ERESOURCE, "out of memory for the report");
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_info(struct vp_run *run, void *params, struct vp_err *err)
 {
     struct vp_info_params *p = params;
     struct vp_info i = {0};
@@ -43,10 +43,10 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     if (vp_info_ask(&i, p, err))
         goto out;
-    /* a header has no values: a scale that cannot be undone may stand in it; several may have several scales */
-    const bool header = !vp_info_needs_samples(&i) && run_->parsed.n_operands < 2;
+    /* a header has no values: a scale that cannot be undone is allowed in it; several stacks may have several scales */
+    const bool header = !vp_info_needs_samples(&i) && run->parsed.n_operands < 2;
     const enum vp_samples samples = header ? VP_AS_STORED : VP_AS_STEPS;
-    if (vp_open_pages(run_, 0, samples, false, &p->select, &reader, err))
+    if (vp_open_pages(run, 0, samples, false, &p->select, &reader, err))
         goto out;
     i.stack = vp_reader_stack(reader);
     i.stored = &reader->stored;
@@ -56,31 +56,31 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_select_make(&select, &p->select, i.stack, i.name, vp_reader_seekable(reader), err))
         goto out;
     if (p->mask) {
-        if (vp_open_mask(run_, p->mask, &mask_reader, err)
+        if (vp_open_mask(run, p->mask, &mask_reader, err)
             || vp_beside_open(&mask, mask_reader, i.stack, true, err))
             goto out;
         i.mask = &mask;
     }
     const bool read = vp_info_needs_samples(&i) || !vp_reader_seekable(reader);
-    vp_plan(run_, "input", "%s: %lld x %lld, %s", i.name, (long long)i.stack->nx, (long long)i.stack->ny,
-            vp_type_name(i.stack->type));
-    vp_plan(run_, "reads", read ? "the samples" : "the header");
-    if (vp_plan_done(run_)) {
+    vp_report_plan(run, "input", "%s: %lld x %lld, %s", i.name, (long long)i.stack->nx, (long long)i.stack->ny,
+                   vp_type_name(i.stack->type));
+    vp_report_plan(run, "reads", read ? "the samples" : "the header");
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
-    const struct vp_pages pages = {.reader = reader, .memory = run_->common.memory, .stats = run_->stats,
+    const struct vp_pages pages = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
                                  .beside = i.mask ? vp_beside_bytes(&mask, &select) : 0,
                                  .stage = "statistics",
-                                 .progress = run_->progress};
+                                 .progress = run->progress};
     rc = (read && vp_info_measure(&i, &pages, err)) || (i.mask && vp_beside_finish(&mask, -1, err))
-        || report(run_, &i, &text, &size, err)
+        || report(run, &i, &text, &size, err)
          ? -1 : 0;
 out:
-    if (vp_reader_close(mask_reader, err) || vp_close(run_, reader, NULL, rc != 0, err))
+    if (vp_reader_close(mask_reader, err) || vp_close(run, reader, NULL, rc != 0, err))
         rc = -1;
-    if (!rc && text) /* nothing is said of an input that does not end well */
-        rc = vp_output_text(run_, text, size, err);
+    if (!rc && text) /* no report of an input with an error at its end */
+        rc = vp_output_text(run, text, size, err);
     free(text);
     vp_beside_close(&mask);
     vp_select_free(&select);
@@ -108,7 +108,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-cmp(1), img-view(1), ct-geom(1), voxpipe-stack(5)",
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,
-    .run = run,
+    .run = img_info,
 };
 
 int main(int argc, char **argv)

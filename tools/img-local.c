@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-local: a statistic of the neighbourhood of every voxel: mean, median, minimum, maximum, standard deviation,
- * variance, entropy, percentile; box or ellipsoid, any size. Contract: at the edge of the image the voxels that exist
- * count; the samples do not depend on how the work is cut. */
+ * variance, entropy, percentile; box or ellipsoid, any size. Contract: at the edge of the image only existing voxels
+ * count; results do not depend on the chunks. */
 #include "app/tool.h"
 #include "local/entropy.h"
 #include "stack/stack.h"
@@ -32,7 +32,7 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_local(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_image_params image = p->image;
@@ -44,20 +44,20 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     vp_stat_scale(&p->stat, &image);
-    if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run_, &image, 1, VP_STAT_TYPES, err))
+    if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err))
         goto out;
     if (vp_stat_needs_range(&p->stat, im.type)) {
-        if (vp_images_range(&im, run_, range, err))
+        if (vp_images_range(&im, run, range, err))
             goto out;
-        known = !run_->common.plan; /* which reads nothing */
-        vp_plan(run_, "passes", "2, the first for the range");
+        known = !run->common.plan; /* --plan does not read */
+        vp_report_plan(run, "passes", "2, the first for the range");
         if (known)
-            vp_note(run_, "bins over %.9g to %.9g", vp_scale_value(im.scale, range[0]),
+            vp_note(run, "bins over %.9g to %.9g", vp_scale_value(im.scale, range[0]),
                     vp_scale_value(im.scale, range[1]));
     }
     if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &result, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, &result, err);
+    rc = vp_images_run(&im, run, &chain, &result, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -85,7 +85,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .flags = VP_TOOL_CUDA,
     .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), img-sat(1), img-threshold(1), voxpipe-stack(5)",
-    .run = run,
+    .run = img_local,
 };
 
 int main(int argc, char **argv)

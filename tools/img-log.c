@@ -41,14 +41,14 @@ static const struct vp_example examples[] = {
     {"Edges and blobs of a volume at a scale of 2 voxels.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-log --sigma 2 vol.tif -o log.tif"},
     {"Each page by itself, in a pipe.", "img-cat vol.tif | img-log --2d --sigma 1.5 > log2d.tif"},
-    {"Two scales that can be compared: the stronger answer tells a blob's size.",
+    {"Two scales that can be compared: the stronger answer is that of a blob's size.",
      "img-log --sigma 2 --scale-normalize vol.tif -o small.tif\n"
      "img-log --sigma 5 --scale-normalize vol.tif -o large.tif"},
     {"Per mm^2, at a scale of 1 mm.", "img-log --physical --sigma 1 vol.tif -o log-mm.tif"},
     {0},
 };
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_log(struct vp_run *run, void *params, struct vp_err *err)
 {
     const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
     const struct params *p = params;
@@ -59,15 +59,15 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                               .edge = (enum vp_edge)p->edge};
     int rc = -1;
 
-    image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is one */
-    if (vp_images_open(&im, run_, &image, 1, types, err)
+    image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is a value */
+    if (vp_images_open(&im, run, &image, 1, types, err)
         || vp_image_lengths(&im, "sigma", &p->sigma, l.sigma, err))
         goto out;
     for (int a = 0; a < 3 && p->image.physical; a++)
         l.spacing[a] = im.voxel[a];
     if (vp_log_chain(&chain, &l, im.size, im.type, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, &(struct vp_result){VP_DIFFERENCES, "Laplacian of Gaussian"}, err);
+    rc = vp_images_run(&im, run, &chain, &(struct vp_result){VP_DIFFERENCES, "Laplacian of Gaussian"}, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -96,7 +96,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-gauss(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_log,
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-math: an expression over the samples of one or more stacks: differences, thresholds, masks, clipping, gain
- * and offset. */
+/* img-math: evaluates an expression over the samples of one or more stacks: differences, thresholds, masks, clipping,
+ * gain and offset. */
 #include "app/tool.h"
 #include "local/math.h"
 #include "app/image_run.h"
@@ -12,7 +12,7 @@
 
 struct params {
     const char *expression;
-    int type;                 /* 0: chosen, else enum vp_type + 1 */
+    int type;                 /* 0: chosen automatically, else enum vp_type + 1 */
     struct vp_size chunk;
 };
 
@@ -41,7 +41,8 @@ static const struct vp_example examples[] = {
      "img-math 'a > 0.01 and a < 0.03' --type u8 a.tif -o mask.tif\n"
      "img-math 'if(b, a, 0)' a.tif mask.tif -o masked.tif"},
     {"A factor for each page: a stack of 1 x 1 pages, made of a list of numbers.",
-     "seq 0.9 0.01 1.53 | perl -ne 'print pack(\"f<\", $_)' >factors.raw\nimg-cat --raw-in 1x1:f32 factors.raw -o factors.tif\n"
+     "seq 0.9 0.01 1.53 | perl -ne 'print pack(\"f<\", $_)' >factors.raw\nimg-cat --raw-in 1x1:f32 factors.raw -o "
+     "factors.tif\n"
      "img-math 'a / b' a.tif factors.tif -o even.tif"},
     {"NaN and infinite samples become 0.", "img-math 'if(isnan(a) or abs(a) == inf, 0, a)' a.tif -o clean.tif"},
     {0},
@@ -64,7 +65,7 @@ static const char sections[] =
     "Everything is computed in double precision, so 64 bit integers beyond 2^53 are rounded, except where the "
     "expression is just the name of a stack and the type stays: then samples are copied.";
 
-/* The history tells options only: here it must tell the first operand as well, quoted for a shell. */
+/* Adds the first operand, quoted for a shell, to the history, which otherwise holds options only. */
 static int add_to_history(struct vp_run *run, const char *expression, struct vp_err *err)
 {
     const size_t n = strlen(expression);
@@ -79,20 +80,20 @@ static int add_to_history(struct vp_run *run, const char *expression, struct vp_
     }
     free(quoted);
     if (!line)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     free(run->history);
     run->history = line;
     return 0;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_math(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     const struct vp_image_params image = {.chunk = p->chunk, .values = true, .any_types = p->type, .voxels = true};
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_math *math = NULL;
-    struct vp_parsed *given = &run_->parsed;
+    struct vp_parsed *given = &run->parsed;
     const char *expression = p->expression;
     int rc = -1;
 
@@ -102,10 +103,10 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         expression = given->operands[0];
         given->n_operands--;
         memmove(given->operands, given->operands + 1, (size_t)given->n_operands * sizeof *given->operands);
-        if (add_to_history(run_, expression, err))
+        if (add_to_history(run, expression, err))
             return -1;
     }
-    /* a mistake is found before anything is opened */
+    /* errors in the expression are reported before anything is opened */
     const int stacks = given->n_operands > 1 ? given->n_operands : 1;
     if (vp_math_parse(&math, expression, stacks < VP_MAX_INPUTS ? stacks : VP_MAX_INPUTS, VP_F32, err)) {
         if (!p->expression && !access(expression, F_OK))
@@ -114,7 +115,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     }
     vp_math_free(math);
     math = NULL;
-    if (vp_images_open(&im, run_, &image, VP_MAX_INPUTS, ~0u, err) ||
+    if (vp_images_open(&im, run, &image, VP_MAX_INPUTS, ~0u, err) ||
         vp_math_parse(&math, expression, im.n, im.type, err))
         goto out;
     vp_images_join(&im, &math->inner, &math->nz);
@@ -122,11 +123,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_math *const own = math;
     math = NULL;
     if (vp_math_add(&chain, own, im.size, im.n, type, err) ||
-        vp_images_run(&im, run_, &chain, &(struct vp_result){VP_NO_VALUES, ""}, err))
+        vp_images_run(&im, run, &chain, &(struct vp_result){VP_NO_VALUES, ""}, err))
         goto out;
     rc = 0;
     if (own->lost)
-        vp_warn(run_, "%lld samples do not fit %s: clamped, NaN to 0", (long long)own->lost, vp_type_name(type));
+        vp_warn(run, "%lld samples do not fit %s: clamped, NaN to 0", (long long)own->lost, vp_type_name(type));
 out:
     vp_math_free(math);
     vp_chain_free(&chain);
@@ -142,19 +143,18 @@ static const struct vp_tool tool = {
         "Computes EXPR for every sample of the inputs, which are called a, b, c, ... in order: differences, sums, "
         "thresholds, masks, gain and offset.\n\n"
         "Each INPUT is a stack (at most 8): a file, a directory of pages or a list of files as @list; all have the "
-        "same size. A stack of one page goes with every page of the others. A page of one row goes with every row, of one "
-        "column with every column, of one sample with every sample: a factor for each view is a stack of 1 x 1 pages. "
-        "Without INPUT standard input is a. "
-        "Metadata are those of the first stack of full size with more than one page, but for `quantity`, `value-unit` and "
-        "`scale`, which an expression may change: they are left out. Where a scale is recorded, names stand for the values behind "
-        "it, not for the samples as they are stored.",
+        "same size. A stack of one page goes with every page of the others. A page of one row goes with every row, of "
+        "one column with every column, of one sample with every sample: a factor for each view is a stack of 1 x 1 "
+        "pages. Without INPUT standard input is a. Metadata are those of the first stack of full size with more than "
+        "one page, but for `quantity`, `value-unit` and `scale`, which an expression may change: they are left out. "
+        "Where a scale is recorded, names stand for the values, not for the samples as they are stored.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections = sections,
     .see_also = "img-convert(1), img-cmp(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_math,
 };
 
 int main(int argc, char **argv)

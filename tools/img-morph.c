@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-morph: erosion, dilation and what is made of them, with boxes and balls. */
+/* img-morph: erosion, dilation and operations composed of them, with boxes and balls. */
 #include "local/morph.h"
 #include "app/image_run.h"
 #include "app/tool.h"
@@ -37,7 +37,7 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_images im = {0};
@@ -45,15 +45,15 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_footprint f = {0};
     int rc = -1;
 
-    if (!vp_given(run_, "op")) {
-        vp_fail(err, VP_EUSAGE, "which operation?");
+    if (!vp_given(run, "op")) {
+        vp_fail(err, VP_EUSAGE, "expected an operation, got none");
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
-    if (vp_images_open(&im, run_, &p->image, 1, VP_EXTREMUM_TYPES, err)
+    if (vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES, err)
         || vp_footprint_make(&f, &p->window, &im, err)
         || vp_morph_chain(&chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain,
+    rc = vp_images_run(&im, run, &chain,
                        p->op >= VP_TOPHAT ? &(struct vp_result){VP_SPREADS, NULL} : NULL, err);
 out:
     vp_chain_free(&chain);
@@ -79,7 +79,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_morph,
 };
 
 int main(int argc, char **argv)

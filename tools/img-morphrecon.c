@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-morphrecon: morphological reconstruction, and what is made of it. */
+/* img-morphrecon: morphological reconstruction, and operations composed of it. */
 #include "base/stats.h"
 #include "global/morphrecon_derive.h"
 #include "local/extremum.h"
@@ -20,36 +20,38 @@ struct params {
 static const struct vp_opt options[] = {
     VP_FLAG(struct params, fill_holes, "fill-holes", 0, .group = "Made of one stack",
             .help = "fill dark holes up to the lowest wall around them",
-            .more = "A hole is what no way out of the image leads from without going over something brighter. By erosion "
-                    "from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is tight. The border "
-                    "is the first and the last voxel along every axis of more than one voxel: of a volume of one slice, "
-                    "and of each page with --2d, first and last row and column."),
+            .more = "A hole is what no way out of the image leads from without going over something brighter. By "
+                    "erosion from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is "
+                    "tight. The border is the first and the last voxel along every axis of more than one voxel: of a "
+                    "volume of one slice, and of each page with --2d, first and last row and column."),
     VP_FLAG(struct params, clear_border, "clear-border", 0,
             .help = "take away bright structures that touch the border",
-            .more = "The image less its reconstruction from the border, where the ground is 0: what stands on the ground "
-                    "and touches the border becomes 0, the rest stays. The border is that of --fill-holes: an axis of one "
-                    "voxel has none. (Of i8 and i16 the result is u16.)"),
+            .more = "The image less its reconstruction from the border, where the ground is 0: what stands on the "
+                    "ground and touches the border becomes 0, the rest stays. The border is that of --fill-holes: an "
+                    "axis of one voxel has none. (Of i8 and i16 the result is u16.)"),
     VP_REAL(struct params, hmax, "hmax", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "take away maxima that rise less than H",
-            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H. Where a scale is "
-                    "recorded H is a value: of integers it is rounded to whole steps of the samples (-v prints how many), and "
-                    "refused if it rounds to none."),
+            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H. Where a "
+                    "scale is recorded H is a value: of integers it is rounded to whole steps of the samples (-v "
+                    "prints how many), and refused if it rounds to none."),
     VP_REAL(struct params, hmin, "hmin", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "fill minima that are less than H deep",
             .more = "The reconstruction by erosion of the image plus H."),
     VP_REAL(struct params, hdome, "hdome", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "the maxima alone, up to H high: the image less its --hmax",
-            .more = "What is bright is told from an uneven ground by how far it rises, not by its value. The --hmax of "
-                    "integers is nowhere below the least number of their type (of i8: -128), so where H exceeds all "
-                    "differences in the image a dome is no higher than its top is above that."),
+            .more = "Bright structures are distinguished from an uneven background by their height above it, not by "
+                    "their value. The --hmax of integers is nowhere below the least number of their type (of i8: "
+                    "-128), so where H exceeds all differences in the image a dome is no higher than its top is above "
+                    "that."),
     VP_FLAG(struct params, regional_max, "regional-max", 0,
             .help = "1 on plateaus that have no higher neighbour, else 0",
             .more = "As u8. An image that is constant at the lowest value of its type has none."),
-    VP_FLAG(struct params, regional_min, "regional-min", 0, .help = "1 on plateaus that have no lower neighbour, else 0"),
+    VP_FLAG(struct params, regional_min, "regional-min", 0,
+            .help = "1 on plateaus that have no lower neighbour, else 0"),
     VP_REALS(struct params, open, "open", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
              .help = "take away bright structures that a ball of radius R does not fit into",
-             .more = "Opening by reconstruction: of what is eroded by the ball something must be left; then all of it is "
-                     "there again, to the voxel. Not of f64."),
+             .more = "Opening by reconstruction: of what is eroded by the ball something must be left; then all of it "
+                     "is there again, to the voxel. Not of f64."),
     VP_REALS(struct params, close, "close", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
              .help = "fill dark structures that a ball of radius R does not fit into"),
     VP_REALS(struct params, seed, "seed", 0, .metavar = "X,Y[,Z]", .max = 1e9,
@@ -67,7 +69,8 @@ static const struct vp_opt options[] = {
 static const struct vp_example examples[] = {
     {"The pores of a segmented volume: what filling its holes adds.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-math 'a > 0.019' --type u8 vol.tif -o solid.tif\n"
-     "img-morphrecon --fill-holes solid.tif -o filled.tif\nimg-math 'a - b' --type u8 filled.tif solid.tif -o pores.tif"},
+     "img-morphrecon --fill-holes solid.tif -o filled.tif\nimg-math 'a - b' --type u8 filled.tif solid.tif -o "
+     "pores.tif"},
     {"What is bright by 0.002 or more on uneven ground.", "img-morphrecon --hdome 0.002 vol.tif -o bright.tif"},
     {"Only what does not touch the border.", "img-morphrecon --clear-border solid.tif -o inside.tif"},
     {"Minima that are deep enough to be markers of a watershed.",
@@ -80,29 +83,31 @@ static const struct vp_example examples[] = {
 static const char sections[] =
     "RECIPES\n"
     "With pictures in examples/pictures, each made by the commands beside it (the last one of them img-view).\n\n"
-    "Holes in what is segmented (morphrecon-holes.png: a slice of HTC 2022, its holes filled, the holes): img-morphrecon "
-    "--fill-holes seg.tif -o filled.tif; img-math 'a - b' filled.tif seg.tif -o holes.tif. In a volume a pore that a crack "
-    "leads out of is no hole, even if it looks like one in every slice; --2d asks slice by slice.\n\n"
-    "Bright spots on uneven ground (morphrecon-cells.png: foci in nuclei): img-morphrecon --hdome 300 cells.tif. The height "
-    "is that above the surroundings: a spot on a bright ground counts as much as one on a dark ground, and no more than "
-    "300 of a bright one. Noise is a dome, too, as high as it is: smooth before (img-gauss), or take away what is small "
-    "(img-morphrecon --open 1) behind it.\n\n"
-    "Not what is cut off by the border (morphrecon-border.png: galaxies): img-morphrecon --clear-border field.tif. Of grey "
-    "images the ground should be near 0: subtract it first, as with img-morph --op tophat.\n\n"
+    "Holes in what is segmented (morphrecon-holes.png: a slice of HTC 2022, its holes filled, the holes): "
+    "img-morphrecon --fill-holes seg.tif -o filled.tif; img-math 'a - b' filled.tif seg.tif -o holes.tif. In a volume "
+    "a pore that a crack leads out of is no hole, even if it looks like one in every slice; --2d works slice by "
+    "slice.\n\n"
+    "Bright spots on uneven ground (morphrecon-cells.png: foci in nuclei): img-morphrecon --hdome 300 cells.tif. The "
+    "height is that above the surroundings: a spot on a bright ground counts as much as one on a dark ground, and no "
+    "more than 300 of a bright one. Noise is a dome, too, as high as it is: smooth before (img-gauss), or take away "
+    "what is small (img-morphrecon --open 1) after it.\n\n"
+    "Not what is cut off by the border (morphrecon-border.png: galaxies): img-morphrecon --clear-border field.tif. Of "
+    "grey images the ground should be near 0: subtract it first, as with img-morph --op tophat.\n\n"
     "Markers of a watershed (morphrecon-minima.png: a retina): img-gauss --sigma 2 eye.tif | img-morphrecon --hmin 5 | "
     "img-morphrecon --regional-min. Without --hmin every dip of the noise is a minimum; 5 is the depth from which on "
     "they count.\n\n"
     "LARGE IMAGES\n"
-    "An image that fits in memory with its result is worked on as a whole, in one visit. A larger one is visited twice, chunk "
-    "by chunk: first each chunk is reconstructed by itself, and what its outside can see of it is noted, a small part "
-    "of its samples; that is solved for all chunks as a whole; then each chunk is finished. So every sample is read twice "
-    "and written once, whatever the image, and the result is the same to the bit. --plan says which way is taken, --stats "
-    "counts. What is noted is in memory as far as it goes, else in $TMPDIR, which must be on a disk for that.\n\n"
-    "What comes from a pipe is copied first if it is a volume (or pages too large for that are), to memory up to a quarter of "
-    "--memory, else to $TMPDIR; the plan says where. Pages that stand alone flow through one by one. To write chunks in the "
-    "order in which they are made, a page larger than memory needs -o.";
+    "An image that fits in memory with its result is worked on as a whole, in one visit. A larger one is visited "
+    "twice, chunk by chunk: first each chunk is reconstructed by itself, and what its outside can see of it is noted, "
+    "a small part of its samples; that is solved for all chunks as a whole; then each chunk is finished. So every "
+    "sample is read twice and written once, whatever the image, and the result is the same to the bit. --plan says "
+    "which way is taken, --stats counts. What is noted is in memory as far as it goes, else in $TMPDIR, which must be "
+    "on a disk for that.\n\n"
+    "What comes from a pipe is copied first if it is a volume (or pages too large for that are), to memory up to a "
+    "quarter of --memory, else to $TMPDIR; the plan says where. Pages that stand alone flow through one by one. To "
+    "write chunks in the order in which they are made, a page larger than memory needs -o.";
 
-/* Which of them was asked for; -1 if more than one. */
+/* Returns the requested operation; -1 if more than one. */
 static int derived(const struct vp_run *run, struct vp_err *err)
 {
     static const struct { const char *option; enum vp_derived what; } all[] = {
@@ -120,7 +125,7 @@ static int derived(const struct vp_run *run, struct vp_err *err)
         what = (int)all[i].what;
     }
     if (given && what != VP_SEED && vp_given(run, "by"))
-        return vp_fail(err, VP_EUSAGE, "--by: --%s says itself which way it goes", given);
+        return vp_fail(err, VP_EUSAGE, "--by and --%s cannot be combined", given);
     if (given || run->parsed.n_operands == 2)
         return what;
     return vp_fail_hint(err, VP_EUSAGE, "with --fill-holes, --hmax H and the like one stack is enough",
@@ -137,10 +142,11 @@ static int same_type(const struct vp_images *im, struct vp_err *err)
         return 0;
     vp_fail(err, VP_ERUN, "%s has %s samples, %s has %s: expected the same type", vp_reader_name(im->reader[0]),
             vp_type_name(a), vp_reader_name(im->reader[1]), vp_type_name(b));
-    return vp_hint(err, "convert one of them: img-convert --type %s", vp_type_name(vp_type_size(a) > vp_type_size(b) ? a : b));
+    return vp_hint(err, "convert one of them: img-convert --type %s",
+                   vp_type_name(vp_type_size(a) > vp_type_size(b) ? a : b));
 }
 
-/* H in samples: of integers with a scale the nearest whole number of steps. */
+/* Converts H to samples: for integers with a scale the nearest whole number of steps. */
 static int height(double h, const char *option, const struct vp_run *run, const struct vp_images *im, double *steps,
                   struct vp_err *err)
 {
@@ -174,7 +180,7 @@ static int resolve(const struct params *p, const struct vp_run *run, const struc
         return 0;
     if (p->seed.n != (im->flat ? 2 : 3) && !(im->flat && p->seed.n == 3 && p->seed.v[2] == 0))
         return vp_fail(err, VP_EUSAGE, "--seed: expected x%s, got %d number%s",
-                       im->flat ? " and y: the pages of this stack stand alone" : ", y and z", p->seed.n,
+                       im->flat ? " and y: the pages of this stack are single images" : ", y and z", p->seed.n,
                        p->seed.n > 1 ? "s" : "");
     for (int a = 0; a < p->seed.n; a++) {
         w->seed[a] = (int64_t)p->seed.v[a];
@@ -184,7 +190,7 @@ static int resolve(const struct params *p, const struct vp_run *run, const struc
     return 0;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
 {
     unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
     const struct params *p = params;
@@ -194,30 +200,30 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_morphrecon_counts counts = {0};
     int rc = -1;
 
-    const int what = derived(run_, err);
+    const int what = derived(run, err);
     if (what < 0)
         return -1;
     struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .counts = &counts};
     if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
         types = VP_EXTREMUM_TYPES;
-    image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
-    if (vp_images_open(&im, run_, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
-        || vp_images_keep(&im, run_, true, err) || resolve(p, run_, &im, &want, err)
+    image.values = what == VP_CLEAR_BORDER; /* the background is 0 */
+    if (vp_images_open(&im, run, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
+        || vp_images_keep(&im, run, true, err) || resolve(p, run, &im, &want, err)
         || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
         goto out;
     const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
     const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;
     const struct vp_result result = {marks ? VP_NO_VALUES : differs ? VP_SPREADS : VP_VALUES, marks ? "" : NULL};
-    rc = vp_images_run(&im, run_, &chain, &result, err);
-    if (!rc && !run_->common.plan) {
-        vp_stats_count(run_->stats, "clipped", counts.clipped);
-        vp_stats_count(run_->stats, "nan", counts.nan);
+    rc = vp_images_run(&im, run, &chain, &result, err);
+    if (!rc && !run->common.plan) {
+        vp_stats_count(run->stats, "clipped", counts.clipped);
+        vp_stats_count(run->stats, "nan", counts.nan);
     }
     if (!rc && counts.clipped)
-        vp_warn(run_, "%llu samples of the marker are %s the mask: taken as the mask's",
+        vp_warn(run, "%llu samples of the marker are %s the mask: clipped to it",
                 (unsigned long long)counts.clipped, p->by ? "below" : "above");
     if (!rc && counts.nan)
-        vp_warn(run_, "%llu samples are NaN: nothing passes them", (unsigned long long)counts.nan);
+        vp_warn(run, "%llu samples are NaN: nothing passes them", (unsigned long long)counts.nan);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -229,25 +235,25 @@ static const struct vp_tool tool = {
     .operands = "[MARKER] MASK",
     .summary = "morphological reconstruction: fill holes, h-maxima, clear the border",
     .description =
-        "Reconstructs MARKER under MASK: every sample becomes the best that any way through the image brings it, where a "
-        "way is as good as the least sample of the mask on it, and begins with a sample of the marker. So what is marked "
-        "comes back as the mask has it, to the voxel, and what is not marked is levelled. With --by erosion all is "
-        "upside down. The other options make the marker themselves, out of one stack.\n\n"
-        "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never mixed. "
-        "Samples are u8, u16, i8, i16, f32 or f64; masks of 0 and 1 or 255 are u8. MARKER and MASK have the same size and "
-        "type; one of a single page goes with every page of the other. Where the marker is above the mask (with --by erosion: below) it counts as the mask's, and how often is "
-        "said.\n\n"
+        "Reconstructs MARKER under MASK: every sample becomes the best that any way through the image brings it, where "
+        "a way is as good as the least sample of the mask on it, and begins with a sample of the marker. So what is "
+        "marked comes back as the mask has it, to the voxel, and what is not marked is levelled. With --by erosion all "
+        "is upside down. The other options make the marker themselves, out of one stack.\n\n"
+        "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never "
+        "mixed. Samples are u8, u16, i8, i16, f32 or f64; masks of 0 and 1 or 255 are u8. MARKER and MASK have the "
+        "same size and type; one of a single page goes with every page of the other. Where the marker is above the "
+        "mask (with --by erosion: below) it counts as the mask's, and how often is said.\n\n"
         "The result is exact: it is unique, and its samples are samples of the input. So its bits do not depend on "
         "threads, memory, chunks or devices.\n\n"
-        "NaN: where the mask is NaN the result is, and no way leads over it; NaN in the marker marks nothing. -0 counts as "
-        "less than +0.",
+        "NaN: where the mask is NaN the result is, and no way leads over it; NaN in the marker marks nothing. -0 "
+        "counts as less than +0.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections = sections,
     .see_also = "img-morph(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_morphrecon,
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-nlmeans: non-local means, which takes noise out by averaging voxels with similar surroundings. Contract: at the
- * edge of the image the voxels that exist count; the samples do not depend on how the work is cut. */
+/* img-nlmeans: non-local means, which reduces noise by averaging voxels with similar surroundings. Contract: at the
+ * edge of the image only existing voxels count; results do not depend on the chunks. */
 #include "app/tool.h"
 #include "local/nlmeans.h"
 #include "stack/stack.h"
@@ -46,7 +46,7 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-/* Whole voxels of an option, or the default. */
+/* Converts an option to whole voxels, or takes the default. */
 static int radii(const struct vp_images *im, const char *option, const struct vp_reals *given, int64_t flat,
                  int64_t volume, int64_t out[3], struct vp_err *err)
 {
@@ -68,7 +68,7 @@ static int radii(const struct vp_images *im, const char *option, const struct vp
     return 0;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_images im = {0};
@@ -77,18 +77,18 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int64_t search[3], patch[3];
     int rc = -1;
 
-    if (!vp_given(run_, "h")) {
-        vp_fail(err, VP_EUSAGE, "--h is missing: how strong?");
+    if (!vp_given(run, "h")) {
+        vp_fail(err, VP_EUSAGE, "--h is missing");
         vp_hint(err, "about 1.5 times the standard deviation of the noise");
         goto out;
     }
-    if (vp_images_open(&im, run_, &p->image, 1, VP_NLMEANS_TYPES, err)
+    if (vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES, err)
         || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
         || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search, patch,
                             im.size, im.type, p->type ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, NULL, err);
+    rc = vp_images_run(&im, run, &chain, NULL, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -115,7 +115,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .flags = VP_TOOL_CUDA,
     .see_also = "img-local(1), img-gauss(1), img-wiener(1), voxpipe-stack(5)",
-    .run = run,
+    .run = img_nlmeans,
 };
 
 int main(int argc, char **argv)

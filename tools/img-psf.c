@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-psf: kernels for img-convolve: point spread functions by formula, or measured from stars and beads. */
+/* img-psf: makes kernels for img-convolve: point spread functions by formula, or measured from stars and beads. */
 #include "app/tool.h"
 #include "base/size.h"
 #include "local/psf.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 1000001 }; /* voxels along an axis */
+enum { LONGEST = 1000001 }; /* longest axis in voxels */
 
 struct params {
     struct vp_reals gaussian, moffat, shift;
@@ -54,8 +54,8 @@ static const struct vp_opt options[] = {
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
             .help = "where they are: a line x y, or x y z, for each",
             .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard "
-                    "input). Stars whose surroundings are not all in the image are left out; -v tells which are and why."),
-    VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not look for the centres"),
+                    "input). Stars whose surroundings are not all in the image are left out; -v shows which and why."),
+    VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not search for the centres"),
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
             .help = "its size in voxels, odd (default: four widths to each side; 25x25 for stars)"),
@@ -88,7 +88,7 @@ static int check_size(const int64_t size[3], struct vp_err *err)
     return 0;
 }
 
-/* `reader`: of the image that it was measured in, or NULL; it is closed. */
+/* Writes the kernel. `reader`: the image in which it was measured, or NULL; it is closed. */
 static int write_kernel(struct vp_run *run, const float *kernel, const int64_t size[3], struct vp_reader *reader,
                         struct vp_err *err)
 {
@@ -151,13 +151,13 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
 
     if (formula(p, run, &psf, err))
         return -1;
-    vp_plan(run, "kernel", "%lld x %lld x %lld", (long long)psf.size[0], (long long)psf.size[1],
-            (long long)psf.size[2]);
+    vp_report_plan(run, "kernel", "%lld x %lld x %lld", (long long)psf.size[0], (long long)psf.size[1],
+                   (long long)psf.size[2]);
     const size_t count = (size_t)(psf.size[0] * psf.size[1] * psf.size[2]);
     if (count > run->common.memory / sizeof(float))
-        return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld takes more than the memory there is",
+        return vp_fail(err, VP_ERESOURCE, "a kernel of %lld x %lld x %lld exceeds the available memory",
                        (long long)psf.size[0], (long long)psf.size[1], (long long)psf.size[2]);
-    if (vp_plan_done(run))
+    if (vp_report_plan_done(run))
         return 0;
     float *kernel = vp_alloc_raw(count, sizeof *kernel, "the kernel", err);
     if (!kernel)
@@ -171,7 +171,7 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
 
 struct sight { struct vp_stars stars; int64_t nx, page; };
 
-static int look(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+static int find_stars(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     struct sight *s = ctx;
 
@@ -181,7 +181,7 @@ static int look(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     return n;
 }
 
-static void tell(const struct vp_run *run, const struct vp_stars *s)
+static void report(const struct vp_run *run, const struct vp_stars *s)
 {
     for (int64_t i = 0; i < s->n; i++)
         if (s->star[i].out)
@@ -191,7 +191,7 @@ static void tell(const struct vp_run *run, const struct vp_stars *s)
             vp_note(run, "star %lld: centre %.3f %.3f %.3f", (long long)i, s->star[i].at[0], s->star[i].at[1],
                     s->star[i].at[2]);
     if (s->used < s->n)
-        vp_warn(run, "%lld of %lld stars left out (-v tells why)", (long long)(s->n - s->used), (long long)s->n);
+        vp_warn(run, "%lld of %lld stars left out (-v shows why)", (long long)(s->n - s->used), (long long)s->n);
 }
 
 static int from_stars(const struct params *p, struct vp_run *run, struct vp_err *err)
@@ -210,13 +210,13 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     const struct vp_stack *in = vp_reader_stack(reader);
     s.nx = in->nx;
     s.page = in->nx * in->ny;
-    vp_plan(run, "kernel", "%lld x %lld x %lld of %lld stars", (long long)size[0], (long long)size[1],
-            (long long)size[2], (long long)s.stars.n);
-    if (vp_plan_done(run)) {
+    vp_report_plan(run, "kernel", "%lld x %lld x %lld of %lld stars", (long long)size[0], (long long)size[1],
+                   (long long)size[2], (long long)s.stars.n);
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
-    struct vp_pages pages = {.reader = reader, .as_f32 = true, .work = look, .ctx = &s, .stage = "stars",
+    struct vp_pages pages = {.reader = reader, .as_f32 = true, .work = find_stars, .ctx = &s, .stage = "stars",
                              .memory = run->common.memory, .stats = run->stats, .progress = run->progress};
     const int64_t image[3] = {in->nx, in->ny, in->pages < 0 ? INT64_MAX : in->pages};
     if (vp_stars_open(&s.stars, size, image, run->common.memory, err)
@@ -228,7 +228,7 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     vp_stars_end(&s.stars, pages.done);
     if (vp_stars_average(&s.stars, p->given, p->negative, kernel, err))
         goto out;
-    tell(run, &s.stars);
+    report(run, &s.stars);
     rc = write_kernel(run, kernel, size, reader, err);
     reader = NULL;
 out:
@@ -239,7 +239,7 @@ out:
     return rc;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_psf(struct vp_run *run, void *params, struct vp_err *err)
 {
     static const char *const ways[] = {"gaussian", "moffat", "airy", "motion", "from"};
     static const struct { const char *option, *with; } pairs[] = {
@@ -248,29 +248,29 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const char *way = NULL;
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (vp_given(run_, ways[i])) {
+        if (vp_given(run, ways[i])) {
             if (way)
-                return vp_fail(err, VP_EUSAGE, "--%s and --%s exclude each other: one kernel", way, ways[i]);
+                return vp_fail(err, VP_EUSAGE, "--%s and --%s cannot be combined: expected one kernel", way, ways[i]);
             way = ways[i];
         }
     if (!way)
         return vp_fail_hint(err, VP_EUSAGE, "--gaussian, --moffat, --airy, --motion, or --from IMAGE --positions FILE",
-                            "which kernel?");
+                            "expected a kernel, got none");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (vp_given(run_, pairs[i].option) && strcmp(way, pairs[i].with))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with --%s, not with --%s", pairs[i].option, pairs[i].with, way);
+        if (vp_given(run, pairs[i].option) && strcmp(way, pairs[i].with))
+            return vp_fail(err, VP_EUSAGE, "--%s needs --%s, got --%s", pairs[i].option, pairs[i].with, way);
     if (strcmp(way, "from"))
-        return by_formula(p, run_, err);
+        return by_formula(p, run, err);
     for (size_t i = 0; i < 3; i++)
-        if (vp_given(run_, ((const char *[]){"angle", "shift", "samples"})[i]))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with a formula, not with --from",
+        if (vp_given(run, ((const char *[]){"angle", "shift", "samples"})[i]))
+            return vp_fail(err, VP_EUSAGE, "--%s needs a formula, got --from",
                            ((const char *[]){"angle", "shift", "samples"})[i]);
     if (!p->positions)
         return vp_fail_hint(err, VP_EUSAGE, "--positions FILE, with a line x y for each",
-                            "--from: where are the stars?");
+                            "--from: --positions is missing");
     if (!strcmp(p->from, "-") && !strcmp(p->positions, "-"))
         return vp_fail(err, VP_EUSAGE, "only one of --from and --positions can be standard input");
-    return from_stars(p, run_, err);
+    return from_stars(p, run, err);
 }
 
 static const struct vp_tool tool = {
@@ -285,7 +285,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-convolve(1), img-gauss(1), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE | VP_TOOL_SOURCE,
-    .run = run,
+    .run = img_psf,
 };
 
 int main(int argc, char **argv)

@@ -24,17 +24,18 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_FLAG(struct params, volume, "3d", 0, .group = "Table", .help = "of volumes: sums over x, y and z",
-            .more = "Otherwise every page is an image of its own. Pages along other axes than z (view, channel, time) are "
-                    "never mixed."),
+            .more = "Otherwise every page is an image of its own. Pages along other axes than z (view, channel, time) "
+                    "are never mixed."),
     VP_FLAG(struct params, exclusive, "exclusive", 'x',
             .help = "begin with zeros: one row and column more (and with --3d a page)",
-            .more = "Entry (x, y) is then the sum of all samples before x and before y, as in cv2.integral; the sum over a "
-                    "box [x0, x1) x [y0, y1) is t[y1][x1] - t[y0][x1] - t[y1][x0] + t[y0][x0] without a test for the "
-                    "edge. Otherwise samples at x and y are in it, as in skimage.transform.integral_image."),
+            .more = "Entry (x, y) is then the sum of all samples before x and before y, as in cv2.integral; the sum "
+                    "over a box [x0, x1) x [y0, y1) is t[y1][x1] - t[y0][x1] - t[y1][x0] + t[y0][x0] without a test "
+                    "for the edge. Otherwise samples at x and y are in it, as in skimage.transform.integral_image."),
     {.name = "squares", .letter = 's', .type = VP_T_OUTFILE, .offset = VP_FIELD(struct params, squares, const char *),
      .metavar = "FILE", .help = "write the table of the squares, too, from the same reading",
      .more = "FILE may be a pipe that another program reads (/dev/fd/N). Samples are u64 "
-             "beside a table of integers, f64 beside one of f32 or f64, also where that is one of integers (--type f64)."},
+             "beside a table of integers, f64 beside one of f32 or f64, also where that is one of integers (--type "
+             "f64)."},
     VP_CHOICE(struct params, type, "type", 't', "auto|u32|u64|i32|i64|f32|f64", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the table",
               .more = "auto: f64 for f32 and f64; for integers 32 bits (u32, or i32 for signed ones) where no sum can "
@@ -44,11 +45,12 @@ static const struct vp_opt options[] = {
                       "the sum over a small box far from the origin may have no right digit left."),
     VP_FILE(struct params, boxes, "boxes", 'b', .metavar = "FILE", .group = "Boxes",
             .help = "no table: print sum, mean and standard deviation of boxes",
-            .more = "A line of FILE is a box: a name (optional), X0:X1, Y0:Y1, with --3d Z0:Z1, and the number of the page "
-                    "(with --3d of the volume) that it is of (optional: of each, from 0 on), with tabs, commas or blanks "
-                    "between them. Ranges are half open, as everywhere. Empty lines, lines that begin with # and a first "
-                    "line of words are passed over. FILE may be - (standard input) where the image is named. All boxes are "
-                    "done in one pass, also of a pipe, in the order of the pages, then of the lines."),
+            .more = "A line of FILE is a box: a name (optional), X0:X1, Y0:Y1, with --3d Z0:Z1, and the number of the "
+                    "page (with --3d of the volume) that it is of (optional: of each, from 0 on), with tabs, commas or "
+                    "blanks between them. Ranges are half open, as everywhere. Empty lines, lines that begin with # "
+                    "and a first line of words are passed over. FILE may be - (standard input) where the image is "
+                    "named. All boxes are done in one pass, also of a pipe, in the order of the pages, then of the "
+                    "lines."),
     VP_FLAG(struct params, json, "json", 0, .help = "print JSON instead of columns with tabs between them"),
     VP_OPT_END,
 };
@@ -69,7 +71,7 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
 {
     struct vp_image_params how = p->image;
     how.flat = !p->volume;
-    how.values = !p->boxes; /* whose sums are of integers, whatever their scale */
+    how.values = !p->boxes; /* sums of boxes are those of integers, whatever their scale */
     how.steps = p->boxes;
     if (vp_images_open(im, run, &how, 1, (1u << VP_N_TYPES) - 1, err))
         return -1;
@@ -83,7 +85,7 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
     return 0;
 }
 
-/* The type of the table; how many samples an entry may sum up decides where none is given. */
+/* Returns the type of the table; by default it depends on the number of samples that an entry may sum. */
 static enum vp_type type_of(const struct vp_images *im, const struct params *p)
 {
     static const enum vp_type types[] = {[U32] = VP_U32, [U64] = VP_U64, [I32] = VP_I32, [I64] = VP_I64,
@@ -94,24 +96,24 @@ static enum vp_type type_of(const struct vp_images *im, const struct params *p)
     return p->type == AUTO ? vp_sat_type(im->type, samples) : types[p->type];
 }
 
-/* The type of a table does not depend on whether a pipe says how many planes it has. */
+/* Rejects a pipe if the type of the table would depend on its unknown number of planes. */
 static int check_type(const struct vp_images *im, const struct params *p, const char *name, struct vp_err *err)
 {
     const bool decided = p->type != AUTO || im->size[2] < VP_UNKNOWN;
     const enum vp_type least = vp_sat_type(im->type, (double)im->size[0] * (double)im->size[1]);
-    if (decided || least == vp_sat_type(im->type, 0)) /* 64 bits, however many there are */
+    if (decided || least == vp_sat_type(im->type, 0)) /* 64 bits for any number */
         return 0;
-    vp_fail(err, VP_ERUN, "%s: how many planes it has is not known, and with it the type of the table", name);
+    vp_fail(err, VP_ERUN, "%s: the number of planes is unknown, and so is the type of the table", name);
     return vp_hint(err, "--type %s is enough for any number of them", vp_type_name(vp_sat_type(im->type, 0)));
 }
 
-static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct params *p, struct vp_err *err)
+static int measure_boxes(struct vp_images *im, struct vp_run *run, const struct params *p, struct vp_err *err)
 {
     const enum vp_type type = vp_reader_stack(im->reader[0])->type;
     const int64_t images = im->outer < VP_UNKNOWN ? im->inner * im->outer : VP_UNKNOWN,
                   size[3] = {im->size[0], im->size[1], p->volume ? im->size[2] : 1};
-    struct vp_pages pages = {.reader = im->reader[0], .memory = run_->common.memory, .stats = run_->stats,
-                             .progress = run_->progress, .stage = "sums"};
+    struct vp_pages pages = {.reader = im->reader[0], .memory = run->common.memory, .stats = run->stats,
+                             .progress = run->progress, .stage = "sums"};
     struct vp_boxes boxes;
     int rc = vp_boxes_read(&boxes, p->boxes, size, p->volume, err);
     boxes.json = p->json;
@@ -120,15 +122,15 @@ static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct
     if (!rc) {
         vp_boxes_pages(&boxes, im->inner, &pages);
         rc = vp_pages_fit(&pages, err);
-        vp_plan(run_, "boxes", "%lld in one pass, on %lld thread%s", (long long)boxes.n,
-                (long long)run_->common.threads, run_->common.threads > 1 ? "s" : "");
+        vp_report_plan(run, "boxes", "%lld in one pass, on %lld thread%s", (long long)boxes.n,
+                       (long long)run->common.threads, run->common.threads > 1 ? "s" : "");
     }
-    const bool planned = rc || vp_plan_done(run_);
+    const bool planned = rc || vp_report_plan_done(run);
     if (!planned)
-        rc = vp_outfile_open(&boxes.out, run_->common.output, err)
-             || vp_boxes_begin(&boxes, type, im->inner, images, (int)run_->common.threads, err)
+        rc = vp_outfile_open(&boxes.out, run->common.output, err)
+             || vp_boxes_begin(&boxes, type, im->inner, images, (int)run->common.threads, err)
              || vp_pages_run(&pages, err) ? -1 : 0;
-    if (vp_close(run_, im->reader[0], NULL, rc != 0, err) || (!planned && vp_boxes_end(&boxes, err)))
+    if (vp_close(run, im->reader[0], NULL, rc != 0, err) || (!planned && vp_boxes_end(&boxes, err)))
         rc = -1;
     vp_boxes_free(&boxes);
     im->reader[0] = NULL;
@@ -136,10 +138,10 @@ static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct
     return rc;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_sat(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
-    const char *output = run_->common.output;
+    const char *output = run->common.output;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_op op;
@@ -148,21 +150,24 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (p->squares && (!strcmp(p->squares, "-")
                        || vp_same_file(p->squares, output && strcmp(output, "-") ? output : "/dev/fd/1")))
         return vp_fail(err, VP_EUSAGE, "--squares %s: the table of squares needs a file of its own", p->squares);
-    if (p->boxes && (p->squares || p->exclusive || p->type != AUTO || run_->common.raw_out || run_->common.compress))
-        return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
+    if (p->boxes && (p->squares || p->exclusive || p->type != AUTO || run->common.raw_out || run->common.compress))
+        return vp_fail(err, VP_EUSAGE,
+                       "--boxes prints numbers and writes no table: options of tables cannot be combined with it");
     if (p->json && !p->boxes)
-        return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
-    if ((p->boxes && (vp_device_cpu(run_, err) || vp_list_apart(run_, "--boxes", p->boxes, err))) || open_images(&im, run_, p, err))
+        return vp_fail(err, VP_EUSAGE, "--json needs --boxes");
+    if ((p->boxes && (vp_device_cpu(run, err) || vp_list_apart(run, "--boxes", p->boxes, err))) ||
+        open_images(&im, run, p, err))
         goto out;
     if (p->boxes) {
-        rc = measure_boxes(&im, run_, p, err);
+        rc = measure_boxes(&im, run, p, err);
         goto out;
     }
     const struct vp_sat_request table = {.volume = p->volume, .exclusive = p->exclusive, .squares = p->squares,
                                          .out = type_of(&im, p)};
     const struct vp_result result = {.values = VP_NO_VALUES, .quantity = ""};
-    if (!check_type(&im, p, vp_reader_name(im.reader[0]), err) && !vp_sat_op(&op, &table, im.size, im.type, err) && !vp_chain_add(&chain, &op, err))
-        rc = vp_images_run(&im, run_, &chain, &result, err);
+    if (!check_type(&im, p, vp_reader_name(im.reader[0]), err) && !vp_sat_op(&op, &table, im.size, im.type, err) &&
+        !vp_chain_add(&chain, &op, err))
+        rc = vp_images_run(&im, run, &chain, &result, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -174,27 +179,28 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "summed area tables (integral images) of images and volumes",
     .description =
-        "Each entry of the table is the sum of all samples at or before its x and y (with --3d also at or before its z). "
-        "So the sum over any box is four entries added and subtracted (eight in a volume), however large it is.\n\n"
+        "Each entry of the table is the sum of all samples at or before its x and y (with --3d also at or before its "
+        "z). So the sum over any box is four entries added and subtracted (eight in a volume), however large it is.\n\n"
         "Integers are exact. Floats are summed up in f64, in one order that is the same on every device; where a scale "
-        "is recorded it is undone first. Images and volumes of any size go through as a stream, in one pass: only "
-        "a band of rows is in memory (with --3d, of pages), and what is carried from one to the next.\n\n"
+        "is recorded it is undone first. Images and volumes of any size go through as a stream, in one pass: only a "
+        "band of rows is in memory (with --3d, of pages), and what is carried from one to the next.\n\n"
         "How exact sums of floats are depends on the samples. Where all are multiples of one power of two, and their "
-        "absolute values add up to at most 2^53 times that, nothing is rounded, and the mean over any box is right to the "
-        "last digit: so it is for integers of 16 bits stored as f32, and for 24 bits in 32768 x 32768 samples that are on "
-        "average at most half of the largest. Of other data an entry is right to about 2e-15 of the sum of all absolute "
-        "values up to it (as measured with 32768 x 32768), so the mean over a box is right to 1e-12 if the box holds at "
-        "least a 500th of that sum (1500 x 1500 of 32768 x 32768 equal samples), to 3e-8 over 8 x 8 of them. --boxes has no "
-        "such limit.\n\n"
-        "--boxes FILE measures boxes without a table: sum, mean and standard deviation (divided by the count), thousands at "
-        "a time, in one pass over the rows, on the CPU, in memory that does not depend on the number of pages or their "
-        "height. They are exact whatever the samples are, of every type: nothing is rounded before the sum over a box is "
-        "complete, so sum and mean of a small box in a large image, beside values that are far larger, or of values that "
-        "cancel, are right to the last digit that is printed, and so is the deviation of small differences from a large "
-        "mean. Integers are printed whole; of integers with "
-        "a scale they are added up as they are stored, and the scale is undone once, of the sum. A sample that is NaN or infinite shows in the boxes that hold it (their "
-        "deviation is NaN), and in no other. Of f64 samples the deviation is right where their squares are within the range "
-        "of f64: it is infinite with a sample beyond 1e154, and takes samples below 1e-146 for 0.\n\n"
+        "absolute values add up to at most 2^53 times that, nothing is rounded, and the mean over any box is right to "
+        "the last digit: so it is for integers of 16 bits stored as f32, and for 24 bits in 32768 x 32768 samples that "
+        "are on average at most half of the largest. Of other data an entry is right to about 2e-15 of the sum of all "
+        "absolute values up to it (as measured with 32768 x 32768), so the mean over a box is right to 1e-12 if the "
+        "box holds at least a 500th of that sum (1500 x 1500 of 32768 x 32768 equal samples), to 3e-8 over 8 x 8 of "
+        "them. --boxes has no such limit.\n\n"
+        "--boxes FILE measures boxes without a table: sum, mean and standard deviation (divided by the count), "
+        "thousands at a time, in one pass over the rows, on the CPU, in memory that does not depend on the number of "
+        "pages or their height. They are exact whatever the samples are, of every type: nothing is rounded before the "
+        "sum over a box is complete, so sum and mean of a small box in a large image, beside values that are far "
+        "larger, or of values that cancel, are right to the last digit that is printed, and so is the deviation of "
+        "small differences from a large mean. Integers are printed whole; of integers with a scale they are added up "
+        "as they are stored, and the scale is undone once, of the sum. A sample that is NaN or infinite shows in the "
+        "boxes that hold it (their deviation is NaN), and in no other. Of f64 samples the deviation is right where "
+        "their squares are within the range of f64: it is infinite with a sample beyond 1e154, and takes samples below "
+        "1e-146 for 0.\n\n"
         "To smooth an image with a box, img-local(1) --stat mean (or std) is the way: it renormalises at the edges and "
         "writes no table.\n\n"
         "The bits of the result do not depend on threads, memory, chunks or devices.",
@@ -204,7 +210,7 @@ static const struct vp_tool tool = {
     .see_also = "img-local(1), img-info(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .text_with = "boxes",
-    .run = run,
+    .run = img_sat,
 };
 
 int main(int argc, char **argv)

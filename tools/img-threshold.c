@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-threshold: masks of what is brighter (or darker) than a threshold: one that is given, one found in the histogram
- * of the image, or one that follows the neighbourhood. Contract: results do not depend on how the work is cut. */
+/* img-threshold: masks of samples above (or below) a threshold: given, found in the histogram of the image, or adapted
+ * to the neighbourhood. Contract: results do not depend on the chunks. */
 #include "base/plain.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -89,7 +89,7 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-/* In samples, and of which images; `record` makes values of them. */
+/* Thresholds in samples, and their images; `record` converts them to values. */
 struct found {
     struct vp_found in;
     const struct vp_images *images;
@@ -97,7 +97,7 @@ struct found {
 
 enum how { NONE, AT, LOCAL, GLOBAL };
 
-/* Which threshold, and for a histogram which of them. */
+/* Selects the kind of threshold, and the method of a histogram. */
 static int choose(const struct vp_run *run, const struct params *p, enum how *how, enum vp_threshold *method,
                   struct vp_err *err)
 {
@@ -114,35 +114,36 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
         if (!vp_given(run, ways[i].name))
             continue;
         if (first)
-            return vp_fail(err, VP_EUSAGE, "--%s and --%s exclude each other: one threshold", first, ways[i].name);
+            return vp_fail(err, VP_EUSAGE, "--%s and --%s cannot be combined: expected one threshold", first,
+                           ways[i].name);
         first = ways[i].name;
         *how = ways[i].how;
         *method = ways[i].method;
     }
     if (*how == NONE) {
-        vp_fail(err, VP_EUSAGE, "which threshold?");
+        vp_fail(err, VP_EUSAGE, "expected a threshold, got none");
         return vp_hint(err, "--at V, --hysteresis LOW,HIGH, --otsu (or --triangle, --li, --yen, --isodata), or --local "
                             VP_ADAPTIVE_CHOICES);
     }
     for (size_t i = 0; i < sizeof of_local / sizeof *of_local && *how != LOCAL; i++)
         if (vp_given(run, of_local[i]))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with --local, not with --%s", of_local[i], first);
+            return vp_fail(err, VP_EUSAGE, "--%s needs --local, got --%s", of_local[i], first);
     for (size_t i = 0; i < sizeof of_bins / sizeof *of_bins && *how != GLOBAL; i++)
         if (vp_given(run, of_bins[i]))
-            return vp_fail(err, VP_EUSAGE, "--%s goes with a threshold of the histogram, not with --%s", of_bins[i],
+            return vp_fail(err, VP_EUSAGE, "--%s needs a threshold of the histogram, got --%s", of_bins[i],
                            first);
     if (p->range.n && (p->range.n != 2 || !(p->range.v[0] < p->range.v[1]) || !isfinite(p->range.v[1] - p->range.v[0])))
         return vp_fail(err, VP_EUSAGE, "--range: expected LO,HI with LO < HI");
     if (p->hysteresis.n && (p->hysteresis.n != 2 || !(p->hysteresis.v[0] <= p->hysteresis.v[1])))
         return vp_fail(err, VP_EUSAGE, "--hysteresis: expected LOW,HIGH with LOW <= HIGH");
     if (p->hysteresis.n && vp_given(run, "weak"))
-        return vp_fail(err, VP_EUSAGE, "--weak goes with another threshold: --hysteresis has two");
+        return vp_fail(err, VP_EUSAGE, "--weak and --hysteresis cannot be combined: --hysteresis has two thresholds");
     if (vp_given(run, "connectivity") && !p->hysteresis.n && !vp_given(run, "weak"))
-        return vp_fail(err, VP_EUSAGE, "--connectivity goes with --hysteresis or --weak");
+        return vp_fail(err, VP_EUSAGE, "--connectivity needs --hysteresis or --weak");
     return *how == LOCAL ? vp_adaptive_check(&p->local, err) : 0;
 }
 
-/* The mask of what is above the local threshold, or misses it by `weak` at most. */
+/* Adds the mask of samples above the local threshold, or at most `weak` below it. */
 static int add_local(struct vp_chain *c, const struct params *p, const struct vp_images *im, double weak,
                      struct vp_err *err)
 {
@@ -160,7 +161,8 @@ static int add_local(struct vp_chain *c, const struct params *p, const struct vp
     return rc;
 }
 
-/* `t`: its limit is a value; of integers the sample that has the largest value not above it. */
+/* Adds the mask of `t`, whose limit is a value; for integers it becomes the largest sample whose value is not above it.
+ * */
 static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, const struct vp_images *im,
                       struct vp_err *err)
 {
@@ -174,12 +176,12 @@ static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, c
         return -1;
     if (given)
         snprintf(op.text, sizeof op.text, "threshold, %s %.9g", t->below ? "up to" : "above", t->limit);
-    else if (real && t->lo == 0 && t->hi == 0) /* --plan reads nothing, so nobody knows yet */
+    else if (real && t->lo == 0 && t->hi == 0) /* still unknown: --plan does not read */
         snprintf(strrchr(op.text, ',') + 1, 64, " %lld bins over the range of the stack", (long long)t->bins);
     return vp_chain_add(c, &op, err);
 }
 
-/* Of the masks at the end of the chain: the strong one reconstructed under the weak one. */
+/* Reconstructs the strong mask under the weak one, the last two of the chain. */
 static int add_connected(struct vp_chain *c, const struct params *p, const struct vp_images *im,
                          struct vp_morphrecon_counts *counts, struct vp_err *err)
 {
@@ -196,7 +198,7 @@ static int ignore(void *ctx, int64_t page, const void *samples, int64_t n, struc
     return 0;
 }
 
-/* Write what was found, as values, into the history, the statistics and the notes of the run. */
+/* Records the thresholds, as values, in the history, the statistics and the notes of the run. */
 static int record(void *ctx, struct vp_run *run, struct vp_err *err)
 {
     const struct found *f = ctx;
@@ -214,7 +216,7 @@ static int record(void *ctx, struct vp_run *run, struct vp_err *err)
         fprintf(out, " %s", vp_format_number(number, *v));
     }
     if (!out || !(line = vp_text_close(out, NULL)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the thresholds");
+        return vp_fail(err, VP_ERESOURCE, "out of memory for the thresholds");
     free(run->history);
     run->history = line;
     vp_stats_list(run->stats, "thresholds", f->in.limit, f->in.n);
@@ -225,8 +227,8 @@ static int record(void *ctx, struct vp_run *run, struct vp_err *err)
     return 0;
 }
 
-/* The threshold of the histogram alone, where more is to come than a mask. It is a value then; with --plan it is NaN,
- * and `text` says of what it is. */
+/* Finds the threshold of the histogram in a separate pass, for results other than a mask. It is a value then; with
+ * --plan it is NaN, and `text` names its source. */
 static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_params *t, struct found *f,
                 char text[160], struct vp_err *err)
 {
@@ -248,7 +250,7 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
     return rc;
 }
 
-/* The chain. `t`: of a global threshold. */
+/* Makes the chain. `t`: a global threshold. */
 static int make(struct vp_chain *c, const struct params *p, enum how how, struct vp_threshold_params *t,
                 struct found *f, struct vp_run *run, struct vp_images *im, struct vp_morphrecon_counts *counts,
                 struct vp_err *err)
@@ -286,7 +288,7 @@ static int make(struct vp_chain *c, const struct params *p, enum how how, struct
     return add_connected(c, p, im, counts, err);
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_image_params image = p->image;
@@ -298,19 +300,19 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     enum how how;
     int rc = -1;
 
-    if (choose(run_, p, &how, &method, err))
+    if (choose(run, p, &how, &method, err))
         return -1;
-    image.values = how == LOCAL && p->local.edge == VP_EDGE_ZERO; /* the 0 beyond the edge is one */
+    image.values = how == LOCAL && p->local.edge == VP_EDGE_ZERO; /* the 0 beyond the edge is a value */
     image.steps = !image.values;
     struct vp_threshold_params t = {.method = method, .below = p->below, .mark = (uint8_t)p->value, .bins = p->bins,
                                     .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
-    if (vp_images_open(&im, run_, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
-        || make(&chain, p, how, &t, &found, run_, &im, &counts, err))
+    if (vp_images_open(&im, run, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
+        || make(&chain, p, how, &t, &found, run, &im, &counts, err))
         goto out;
     im.solved = t.method == VP_AT ? NULL : record;
     im.ctx = &found;
-    rc = vp_images_run(&im, run_, &chain, &(struct vp_result){VP_NO_VALUES, "mask"}, err);
+    rc = vp_images_run(&im, run, &chain, &(struct vp_result){VP_NO_VALUES, "mask"}, err);
 out:
     vp_found_free(&found.in);
     vp_chain_free(&chain);
@@ -341,7 +343,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-morph(1), img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_threshold,
 };
 
 int main(int argc, char **argv)

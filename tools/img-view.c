@@ -25,8 +25,8 @@ struct params {
 static const struct vp_opt options[] = {
     VP_INT(struct params, slice, "slice", 's', .metavar = "N", .group = "What is shown",
            .help = "number of the slice along --axis (default: the middle one)",
-           .more = "Counted from 0; negative numbers count from the end. Of a stack with channels, those of one channel "
-                   "are counted."),
+           .more = "Counted from 0; negative numbers count from the end. Of a stack with channels, those of one "
+                   "channel are counted."),
     VP_INT(struct params, channel, "channel", 'c', .metavar = "N", .min = 0, .max = 1e15,
            .help = "channel that is shown, in gray (default: colours, or channel 0)",
            .more = "Counted from 0. Red, green and blue are shown in colour, where the metadata names the channels so "
@@ -75,7 +75,7 @@ enum { GAP = 2, MAX_STRETCH = 100, COLOURS = 3 };
 static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
 {
     if (p->ortho + vp_given(run, "montage") + vp_given(run, "slice") > 1)
-        return vp_fail(err, VP_EUSAGE, "--slice, --ortho and --montage exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--slice, --ortho and --montage cannot be combined");
     if (p->ortho && vp_given(run, "axis"))
         return vp_fail(err, VP_EUSAGE, "--axis: --ortho shows all three");
     if (p->at.n && (p->at.n != 3 || !p->ortho))
@@ -99,7 +99,7 @@ static int64_t length(const struct vp_stack *in, int64_t pages, enum vp_cut axis
     return axis == VP_CUT_Z ? pages : axis == VP_CUT_Y ? in->ny : in->nx;
 }
 
-/* Name of a channel in the metadata's `channels`, as " (cyan)"; "" where it has no name. */
+/* Returns the name of a channel in the metadata's `channels`, as " (cyan)"; "" if it has none. */
 static void name_channel(const struct vp_stack *in, int64_t k, char name[40])
 {
     const char *at = vp_meta_get(&in->meta, "channels");
@@ -113,7 +113,7 @@ static void name_channel(const struct vp_stack *in, int64_t k, char name[40])
         snprintf(name, 40, " (%s)", word);
 }
 
-/* The axis of the channels: the colours of an image are one of their own if there is another. */
+/* Returns the axis of the channels; if there is a channel axis, colours are not it. */
 static int channels_of(const struct vp_axes *axes)
 {
     const int samples = vp_axes_find(axes, "sample");
@@ -121,7 +121,7 @@ static int channels_of(const struct vp_axes *axes)
     return samples >= 0 ? samples : vp_axes_find(axes, "channel");
 }
 
-/* Which channels are shown: *first alone, or red, green and blue. */
+/* Selects the channels: *first alone, or red, green and blue. */
 static int choose_channels(const struct vp_run *run, const struct params *p, struct vp_reader *reader,
                            struct vp_slices *s, int64_t *first, struct vp_err *err)
 {
@@ -139,7 +139,8 @@ static int choose_channels(const struct vp_run *run, const struct params *p, str
         s->count = axes.size[which];
     } else if (given) {
         return vp_fail(err, VP_EUSAGE, "%s: --channel: the stack has no axis of channels (axes %s)",
-                       vp_reader_name(reader), vp_meta_get(&in->meta, "axes") ? vp_meta_get(&in->meta, "axes") : "x y z");
+                       vp_reader_name(reader), vp_meta_get(&in->meta, "axes") ? vp_meta_get(&in->meta, "axes")
+                           : "x y z");
     }
     if (*first >= s->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", vp_reader_name(reader),
@@ -154,8 +155,7 @@ static int choose_channels(const struct vp_run *run, const struct params *p, str
     return 0;
 }
 
-/* Which cuts to make. A page given by its number can be had from a pipe that does not say how many there
- * are. */
+/* Selects the slices. A page given by number can come from a pipe of unknown length. */
 static int choose(const struct vp_run *run, const struct params *p, struct vp_reader *reader,
                   struct vp_slices *s,
                   struct vp_err *err)
@@ -198,14 +198,14 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
     return 0;
 }
 
-/* Sizes, before anything is read. */
+/* Sizes, known before anything is read. */
 struct layout {
-    int64_t picture[2];  /* of all of the slices together */
-    int64_t fitted[2];   /* of that, shrunk */
+    int64_t picture[2];  /* all slices together */
+    int64_t fitted[2];   /* the picture, shrunk to fit */
     int columns;
 };
 
-/* The shape of the slices, with pixels of the finest sampling shown. */
+/* Sets the shape of the slices, with pixels of the finest sampling among them. */
 static void true_shape(const struct vp_run *run, const struct vp_stack *in, struct vp_slices *s)
 {
     double v[3], finest = HUGE_VAL, coarsest = 0;
@@ -232,7 +232,7 @@ static void true_shape(const struct vp_run *run, const struct vp_stack *in, stru
     }
 }
 
-static void lay_out(const struct vp_run *run, const struct params *p, const struct vp_stack *in, struct vp_slices *s,
+static void set_layout(const struct vp_run *run, const struct params *p, const struct vp_stack *in, struct vp_slices *s,
                     struct layout *l)
 {
     if (!p->square)
@@ -249,8 +249,8 @@ static void lay_out(const struct vp_run *run, const struct params *p, const stru
     l->fitted[1] = llround(h * f) < 1 ? 1 : llround(h * f);
 }
 
-/* The slices as one picture, or one of each colour; they are gone then. With --ortho: z (x right, y down), below it y
- * (x right, z down), to its right x (z right, y down). */
+/* Composes the slices into one picture, or one per colour, and frees them. With --ortho: z (x right, y down), below it
+ * y (x right, z down), to its right x (z right, y down). */
 static int compose(const struct params *p, struct vp_slices *s, const struct layout *l, struct vp_picture *out,
                    struct vp_err *err)
 {
@@ -298,7 +298,7 @@ static int write_png(const struct vp_run *run, const struct params *p, const str
     return rc;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_view(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_reader *reader = NULL;
@@ -309,16 +309,16 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int64_t bad = 0;
     int rc = -1;
 
-    if (check(run_, p, err)
-        || vp_open_input(run_, 0, VP_AS_VALUES, &reader, err)
-        || choose(run_, p, reader, &slices, err))
+    if (check(run, p, err)
+        || vp_open_input(run, 0, VP_AS_VALUES, &reader, err)
+        || choose(run, p, reader, &slices, err))
         goto out;
-    lay_out(run_, p, vp_reader_stack(reader), &slices, &l);
-    if (vp_slices_fit(&slices, reader, l.picture, l.fitted, !p->window.n, run_->common.memory, err))
+    set_layout(run, p, vp_reader_stack(reader), &slices, &l);
+    if (vp_slices_fit(&slices, reader, l.picture, l.fitted, !p->window.n, run->common.memory, err))
         goto out;
     for (int i = 0; i < slices.n / slices.colours; i++)
-        vp_plan(run_, "slice", "%lld along %c", (long long)slices.slice[i].at, "zyx"[slices.slice[i].axis]);
-    if (vp_plan_done(run_)) {
+        vp_report_plan(run, "slice", "%lld along %c", (long long)slices.slice[i].at, "zyx"[slices.slice[i].axis]);
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
@@ -330,16 +330,16 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     } else if (vp_picture_window(picture, slices.colours, p->percentile.v[0], p->percentile.v[1], &lo, &hi, err)) {
         goto out;
     }
-    vp_note(run_, "window %.6g to %.6g", lo, hi);
+    vp_note(run, "window %.6g to %.6g", lo, hi);
     if (bad)
-        vp_warn(run_, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(reader),
+        vp_warn(run, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(reader),
                 (long long)bad);
     for (int i = 0; i < slices.colours; i++)
         if (vp_picture_resize(&picture[i], l.fitted[0], l.fitted[1], err))
             goto out;
-    rc = write_png(run_, p, picture, slices.colours, lo, hi, err);
+    rc = write_png(run, p, picture, slices.colours, lo, hi, err);
 out:
-    if (vp_close(run_, reader, NULL, rc != 0, err))
+    if (vp_close(run, reader, NULL, rc != 0, err))
         rc = -1;
     vp_slices_free(&slices);
     for (int i = 0; i < COLOURS; i++)
@@ -352,18 +352,18 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "make a PNG of a slice, three orthogonal slices or a montage",
     .description =
-        "Writes an 8-bit PNG to look at: gray, or in colour of a stack whose channels are red, green and blue. Black and white are the 0.5 and 99.5 percentiles of the "
-        "samples shown, or what --window says, so pictures of different slices or scans can be made "
-        "comparable. Slices of voxels that are not cubes are shown in their true shape.\n\nOf a file only "
-        "what is shown is read. A pipe is read to its end; what is kept of it is what is shown (or all of "
-        "it, if it does not say how many pages it has). The same samples give the same bytes: the picture "
-        "holds no time, name or text.",
+        "Writes an 8-bit PNG to look at: gray, or in colour of a stack whose channels are red, green and blue. Black "
+        "and white are the 0.5 and 99.5 percentiles of the samples shown, or what --window says, so pictures of "
+        "different slices or scans can be made comparable. Slices of voxels that are not cubes are shown in their true "
+        "shape.\n\nOf a file only what is shown is read. A pipe is read to its end; what is kept of it is what is "
+        "shown (or all of it, if it does not say how many pages it has). The same samples give the same bytes: the "
+        "picture holds no time, name or text.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .see_also = "img-info(1), img-cat(1)",
     .flags = VP_TOOL_NO_STACK | VP_TOOL_NO_DEVICE,
-    .run = run,
+    .run = img_view,
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
+/* img-wiener: Wiener's adaptive filter, which smooths most where the local variance is that of the noise. */
 #include "local/moments.h"
 #include "stack/stack.h"
 #include "app/image_measure.h"
@@ -20,8 +20,9 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REAL(struct params, noise, "noise", 0, .metavar = "VARIANCE", .min = 0, .max = INFINITY, .group = "Filter",
             .help = "variance of the noise (default: estimated)",
-            .more = "In squared units of the values (where a scale is recorded, not of the samples as stored). Without it the mean of the local variances over the whole stack "
-                    "is taken, and the input is read twice, so it must be a file (or --spool); -v tells the value."),
+            .more = "In squared units of the values (where a scale is recorded, not of the samples as stored). Without "
+                    "it the mean of the local variances over the whole stack is taken, and the input is read twice, so "
+                    "it must be a file (or --spool); -v shows the value."),
     VP_REAL(struct params, sigma, "sigma", 0, .metavar = "SIGMA", .min = 0, .max = INFINITY,
             .help = "standard deviation of the noise, instead of --noise",
             .more = "In the unit of the values; its square is the variance."),
@@ -41,35 +42,35 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_footprint f = {0};
     struct vp_op op;
-    const bool sigma = vp_given(run_, "sigma");
+    const bool sigma = vp_given(run, "sigma");
     double noise = sigma ? p->sigma * p->sigma : p->noise;
     int rc = -1;
 
-    if (sigma && vp_given(run_, "noise"))
-        return vp_fail(err, VP_EUSAGE, "--noise and --sigma exclude each other: a variance, and its square root");
-    if (vp_images_open(&im, run_, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
+    if (sigma && vp_given(run, "noise"))
+        return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
+    if (vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
         goto out;
     const double step = vp_scale_steps(im.scale, 1);
-    if (!sigma && !vp_given(run_, "noise")) {
-        if (vp_images_noise(&im, run_, &f, &noise, err))
+    if (!sigma && !vp_given(run, "noise")) {
+        if (vp_images_noise(&im, run, &f, &noise, err))
             goto out;
-        vp_plan(run_, "passes", "2, the first for the noise");
-        if (!run_->common.plan)
-            vp_note(run_, "noise variance %.9g, standard deviation %.9g", noise / step / step, sqrt(noise) / step);
+        vp_report_plan(run, "passes", "2, the first for the noise");
+        if (!run->common.plan)
+            vp_note(run, "noise variance %.9g, standard deviation %.9g", noise / step / step, sqrt(noise) / step);
     } else {
         noise *= step * step;
     }
     if (vp_moments_wiener(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, NULL, err);
+    rc = vp_images_run(&im, run, &chain, NULL, err);
 out:
     vp_chain_free(&chain);
     vp_footprint_free(&f);
@@ -95,7 +96,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .see_also = "img-gauss(1), img-nlmeans(1), img-local(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
-    .run = run,
+    .run = img_wiener,
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Local thresholds: their options, and what they are of mean and standard deviation. */
+/* Local thresholds: their options, and the threshold as a function of mean and standard deviation. */
 #include "app/adaptive.h"
 
 #include "base/err.h"
@@ -25,8 +25,8 @@ const struct vp_opt vp_adaptive_options[] = {
               .help = "box or ball (an ellipsoid where the sizes differ, slower)"),
     VP_CHOICE(struct vp_adaptive_params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
               .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
-              .more = "renormalize: only the voxels that exist count. The others make voxels up as img-gauss(1) does, as "
-                      "many as the neighbourhood lacks: mirror is c b a | a b c. Not on a GPU."),
+              .more = "renormalize: only the voxels that exist count. The others make voxels up as img-gauss(1) does, "
+                      "as many as the neighbourhood lacks: mirror is c b a | a b c. Not on a GPU."),
     VP_REALS(struct vp_adaptive_params, k, "k", 'k', .metavar = "K",
              .help = "factor of niblack and sauvola (default: 0.2) and bradley (0.15)"),
     VP_REAL(struct vp_adaptive_params, r, "r", 'r', .metavar = "R", .min = 0, .max = INFINITY,
@@ -45,11 +45,11 @@ int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err)
     const enum vp_adaptive m = (enum vp_adaptive)p->method;
 
     if (p->k.n && m == VP_LOCAL_MEAN)
-        return vp_fail(err, VP_EUSAGE, "--k goes with --local niblack, sauvola and bradley, not with mean");
+        return vp_fail(err, VP_EUSAGE, "--k needs --local niblack, sauvola or bradley, got mean");
     if (p->k.n > 1)
         return vp_fail(err, VP_EUSAGE, "--k: expected one number, got %d", p->k.n);
     if (p->r > 0 && m != VP_LOCAL_SAUVOLA)
-        return vp_fail(err, VP_EUSAGE, "--r goes with --local sauvola, not with %s", METHODS[m]);
+        return vp_fail(err, VP_EUSAGE, "--r needs --local sauvola, got %s", METHODS[m]);
     if (!isfinite(p->offset) || !isfinite(p->r) || (p->k.n && !isfinite(p->k.v[0])))
         return vp_fail(err, VP_EUSAGE, "--%s: expected a finite number",
                        !isfinite(p->offset) ? "offset" : !isfinite(p->r) ? "r" : "k");
@@ -62,7 +62,7 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
     const enum vp_adaptive m = (enum vp_adaptive)p->method;
     const double k = p->k.n ? p->k.v[0] : m == VP_LOCAL_BRADLEY ? .15 : .2;
     const bool of_values = m == VP_LOCAL_BRADLEY || (m == VP_LOCAL_SAUVOLA && p->r > 0);
-    const double zero = of_values ? vp_scale_stored(im->scale, 0) : 0; /* the mean is taken from there on */
+    const double zero = of_values ? vp_scale_stored(im->scale, 0) : 0; /* origin of the mean */
     double r = vp_scale_steps(im->scale, p->r);
 
     if (m == VP_LOCAL_SAUVOLA && r == 0) {
@@ -94,7 +94,7 @@ int vp_adaptive_window(struct vp_footprint *f, const struct vp_adaptive_params *
     double size[3];
 
     if (im->flat && window.n == 3 && window.v[2] == 1 && !im->params.physical)
-        window.n = 2; /* z is left out, as it is anyway */
+        window.n = 2; /* z is one sample thick in any case */
     if (vp_image_lengths(im, "window", &window, size, err))
         return -1;
     for (int a = 0; a < 3; a++) {
@@ -105,10 +105,11 @@ int vp_adaptive_window(struct vp_footprint *f, const struct vp_adaptive_params *
             return vp_hint(err, "as %.0f, so that the voxel itself is the middle one",
                            size[a] < 1 ? 1 : 2 * floor(size[a] / 2) + 1);
         }
-        /* whole radii for what is counted in voxels: half a voxel more changes nothing but a ball */
+        /* Whole radii for sizes in voxels: half a voxel more has no effect except on a ball. */
         size[a] = im->params.physical ? size[a] / 2 : (size[a] - 1) / 2;
     }
-    if (im->size[2] == 1 && p->edge == VP_EDGE_RENORMALIZE) /* others put voxels before and behind the only page, too */
+    if (im->size[2] == 1 && p->edge == VP_EDGE_RENORMALIZE) /* the other rules add voxels before and after the only
+                                                               page, too */
         size[2] = 0;
     return vp_footprint_init(f, p->shape ? VP_BALL : VP_BOX, size, err);
 }

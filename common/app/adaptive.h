@@ -24,19 +24,19 @@ struct vp_adaptive_params {
     struct vp_reals window;
     int shape, edge; /* enum vp_edge */
     struct vp_reals k; /* one, or none */
-    double r, offset;  /* r: 0 where not given */
+    double r, offset;  /* r: 0 if not given */
 };
 extern const struct vp_opt vp_adaptive_options[];
 
-/* What does not depend on the input. -1: VP_EUSAGE. */
+/* Checks everything that does not depend on the input. -1: VP_EUSAGE. */
 int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err);
 
-/* The limit for the images' type: a sample that lies `nearer` to it than it says counts as above it. `mark`: what
- * voxels above become (`below`: those that are not). -1: VP_EUSAGE (an r is needed). */
+/* Sets the limit for the images' type: a sample closer than `nearer` to its threshold counts as above it. `mark`: value
+ * of voxels above (`below`: of those that are not). -1: VP_EUSAGE (an r is needed). */
 int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, const struct vp_images *im,
                       double nearer, bool below, uint8_t mark, struct vp_err *err);
 
-/* The neighbourhood. -1: VP_EUSAGE. */
+/* Makes the neighbourhood. -1: VP_EUSAGE. */
 int vp_adaptive_window(struct vp_footprint *f, const struct vp_adaptive_params *p, const struct vp_images *im,
                        struct vp_err *err);
 

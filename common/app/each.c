@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Output of each file; NULL: standard output, or a plan. */
+/* The output of one input file; name NULL: standard output, or a plan. */
 struct result { char *name; const char *of; };
 
 struct identity { dev_t device; ino_t inode; const char *of; };
 
-/* NULL: standard output, where that is text. */
+/* Returns the output folder; NULL: standard output of text. */
 static const char *folder_of(const struct vp_run *run)
 {
     const char *path = run->common.output;
@@ -49,7 +49,7 @@ static bool identify(const char *path, struct identity *id)
     return true;
 }
 
-/* Inputs that an option names must be there for every run, and a second output for none. */
+/* Checks files that options name: inputs must be readable in each run, and further outputs are not allowed. */
 static int check_option(void *ctx, const struct vp_opt *row, const char *path)
 {
     struct vp_err *err = ctx;
@@ -60,8 +60,8 @@ static int check_option(void *ctx, const struct vp_opt *row, const char *path)
         return vp_fail(err, VP_EUSAGE, "--each-file: --%s names one file for all results", row->name);
     if (strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
         return 0;
-    return vp_fail_hint(err, VP_EUSAGE, "give a file", "--each-file: --%s %s: a pipe is there for one of the inputs only",
-                        row->name, path);
+    return vp_fail_hint(err, VP_EUSAGE, "give a file",
+                        "--each-file: --%s %s: a pipe can be read for one of the inputs only", row->name, path);
 }
 
 static int check_folder(const char *folder, struct vp_err *err)
@@ -76,7 +76,7 @@ static int check_folder(const char *folder, struct vp_err *err)
     return missing ? vp_hint(err, "make the folder first: mkdir %s", folder) : -1;
 }
 
-/* No result is another's, or an input. `sorted` and `input`: room for n of them. */
+/* Checks that no result is the same file as another or as an input. `sorted` and `input`: room for n. */
 static int check_results(const struct vp_run *run, const struct result *results, int64_t n, struct result *sorted,
                          struct identity *input, struct vp_err *err)
 {
@@ -89,8 +89,8 @@ static int check_results(const struct vp_run *run, const struct result *results,
     vp_sort(input, (size_t)inputs, sizeof *input, by_identity);
     for (int64_t i = 1; i < n; i++)
         if (!strcmp(sorted[i - 1].name, sorted[i].name))
-            return vp_fail(err, VP_EUSAGE, "--each-file: %s and %s would both become %s", sorted[i - 1].of, sorted[i].of,
-                           sorted[i].name);
+            return vp_fail(err, VP_EUSAGE, "--each-file: %s and %s would both become %s", sorted[i - 1].of,
+                           sorted[i].of, sorted[i].name);
     for (int64_t i = 0; i < n; i++) {
         struct identity own;
         const struct identity *same = identify(results[i].name, &own)
@@ -135,12 +135,12 @@ static int run_one(const struct vp_run *run, const struct result *r, const void 
     one.plan = NULL;
     one.n_plan = 0;
     void *const own = vp_alloc(1, run->tool->params_size, "parameters", err);
-    /* who has written to standard output has closed it */
+    /* a run that writes to standard output closes it */
     const int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     int status = own && kept >= 0 ? 0 : own ? vp_fail_errno(err, "standard output") : -1;
     if (!status) {
         memcpy(own, params, run->tool->params_size);
-        vp_plan(&one, "file", "%s", r->of);
+        vp_report_plan(&one, "file", "%s", r->of);
         status = run->tool->run(&one, own, err);
     }
     if (kept >= 0 && dup2(kept, STDOUT_FILENO) < 0 && !status)

@@ -14,7 +14,7 @@ static bool is_picture(const struct vp_run *run)
     return run->tool->flags & VP_TOOL_NO_STACK;
 }
 
-/* Endings of what is written, the usual one first. */
+/* Returns the extensions that fit the output, the usual one first. */
 static const char *fitting(const struct vp_run *run)
 {
     return vp_writes_text(run)     ? (vp_given(run, "json") ? " json txt " : " txt csv json ")
@@ -23,7 +23,7 @@ static const char *fitting(const struct vp_run *run)
                                    : " tif tiff btf tf8 ";
 }
 
-/* The dot before the ending; NULL if there is none. */
+/* Returns the dot before the extension; NULL if there is none. */
 static const char *dot_of(const char *name)
 {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
@@ -46,7 +46,7 @@ int vp_ending_check(const struct vp_run *run, const char *name, struct vp_err *e
     if (vp_writes_text(run) || promise(name, fitting(run), word) != ANOTHER)
         return 0;
     const bool is_tiff = strcasestr(" tif tiff btf tf8 ", word), is_raw = strcasestr(" raw ", word);
-    vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
+    vp_fail(err, VP_EUSAGE, "%s: the output is %s", name,
             picture ? "a PNG" : raw_out ? "samples without a header" : "TIFF");
     return picture              ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
            : raw_out && is_tiff ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")

@@ -47,8 +47,8 @@ const struct vp_opt vp_normalize_options[] = {
 };
 #undef P
 
-/* Means of f32 samples, summed in double: the page that is the mean of all; of sinograms, one a detector row, the
- * mean of the rows of each becomes a row of out. */
+/* Computes the mean of the pages of f32 samples, summed in double. Sinograms (one page per detector row): the mean of
+ * the rows of each page becomes a row of out. */
 static int mean(struct vp_reader *r, bool sinograms, int64_t nv, float *out, struct vp_err *err)
 {
     const struct vp_stack *s = vp_reader_stack(r);
@@ -79,8 +79,8 @@ static int mean(struct vp_reader *r, bool sinograms, int64_t nv, float *out, str
     return got || pages ? got : vp_fail(err, VP_ERUN, "%s: no pages", vp_reader_name(r));
 }
 
-/* Do `pages` pages of the detector fit the memory, each once as read and once as vp_normalize_open makes it, and
- * the sums of one? */
+/* Checks that memory suffices for `pages` detector pages, each as read and as vp_normalize_open makes it, and the sums
+ * of one. */
 static int check_memory(const struct vp_run *run, int pages, int64_t nu, int64_t nv, struct vp_err *err)
 {
     const double bytes = (double)nu * (double)nv * (2 * (double)pages * sizeof(float) + sizeof(double));
@@ -93,7 +93,7 @@ static int check_memory(const struct vp_run *run, int pages, int64_t nu, int64_t
     return vp_hint(err, "allow --memory %s", need.text);
 }
 
-/* Read, check and average one flat set or the darks, of `pages` that are held together. *nv may be -1 and is then
+/* Reads, checks and averages one flat set or the darks, out of `pages` pages kept in memory. *nv may be -1 and is then
  * set. */
 static int load_mean(float **out, struct vp_run *run, const char *const *paths, int n, int pages, int64_t nu,
                      int64_t *nv, bool sinograms, bool mask, struct vp_err *err)
@@ -112,7 +112,7 @@ static int load_mean(float **out, struct vp_run *run, const char *const *paths, 
         return -1;
     }
     if (rows < 0 && *nv < 0)
-        vp_fail(err, VP_EUSAGE, "%s: the number of detector rows is not known", vp_reader_name(r));
+        vp_fail(err, VP_EUSAGE, "%s: the number of detector rows is unknown", vp_reader_name(r));
     else if (s->nx != nu || (rows >= 0 && rows != *nv))
         vp_fail(err, VP_ERUN, "%s is %lldx%lld pixels, the detector %lldx%lld", vp_reader_name(r),
                 (long long)s->nx, (long long)rows, (long long)nu, (long long)*nv);
@@ -176,7 +176,7 @@ void vp_blank_report(const struct vp_blank *b, const char *page, const struct vp
                 (long long)b->pages, page, page, (long long)b->first);
 }
 
-void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
+void vp_normalize_warn(const struct vp_normalize *n, const struct vp_run *run,
                        const struct vp_normalize_report *rep, int64_t samples, int64_t bad)
 {
     const struct vp_normalize_facts f = vp_normalize_facts(n);
@@ -196,6 +196,7 @@ void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
         vp_note(run, "%lld zingers (%.3g %% of the samples) were replaced", (long long)rep->zingers,
                 100 * (double)rep->zingers / (double)samples);
     if (rep->floored)
-        (percent > 1 ? vp_warn : vp_note)(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
+        (percent > 1 ? vp_warn
+         : vp_note)(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
                                           (long long)rep->floored, percent, f.floor);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --help from the option tables.
- *
- * Texts of tools are plain: paragraphs separated by blank lines, an indented paragraph is shown as it
- * stands, lines that begin with "- " are a list. */
+/* Prints --help from the option tables.
+ * Texts of tools are plain: paragraphs separated by blank lines, an indented paragraph is printed verbatim, lines that
+ * begin with "- " are a list. */
 #include "app/help.h"
 #include "base/text.h"
 
@@ -12,7 +11,7 @@
 
 enum { WIDTH = 79, COLUMN = 26 };
 
-/* ---- what a row says ---- */
+/* ---- rows ---- */
 
 const char *vp_help_value(const struct vp_opt *row)
 {
@@ -33,7 +32,7 @@ void vp_help_choices(FILE *f, const char *choices, const char *between)
             putc(*choices, f);
 }
 
-/* True if the help itself names every choice. */
+/* True if the help text itself names every choice. */
 static bool choices_named(const struct vp_opt *row)
 {
     for (const char *s = row->choices; *s; s += strspn(s, "|")) {
@@ -101,7 +100,7 @@ void vp_help_all(const struct vp_help *d, FILE *out,
 
 /* ---- --help ---- */
 
-/* Words of text[0..n) from `column`, lines after the first indented. Ends the line. */
+/* Prints the words of text[0..n) from `column`, lines after the first indented. Ends the line. */
 static void wrap(FILE *out, int indent, int column, const char *text, size_t n)
 {
     const char *end = text + n;
@@ -154,11 +153,12 @@ static void help_row(struct vp_help_walk *w, const struct vp_opt *row, bool new_
     free(extra);
 }
 
-/* Where a command line of n bytes, longer than `room`, is best broken: the length of the first part, 0 if
- * nowhere. After a pipe sign, else before an option, else at a blank; never inside quotes and parentheses. */
+/* Finds the best position to break a command line of n bytes that is longer than `room`: returns the length of the
+ * first part, 0 if there is none. After a pipe sign, else before an option, else at a blank; never inside quotes and
+ * parentheses. */
 static size_t break_command(const char *s, size_t n, size_t room)
 {
-    size_t best[3] = {0}; /* the last place of each kind */
+    size_t best[3] = {0}; /* last position of each kind */
     char quote = 0;
     int depth = 0;
     for (size_t i = 1; i + 1 < n && i < room; i++) {
@@ -238,7 +238,7 @@ bool vp_help_heading(const char *line, size_t n)
     return letter && isupper((unsigned char)line[0]);
 }
 
-/* The further sections of the man page, but where it all comes from. */
+/* Prints the further sections of the man page, except the history. */
 static void help_sections(FILE *out, const char *text)
 {
     bool shown = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the command line and the operations: options, inputs, lengths, neighbourhoods. */
+/* From the command line to operations: options, inputs, lengths, neighbourhoods. */
 #include "app/image.h"
 #include "app/image_internal.h"
 #include "base/size.h"
@@ -32,7 +32,7 @@ const struct vp_opt vp_image_options[] = {
     {.type = VP_T_TABLE, .table = flat},
     VP_FLAG(struct vp_image_params, physical, "physical", 0,
             .help = "lengths are in the unit of the voxel size, not in voxels",
-            .more = "The metadata's `voxel` tells the size of a voxel, and `unit` its unit (img-info shows them)."),
+            .more = "The metadata's `voxel` is the size of a voxel, and `unit` its unit (img-info shows them)."),
     VP_OPTIONS(struct vp_image_params, chunk, vp_image_chunk),
     VP_OPT_END,
 };
@@ -99,8 +99,8 @@ int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct v
             return -1;
         im->held += held;
         const uint64_t bytes = (uint64_t)page * (uint64_t)vp_reader_stack(r)->pages;
-        vp_plan(run, "spool", "%s: %s copied %s, to be read again", vp_reader_name(r),
-                vp_bytes_text(bytes).text, held ? "to memory" : "to $TMPDIR");
+        vp_report_plan(run, "spool", "%s: %s copied %s, to be read again", vp_reader_name(r),
+                       vp_bytes_text(bytes).text, held ? "to memory" : "to $TMPDIR");
     }
     im->seekable = true;
     return vp_images_stacks(im, err);
@@ -136,9 +136,9 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
     }
     if (given->n == 3 && im->flat && given->v[2] != 0)
         return vp_fail_hint(err, VP_EUSAGE, "give x and y only",
-                            "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
+                            "--%s: %g along z: the pages of this stack are single images", option, given->v[2]);
     if (im->params.physical && !im->has_voxel)
-        return vp_fail_hint(err, VP_ERUN, "say it first: img-convert --set voxel=0.5,0.5,2mm",
+        return vp_fail_hint(err, VP_ERUN, "set it first: img-convert --set voxel=0.5,0.5,2mm",
                             "--physical: the size of a voxel is not in the metadata of the input");
     out[2] = 0;
     for (int a = 0; a < axes; a++)

@@ -1,11 +1,10 @@
-/* What the programs that run local operations on image stacks share: options, opening the inputs and seeing their
- * axes, here; plan, execution and output in image_run.h. An img-* program makes a vp_chain out of its options between
+/* Runs of local operations on image stacks, shared by the img-* programs: options, opening the inputs and interpreting
+ * their axes here; plan, execution and output in image_run.h. A program makes a vp_chain from its options between
  * vp_images_open and vp_images_run.
- *
- * Axes: pages along z make a volume. Pages along channel, time or view stand side by side and are never mixed;
- * whatever their order among the page axes (x y channel z time), each channel at each time is an image of its own.
- * A stack that names no axes is x y z; of one whose pages are x y page nobody knows more than that: refused but for
- * --2d and operations on single voxels. */
+ * Axes: pages along z make a volume. Pages along channel, time or view are separate images and are never mixed;
+ * whatever their order among the page axes (x y channel z time), each channel at each time is an image. A stack without
+ * named axes is x y z. The meaning of an axis "page" is unknown: rejected, except with --2d and for operations on
+ * single voxels. */
 #ifndef VP_IMAGE_H
 #define VP_IMAGE_H
 
@@ -17,73 +16,79 @@ struct vp_run;
 struct vp_reader;
 
 struct vp_image_params {
-    struct vp_size chunk;  /* --chunk WxHxD: the size of output boxes, instead of the planner's choice */
-    bool flat;             /* --2d: every page is an image of its own */
+    struct vp_size chunk;  /* --chunk WxHxD: size of output boxes, in place of the planner's choice */
+    bool flat;             /* --2d: every page is an image */
     bool physical;         /* --physical: lengths are in the unit of the voxel size, not in voxels */
-    bool values;           /* no option: a recorded scale is undone; otherwise it is carried where its gain is positive,
-                            * and the program sees to what it says of the result and to `scale` below */
-    bool steps;            /* no option: that of floats is undone, that of integers carried (VP_AS_STEPS) */
-    bool any_types;        /* no option: several stacks whose samples no type holds alike are taken as f64 */
-    bool voxels;           /* no option: the operation looks at single voxels, whatever the pages are */
+    /* Not an option: undo a recorded scale; otherwise it is carried if its gain is positive, and the program decides on
+     * the scale of the result and uses `scale` below. */
+    bool values;
+    /* Not an option: undo the scale of floats, carry that of integers (VP_AS_STEPS). */
+    bool steps;
+    /* Not an option: several stacks without a common type are read as f64. */
+    bool any_types;
+    /* Not an option: the operation works on single voxels, whatever the pages are. */
+    bool voxels;
 };
 extern const struct vp_opt vp_image_options[];
-extern const struct vp_opt vp_image_without_lengths[]; /* of programs whose options name none: no --physical */
-extern const struct vp_opt vp_image_chunk[]; /* of struct vp_size: --chunk alone, which is in the table above, too */
+extern const struct vp_opt vp_image_without_lengths[]; /* without --physical, for programs without lengths */
+extern const struct vp_opt vp_image_chunk[]; /* --chunk alone, for a struct vp_size; the table above contains it, too */
 
 struct vp_images {
-    int n;                                  /* stacks */
+    int n;                                  /* number of stacks */
     struct vp_reader *reader[VP_MAX_INPUTS];
     struct vp_image_params params;
-    int64_t size[3];   /* of one image; size[2] is 1 where pages stand alone, VP_UNKNOWN before the end of a pipe */
+    /* Size of one image; size[2] is 1 for single pages, VP_UNKNOWN until the end of a pipe. */
+    int64_t size[3];
     bool flat;         /* no z axis, or --2d */
     bool has_voxel;
-    double voxel[3];   /* spacing along x y z; 1 if not known */
-    enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
-    double scale[2];   /* that is carried, for what options say of values (vp_scale_steps and so on); {1, 0}: none */
+    double voxel[3];   /* spacing along x y z; 1 if unknown */
+    enum vp_type type; /* type of the operations' input: the stack's, or i16 for i8 */
+    /* Scale that is carried, to convert values in options (vp_scale_steps etc.); {1, 0}: none. */
+    double scale[2];
     bool seekable;     /* can be read twice */
     bool lines;        /* see vp_images_lines */
-    int64_t corner[3]; /* where the result's first voxel is in the input; below 0: before that */
-    const char *twin;  /* the file of the second result, where the operation has a twin */
-    /* In a chain that is visited twice, called when all is solved and before the output is opened, so that what was
-     * found is in its history. -1: it failed. NULL: there is nothing to say. */
+    int64_t corner[3]; /* position of the result's first voxel in the input; may be negative */
+    const char *twin;  /* file of the second result, for an operation with a twin */
+    /* For chains with two passes: called after the solve and before the output is opened, so that results of the solve
+     * can be added to its history. -1: failed. NULL: nothing to do. */
     int (*solved)(void *ctx, struct vp_run *run, struct vp_err *err);
     void *ctx;
-    /* pages = inner * nz * outer; VP_UNKNOWN where the end of a pipe tells */
+    /* pages = inner * nz * outer; VP_UNKNOWN until the end of a pipe */
     int64_t inner, nz, outer;
-    bool single[VP_MAX_INPUTS]; /* stacks that are one page for all pages of the others */
-    int first;                  /* the stack whose axes and metadata count */
-    bool all_i8;                /* every stack is */
-    uint64_t held;              /* bytes that the readers hold (a page, to see whether another follows; copies of pipes) */
+    bool single[VP_MAX_INPUTS]; /* stacks of one page, used with every page of the others */
+    int first;                  /* index of the stack whose axes and metadata are used */
+    bool all_i8;                /* every stack is i8 */
+    /* Bytes in the readers: a page read ahead to find the end, copies of pipes. */
+    uint64_t held;
 };
 
-/* Open run->parsed.operands: as one stack (stacks = 1, as everywhere), or each operand as a stack of its own (stacks =
- * how many at most). Several stacks must agree in size; a stack of one page goes with every page of the others.
- * `types` is a mask of 1u << vp_type that the operation takes; another type is refused with the way out. */
+/* Opens run->parsed.operands: as one stack (stacks = 1), or each operand as a stack (stacks = the largest number of
+ * them). Several stacks must agree in size; a stack of one page is used with every page of the others. `types` is a
+ * mask of 1u << vp_type that the operation accepts; other types are an error, with a hint. */
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err);
 
-/* For operations that must know all pages before they make any: what comes from a pipe is copied (to memory, as far
- * as a quarter of it goes, else to $TMPDIR; the plan says where), so that it can be read again and its length is
- * known. Of an operation that can visit an image once (`once`), pages that stand alone go on coming one by one, but
- * where one is so large that it may not fit. */
+/* Makes the input seekable and its length known, for operations that need all pages before they make any: a pipe is
+ * copied (up to a quarter of the memory limit, else to $TMPDIR; the plan says which). With `once` (the operation has a
+ * version in one pass) single pages still stream, unless one is so large that it may not fit. */
 int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct vp_err *err);
 
-/* One to three lengths of an option, in voxels: one value is for all axes; three are x, y, z; where pages stand alone
- * two are enough, and a third that is not 0 is refused. With --physical they are divided by the voxel size. */
+/* Converts one to three lengths of an option to voxels: one value is for all axes; three are x, y, z. For single pages
+ * two are enough, and a third that is not 0 is an error. With --physical they are divided by the voxel size. */
 int vp_image_lengths(const struct vp_images *im, const char *option, const struct vp_reals *given, double out[3],
                      struct vp_err *err);
 
-/* The neighbourhood of a voxel as programs take it, with such lengths. -1: VP_EUSAGE. */
+/* Options of a voxel's neighbourhood, and its construction from such lengths. -1: VP_EUSAGE. */
 struct vp_footprint_params { struct vp_reals radius; int shape; };
 extern const struct vp_opt vp_footprint_options[];
 int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
                       struct vp_err *err);
 
-/* For operations that look at single voxels: make all pages, whatever their axes, one image along z (size[2] is then
- * their number). Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */
+/* Joins all pages, whatever their axes, into one image along z (size[2] is then their number), for operations on single
+ * voxels. Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */
 void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
 
-/* For operations that carry a value down the rows of pages that stand alone (--2d): a row is a plane of the engine, so
+/* For operations that carry a value down the rows of single pages (--2d): a row becomes a plane of the engine, so
  * size[] is the width, 1 and the height, and `outer` counts pages. */
 void vp_images_lines(struct vp_images *im);
 

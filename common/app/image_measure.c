@@ -41,7 +41,7 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
     r.pages = &pages;
     if (!im->seekable)
         return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
-                            "%s: the range for the bins needs the samples twice, which a pipe cannot give",
+                            "%s: the range for the bins needs the samples twice: expected a file, got a pipe",
                             vp_reader_name(reader));
     if (vp_pages_fit(&pages, err)) {
         err->hint[0] = '\0';
@@ -60,10 +60,10 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
 
 /* ---- the noise ---- */
 
-/* Rows of a page may come in any number: sums are over blocks of the page all the same. */
+/* Sums over blocks of a page, which do not depend on the number of rows that arrive at once. */
 struct sums {
     struct vp_squares squares;
-    int64_t page, n;            /* samples of a block that are held */
+    int64_t page, n;            /* number of page, and of samples in the current block */
     float held[VP_MOMENTS_BLOCK];
 };
 
@@ -106,7 +106,7 @@ int vp_images_noise(struct vp_images *im, struct vp_run *run, const struct vp_fo
     int rc = -1;
 
     *noise = -1;
-    /* deviations, for a variance may be too small or too large for f32 */
+    /* deviations, since a variance may underflow or overflow in f32 */
     if (!vp_moments_local(&op, VP_STD, false, f, im->size, im->type, VP_F32, err) && !vp_chain_add(&chain, &op, err)
         && !vp_images_scan(im, run, &chain, add_rows, &sum, err))
         rc = 0;

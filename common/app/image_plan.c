@@ -11,7 +11,7 @@
 
 enum { STEP = 64 << 20 };
 
-/* Of so many bytes what the problem may take. */
+/* Distributes `all` bytes over the problem's limits. */
 static void set_memory(struct vp_problem *p, uint64_t all)
 {
     p->memory = all > p->beside ? all - p->beside : 0;
@@ -28,7 +28,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     for (int a = 0; a < 3; a++)
         p->image[a] = im->size[a] >= VP_UNKNOWN ? VP_UNKNOWN : im->size[a] + last->before[a] + last->behind[a];
     p->stored_out += last->twin ? vp_type_size(last->twin_out) : 0;
-    /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
+    /* buffers of readers and writer; the page read ahead from a pipe is released before another is held back */
     const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
     const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
     const struct vp_stack out = {first->nx + vp_op_grows(last, 0), first->ny + vp_op_grows(last, im->lines ? 2 : 1),
@@ -38,7 +38,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     uint64_t least = 0;
     for (int i = 0; i < results; i++) {
         const struct vp_stack *s = i ? &twin : &out;
-        /* rows are collected to pages that are compressed or held back */
+        /* rows are collected into pages for compression or if pages are held back */
         const uint64_t page = im->lines && (unknown || run->common.compress) ? vp_page_bytes(s) : 0;
         least += vp_output_holds(run, s, 0) + page;
         p->beside += vp_output_holds(run, s, run->common.memory) + page;
@@ -49,7 +49,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     for (int k = 0; k < im->n; k++) {
         const uint64_t pages = vp_reader_holds(im->reader[k], true), rows = vp_reader_holds(im->reader[k], false);
         p->beside += im->lines || (p->flow && rows > pages) ? rows : pages;
-        /* a page that goes with all others is read again for each */
+        /* a page that is used with all others is read again for each */
         p->flow = p->flow && (!im->single[k] || vp_reader_seekable(im->reader[k]));
     }
     for (int s = 0; s < chain->n; s++)
@@ -71,14 +71,14 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
         p->chunk[1] = p->chunk[2] = p->chunk[0];
 }
 
-/* Voxels of all images; a great many if a pipe does not say. */
+/* Returns the voxels of all images; a large number if a pipe has unknown length. */
 static double voxels_of(const struct vp_images *im, const struct vp_problem *p)
 {
     return (double)im->size[0] * (double)im->size[1] * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
            * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
 }
 
-/* For what `auto` means. */
+/* Estimates the effort, for `auto`. */
 static struct vp_effort effort_of(const struct vp_images *im, const struct vp_problem *p)
 {
     const struct vp_rates *rates = p->rates ? p->rates : &vp_rates;
@@ -91,7 +91,7 @@ static struct vp_effort effort_of(const struct vp_images *im, const struct vp_pr
                               .all = rates->devices_all};
 }
 
-/* The devices that --device names, if they can run the chain. */
+/* Finds the devices of --device that can run the chain. */
 static int find_devices(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
 {
     struct vp_problem *p = &j->problem;
@@ -134,7 +134,7 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
         if (i == 0)
             snprintf(j->name, sizeof j->name, "%s", info.name);
         j->device[p->devices] = devices[i];
-        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* like devices get like plans */
+        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* devices of one kind get equal plans */
     }
     if (!rc)
         p->backend = backend;
@@ -153,7 +153,7 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
     struct vp_problem *p = &j->problem;
     int rc;
     while ((rc = vp_plan_make(&j->plan, p, err))) {
-        if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
+        if (err->code == VP_ERESOURCE && j->spare) { /* not worth failing */
             const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)p->beside);
             p->beside -= spare;
             set_memory(p, run->common.memory);
@@ -182,8 +182,7 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
 }
 
-/* Pages that are too large for one visit of the CPU may come by rows. 0 if that is possible, and quicker than a plan
- * that is there. */
+/* Plans pages that are too large for one CPU pass by rows. 0 if that is possible, and cheaper than an existing plan. */
 static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, bool planned,
                         struct vp_err *err)
 {
@@ -221,7 +220,7 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
     for (int s = 0; s < chain->n; s++)
         if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN)
             return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
-                                "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
+                                "%s: the number of pages of a pipe is unknown until its end, but %s needs all of them",
                                 vp_reader_name(im->reader[0]), chain->stage[s].kernel);
     memset(j, 0, sizeof *j);
     make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);

@@ -12,14 +12,14 @@
 
 /* ---- the result ---- */
 
-/* The type of its samples in the file: the last stage's, or i8 again where i16 stood in for it. */
+/* Returns the sample type in the file: that of the last stage, or i8 if i16 replaced it. */
 static enum vp_type type_in_file(const struct vp_images *im, const struct vp_chain *chain)
 {
     const enum vp_type out = chain->stage[chain->n - 1].out;
     return im->all_i8 && im->type == VP_I16 && out == VP_I16 ? VP_I8 : out;
 }
 
-/* Where the first voxel is now. */
+/* Moves the origin to the result's first voxel. */
 static int move_origin(struct vp_meta *meta, const int64_t corner[3])
 {
     double voxel[3], origin[3];
@@ -33,7 +33,7 @@ static int move_origin(struct vp_meta *meta, const int64_t corner[3])
     return vp_set_numbers(meta, "origin", 3, origin);
 }
 
-/* What the samples now are. */
+/* Sets the metadata of the result's samples. */
 static int describe(struct vp_meta *meta, const struct vp_result *result)
 {
     double scale[2];
@@ -53,7 +53,7 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
     return vp_set_numbers(meta, "scale", 2, (const double[]){gain, 0});
 }
 
-/* The result may be larger or smaller than the input. */
+/* Changes the sizes if the result is larger or smaller than the input. */
 static int resize(const struct vp_images *im, struct vp_stack *out, const struct vp_op *op)
 {
     const int64_t more[3] = {vp_op_grows(op, 0), vp_op_grows(op, im->lines ? 2 : 1),
@@ -61,7 +61,7 @@ static int resize(const struct vp_images *im, struct vp_stack *out, const struct
     struct vp_axes axes;
     out->nx += more[0];
     out->ny += more[1];
-    if (more[0] || more[1]) /* projections of another size are not those that the geometry speaks of */
+    if (more[0] || more[1]) /* the geometry does not describe projections of another size */
         vp_meta_remove_prefix(&out->meta, "geom.");
     vp_axes_get(out, &axes);
     const int z = vp_axes_z(&axes);
@@ -71,7 +71,7 @@ static int resize(const struct vp_images *im, struct vp_stack *out, const struct
     return vp_axes_set(&out->meta, &axes);
 }
 
-/* Its metadata and length; then it is opened. With a twin writer[1] is that of the second. */
+/* Sets metadata and length and opens the output. With a twin writer[1] is that of the second result. */
 static int open_result(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain,
                      const struct vp_result *result, struct vp_writer *writer[2], struct vp_err *err)
 {
@@ -82,7 +82,7 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
     writer[0] = writer[1] = NULL;
     if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || resize(im, &out, last)
         || move_origin(&out.meta, im->corner) || describe(&out.meta, result)) {
-        vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+        vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
     } else {
         out.type = type_in_file(im, chain);
         if (im->outer < VP_UNKNOWN && im->nz < VP_UNKNOWN)
@@ -103,7 +103,7 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
 
 enum { TRIES = 8 };
 
-/* An output that waits for what the first visit finds. */
+/* An output that is opened after the solve. */
 struct late {
     const struct vp_images *im;
     struct vp_run *run;
@@ -115,7 +115,7 @@ struct late {
 static int open_late(void *ctx, struct vp_execute *e, struct vp_err *err)
 {
     struct late *l = ctx;
-    if (l->writer[0]) /* it is the second try */
+    if (l->writer[0]) /* set on a retry */
         return 0;
     if (l->im->solved(l->im->ctx, l->run, err) || open_result(l->im, l->run, l->chain, l->result, l->writer, err))
         return -1;
@@ -124,7 +124,7 @@ static int open_late(void *ctx, struct vp_execute *e, struct vp_err *err)
     return 0;
 }
 
-/* Run the plan; where a device has less memory than it said, with smaller plans. */
+/* Runs the plan; with smaller plans if a device has less memory than it reported. */
 static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, struct vp_image_job *j,
                    struct vp_execute *e, struct vp_err *err)
 {
@@ -152,7 +152,7 @@ static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
         for (int d = 0; d < j->problem.devices; d++)
             j->problem.free[d] = j->problem.free[d] / 10 * 7;
         if (vp_images_plan_again(im, run, j, err)) {
-            *err = why; /* the cause: there was less than planned */
+            *err = why; /* the cause: less memory than planned */
             return -1;
         }
     }
@@ -163,7 +163,8 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
                   struct vp_err *err)
 {
     const enum vp_type stored = type_in_file(im, chain);
-    /* while a device starts, memory for a file in memory gets ready; others get nothing before all is well */
+    /* Open early so that pages of a file in memory are allocated while the device starts; other outputs are opened only
+     * after planning succeeded. */
     const bool waits = im->solved, early = vp_output_any_order(run) && !run->common.plan && !waits;
     struct vp_image_job job;
     struct vp_writer *writer[2] = {NULL};
@@ -175,7 +176,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     if (vp_images_plan(im, run, chain, stored, true, &job, err))
         goto out;
     vp_images_show(im, run, &job, stored);
-    if (vp_plan_done(run)) {
+    if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
@@ -197,7 +198,7 @@ out:
             rc = -1;
         im->reader[k] = NULL;
     }
-    /* what a reader finds at the end of its input is known before any result has its name */
+    /* errors at the end of an input are reported before any result has its final name */
     if (vp_close(run, im->reader[0], NULL, rc != 0, err))
         rc = -1;
     im->reader[0] = NULL;
@@ -218,7 +219,7 @@ int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     for (int k = 0; k < im->n; k++)
         if (!im->seekable && !vp_reader_seekable(im->reader[k]))
             return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
-                                "%s: the samples are read twice, which a pipe cannot give",
+                                "%s: the samples are read twice: expected a file, got a pipe",
                                 vp_reader_name(im->reader[k]));
     int rc = vp_images_plan(im, run, chain, e.stored_out, false, &job, err);
     if (!rc && run->common.plan)

@@ -15,7 +15,7 @@ static const char *count(char *text, size_t size, int64_t n)
     return text;
 }
 
-/* "12, 12, 3": how deep the parts are on each device; one number if all have the same. */
+/* Writes the depth of parts on each device, "12, 12, 3"; one number if all are equal. */
 static void list_depths(const struct vp_image_job *j, char *text, size_t size)
 {
     const struct vp_plan *plan = &j->plan;
@@ -39,17 +39,17 @@ static void show_device(struct vp_run *run, const struct vp_image_job *j, const 
         most = p->free[i] > most ? p->free[i] : most;
     }
     list_depths(j, depths, sizeof depths);
-    vp_plan(run, "device", "%d x %s: at most %s of %s%s%s", p->devices, j->name,
-            vp_bytes_text(plan->on_device).text, vp_bytes_text(least).text,
-            most > least ? " to " : "", most > least ? vp_bytes_text(most).text : "");
-    vp_plan(run, "workers", "%d, each with %d set%s of buffers, in chunks of %s planes", plan->workers, plan->lanes,
-            plan->lanes > 1 ? "s" : "", depths);
+    vp_report_plan(run, "device", "%d x %s: at most %s of %s%s%s", p->devices, j->name,
+                   vp_bytes_text(plan->on_device).text, vp_bytes_text(least).text,
+                   most > least ? " to " : "", most > least ? vp_bytes_text(most).text : "");
+    vp_report_plan(run, "workers", "%d, each with %d set%s of buffers, in chunks of %s planes", plan->workers,
+                   plan->lanes, plan->lanes > 1 ? "s" : "", depths);
     if (input > 0)
-        vp_plan(run, "transfers", "to the device %.3f times the input, %s; back %s%s", plan->copied,
+        vp_report_plan(run, "transfers", "to the device %.3f times the input, %s; back %s%s", plan->copied,
                 vp_bytes_text((uint64_t)(plan->copied * input)).text, back,
                 plan->stream ? "; planes that chunks share stay there" : "");
     else
-        vp_plan(run, "transfers", "to the device %.3f times the input; back the output%s", plan->copied,
+        vp_report_plan(run, "transfers", "to the device %.3f times the input; back the output%s", plan->copied,
                 plan->stream ? "; planes that chunks share stay there" : "");
 }
 
@@ -70,66 +70,71 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
 
     vp_chain_halo(p->chain, halo);
     const char *plane = p->lines ? "row" : plan->flow ? "band" : "page";
-    const int64_t pages = plan->flow ? 1 : im->inner; /* of a plane of the stream */
+    const int64_t pages = plan->flow ? 1 : im->inner; /* per plane of the stream */
     if (p->lines)
-        vp_plan(run, "image", "%lld x %lld, %s to %s", (long long)im->size[0], (long long)im->size[2],
-                vp_type_name(im->type), vp_type_name(stored_out));
+        vp_report_plan(run, "image", "%lld x %lld, %s to %s", (long long)im->size[0], (long long)im->size[2],
+                       vp_type_name(im->type), vp_type_name(stored_out));
     else
-        vp_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
-                count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
+        vp_report_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
+                       count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
     if (vp_op_grows(last, 0) || vp_op_grows(last, y) || vp_op_grows(last, z))
-        vp_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + last->border[0]),
-                (long long)(p->image[y] + last->border[y]),
-                count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + last->border[2]));
+        vp_report_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + last->border[0]),
+                       (long long)(p->image[y] + last->border[y]),
+                       count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + last->border[2]));
     if (im->inner > 1 || im->outer != 1)
-        vp_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, im->inner),
-                count(b, sizeof b, im->outer));
+        vp_report_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, im->inner),
+                       count(b, sizeof b, im->outer));
     for (int i = 0; i < p->chain->n; i++)
-        vp_plan(run, "operation", "%s",
-                p->chain->stage[i].text[0] ? p->chain->stage[i].text : p->chain->stage[i].kernel);
-    vp_plan(run, "halo", "%lld x %lld x %lld voxels on every side", (long long)halo[0], (long long)halo[1],
-            (long long)halo[2]);
+        vp_report_plan(run, "operation", "%s",
+                       p->chain->stage[i].text[0] ? p->chain->stage[i].text : p->chain->stage[i].kernel);
+    vp_report_plan(run, "halo", "%lld x %lld x %lld voxels on every side", (long long)halo[0], (long long)halo[1],
+                   (long long)halo[2]);
     if (endless)
-        vp_plan(run, "volume", "as long as the pipe, read %.3f times", plan->read);
+        vp_report_plan(run, "volume", "as long as the pipe, read %.3f times", plan->read);
     else
-        vp_plan(run, "volume", "%s of input, read %.3f times; %s of output",
+        vp_report_plan(run, "volume", "%s of input, read %.3f times; %s of output",
                 vp_bytes_text((uint64_t)(input * (double)p->stored_in)).text, plan->read,
                 vp_bytes_text((uint64_t)(voxels * (double)p->stored_out)).text);
     if (plan->twice)
-        vp_plan(run, "visits", "two: every chunk is looked at, what is found is solved as a whole (at most %s of it in "
-                "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
-                p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
+        vp_report_plan(run, "visits",
+                       "two: every chunk is summarized, the summaries are solved as a whole (at most %s of them in "
+                       "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
+                       p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
     else if (vp_chain_twice(p->chain))
-        vp_plan(run, "visits", "one: every image is one chunk");
+        vp_report_plan(run, "visits", "one: every image is one chunk");
     if (plan->bands > 1)
-        vp_plan(run, "bands", "%lld of %lld rows%s, one after the other", (long long)plan->bands, (long long)plan->band,
-                plan->flow ? " a page" : "");
+        vp_report_plan(run, "bands", "%lld of %lld rows%s, one after the other", (long long)plan->bands,
+                       (long long)plan->band, plan->flow ? " a page" : "");
     if (endless)
-        vp_plan(run, "slabs", "%lld %s%s of output each", (long long)(plan->slab * pages), plane,
-                plan->slab * pages > 1 ? "s" : "");
+        vp_report_plan(run, "slabs", "%lld %s%s of output each", (long long)(plan->slab * pages), plane,
+                       plan->slab * pages > 1 ? "s" : "");
     else
-        vp_plan(run, "slabs", "%lld of %lld %s%s of output each",
-                (long long)vp_div_up(p->image[2] * p->outer * (plan->flow ? im->inner * plan->bands : 1), plan->slab),
-                (long long)(plan->slab * pages), plane, plan->slab * pages > 1 ? "s" : "");
-    vp_plan(run, "chunks", "%lld x %lld x %lld, with the halo %lld x %lld x %lld; %lld x %lld x %lld of them a slab%s",
-            (long long)plan->part[0], (long long)plan->part[y], (long long)plan->part[z], (long long)plan->in[0],
-            (long long)plan->in[y], (long long)plan->in[z], (long long)plan->parts[0], (long long)plan->parts[y],
-            (long long)plan->parts[z], plan->together > 1 ? ", a thread on each" : "");
-    vp_plan(run, "host", "%s of %s: %s for %lld %ss of input, %s for %d slab%s of output, %s to work in",
-            vp_bytes_text(plan->host + p->beside).text, vp_bytes_text(p->memory + p->beside).text,
-            vp_bytes_text(plan->input).text, (long long)(plan->window * pages), plane,
-            vp_bytes_text(plan->output).text, plan->slabs, plan->slabs > 1 ? "s" : "",
-            vp_bytes_text(plan->scratch).text);
+        vp_report_plan(run, "slabs", "%lld of %lld %s%s of output each",
+                       (long long)vp_div_up(p->image[2] * p->outer * (plan->flow ? im->inner * plan->bands : 1),
+                                            plan->slab),
+                       (long long)(plan->slab * pages), plane, plan->slab * pages > 1 ? "s" : "");
+    vp_report_plan(run, "chunks",
+                   "%lld x %lld x %lld, with the halo %lld x %lld x %lld; %lld x %lld x %lld of them a slab%s",
+                   (long long)plan->part[0], (long long)plan->part[y], (long long)plan->part[z], (long long)plan->in[0],
+                   (long long)plan->in[y], (long long)plan->in[z], (long long)plan->parts[0], (long long)plan->parts[y],
+                   (long long)plan->parts[z], plan->together > 1 ? ", a thread on each" : "");
+    vp_report_plan(run, "host", "%s of %s: %s for %lld %ss of input, %s for %d slab%s of output, %s to work in",
+                   vp_bytes_text(plan->host + p->beside).text, vp_bytes_text(p->memory + p->beside).text,
+                   vp_bytes_text(plan->input).text, (long long)(plan->window * pages), plane,
+                   vp_bytes_text(plan->output).text, plan->slabs, plan->slabs > 1 ? "s" : "",
+                   vp_bytes_text(plan->scratch).text);
     if (p->beside)
-        vp_plan(run, "beside", "%s of those for tables of operations, what decodes the input and holds back the output",
-                vp_bytes_text(p->beside).text);
+        vp_report_plan(run, "beside",
+                       "%s of those for tables of operations, what decodes the input and holds back the output",
+                       vp_bytes_text(p->beside).text);
     if (plan->kept)
-        vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",
-                vp_bytes_text(plan->kept).text);
+        vp_report_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",
+                       vp_bytes_text(plan->kept).text);
     if (plan->device)
         show_device(run, j, input * (double)vp_type_size(im->type) * im->n,
-                    vp_bytes_text((uint64_t)(voxels * (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))).text);
-    vp_plan(run, "threads", "%d", p->threads);
-    vp_plan(run, "limit", "%s%s", *plan->limit ? plan->limit : "none",
-            *plan->limit ? ": with more the work would be quicker" : "");
+                    vp_bytes_text((uint64_t)(voxels *
+                                             (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))).text);
+    vp_report_plan(run, "threads", "%d", p->threads);
+    vp_report_plan(run, "limit", "%s%s", *plan->limit ? plan->limit : "none",
+                   *plan->limit ? ": more would be faster" : "");
 }

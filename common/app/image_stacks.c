@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the inputs are together: their size, their axes, their type. */
+/* Combines the inputs: their size, axes and type. */
 #include "app/image_internal.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -31,8 +31,8 @@ int vp_images_spread(struct vp_images *im, const struct vp_run *run, struct vp_e
     return 0;
 }
 
-/* The stack whose axes and metadata count: one of many pages before one of one, one of full size before one that is
- * spread, one that knows its pages before a pipe. */
+/* Chooses the stack whose axes and metadata are used: prefers many pages to one, full size to a stack to be repeated, a
+ * known number of pages to a pipe. */
 static int first_of(const struct vp_images *im)
 {
     int first = 0, best = -1;
@@ -46,7 +46,7 @@ static int first_of(const struct vp_images *im)
     return first;
 }
 
-/* Which stacks are one page for all pages of the others. */
+/* Finds stacks of one page, used with every page of the others; checks that the others agree. */
 static int compare(struct vp_images *im, struct vp_err *err)
 {
     const struct vp_stack *a = vp_reader_stack(im->reader[0]);
@@ -65,7 +65,7 @@ static int compare(struct vp_images *im, struct vp_err *err)
         known = known < 0 ? k : known;
         const struct vp_stack *c = vp_reader_stack(im->reader[known]);
         if (b->pages != c->pages)
-            return vp_fail(err, VP_ERUN, "%s has %lld pages, %s %lld: expected as many, or one",
+            return vp_fail(err, VP_ERUN, "%s has %lld pages, %s %lld: expected equal numbers, or one page",
                            vp_reader_name(im->reader[known]), (long long)c->pages, vp_reader_name(im->reader[k]),
                            (long long)b->pages);
     }
@@ -74,8 +74,8 @@ static int compare(struct vp_images *im, struct vp_err *err)
     return 0;
 }
 
-/* Sizes, voxel and axes of that stack: images side by side, planes of one, images after one another. */
-static int look_at_axes(struct vp_images *im, struct vp_err *err)
+/* Sets sizes, voxel and axes from that stack: images side by side, planes of an image, successive images. */
+static int read_axes(struct vp_images *im, struct vp_err *err)
 {
     const struct vp_reader *reader = im->reader[im->first];
     const struct vp_stack *stack = vp_reader_stack(reader);
@@ -84,7 +84,7 @@ static int look_at_axes(struct vp_images *im, struct vp_err *err)
     vp_axes_get(stack, &axes);
     const int z = vp_axes_z(&axes);
     im->inner = im->nz = im->outer = 1;
-    /* pages without a named axis are slices; a single one is just an image */
+    /* pages without a named axis are slices; a single one is an image */
     im->flat = im->params.flat || (axes.n ? z < 0 : stack->pages == 1);
     if (im->flat) {
         im->outer = stack->pages < 0 ? VP_UNKNOWN : stack->pages;
@@ -95,17 +95,17 @@ static int look_at_axes(struct vp_images *im, struct vp_err *err)
             *(i < z ? &im->inner : i == z ? &im->nz : &im->outer) *= axes.size[i];
     } else {
         const char *sizes = vp_meta_get(&stack->meta, "sizes");
-        vp_fail(err, VP_ERUN, "%s: the axes are %s, but how many of each is not known: sizes %s, %lld pages",
+        vp_fail(err, VP_ERUN, "%s: the axes are %s, of unknown sizes: sizes %s, %lld pages",
                 vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"), sizes ? sizes : "are missing",
                 (long long)stack->pages);
-        return vp_hint(err, "%simg-convert --set sizes=... says how many",
+        return vp_hint(err, "%simg-convert --set sizes=... gives them",
                        im->params.voxels ? "" : "with --2d every page is an image of its own; ");
     }
     if (im->flat && !im->params.flat && !im->params.voxels && stack->pages != 1 && axes.n == 1 &&
         !strcmp(axes.name[0], VP_AXIS_PAGE))
         return vp_fail_hint(err, VP_ERUN, "with --2d every page is an image of its own; "
                             "img-convert --set axes=x,y,z makes them a volume",
-                            "%s: what its pages are is not known: the axes are %s",
+                            "%s: the meaning of its pages is unknown: the axes are %s",
                             vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"));
     im->size[0] = stack->nx;
     im->size[1] = stack->ny;
@@ -124,12 +124,12 @@ static int look_at_axes(struct vp_images *im, struct vp_err *err)
 
 int vp_images_stacks(struct vp_images *im, struct vp_err *err)
 {
-    return compare(im, err) || look_at_axes(im, err) ? -1 : 0;
+    return compare(im, err) || read_axes(im, err) ? -1 : 0;
 }
 
 /* ---- the type ---- */
 
-/* Whether every value of b is one of a. */
+/* True if type a can represent every value of type b. */
 static bool holds(enum vp_type a, enum vp_type b)
 {
     if (vp_type_is_float(a))
@@ -138,7 +138,7 @@ static bool holds(enum vp_type a, enum vp_type b)
     return !vp_type_is_float(b) && vp_type_min(a) <= vp_type_min(b) && vp_type_max(a) >= vp_type_max(b);
 }
 
-/* The smallest type that holds the values of both; false if there is none, and f64 is the next best. */
+/* Finds the smallest type that holds the values of both; false if there is none, with f64 as the closest. */
 static bool common_type(enum vp_type a, enum vp_type b, enum vp_type *out)
 {
     int best = -1;
@@ -150,7 +150,7 @@ static bool common_type(enum vp_type a, enum vp_type b, enum vp_type *out)
     return best >= 0;
 }
 
-/* "u8, u16 or f32" */
+/* Writes "u8, u16 or f32". */
 static void list_types(unsigned types, char *text, size_t size)
 {
     size_t n = 0;

@@ -21,30 +21,30 @@ const struct vp_opt vp_kernel_options[] = {
                     "each axis, counted from 0: the middle one where n is odd."),
     VP_SIZE(struct vp_kernel_params, grid, "grid", 0, .metavar = "NXxNY",
             .help = "a kernel for each of NX by NY equal parts of the image",
-            .more = "The pages are the kernels, row by row. Each stands for the middle of its part; between these middles "
-                    "the kernels (or what they make of the image) are weighted bilinearly, beyond the outermost they "
-                    "stay the same. One number is for both."),
+            .more = "The pages are the kernels, row by row. Each stands for the middle of its part; between these "
+                    "middles the kernels (or what they make of the image) are weighted bilinearly, beyond the "
+                    "outermost they stay the same. One number is for both."),
     VP_FILE(struct vp_kernel_params, positions, "positions", 0, .metavar = "FILE",
             .help = "a kernel for each of the places that FILE lists",
             .more = "A line for each page, in their order: x y, in pixels from 0, or page x y; what follows # does not "
-                    "count. The places have to be those of a rectangular grid, in any order, with any distances. FILE may "
-                    "be - (standard input) where image and kernels are named."),
+                    "count. The places have to be those of a rectangular grid, in any order, with any distances. FILE "
+                    "may be - (standard input) where image and kernels are named."),
     VP_CHOICE(struct vp_kernel_params, weights, "weights", 0, "output|source", .metavar = "WHOSE", .def = "output",
               .help = "weights of a grid's kernels: those of the output pixel, or of the source",
-              .more = "output is the weighted sum of what each kernel makes of the image: out(p) = sum of W(p) (K * in). "
-                      "source is what optics do, every point of light spreads as the kernel of its place says: out = sum "
-                      "of K * (W in). The two differ where kernels change much within their own size."),
+              .more = "output is the weighted sum of what each kernel makes of the image: out(p) = sum of W(p) (K * "
+                      "in). source is what optics do, every point of light spreads as the kernel of its place says: "
+                      "out = sum of K * (W in). The two differ where kernels change much within their own size."),
     VP_OPT_END,
 };
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 struct places {
-    double *x, *y;              /* of each page; NAN: no line has named it */
-    int64_t n, kernels;         /* places that lines have named; pages of kernels */
+    double *x, *y;              /* positions of the pages; NAN: not listed yet */
+    int64_t n, kernels;         /* positions listed; pages of kernels */
 };
 
-/* Takes the numbers of a line: x and y of which page. */
+/* Parses a line: x and y, with or without a page. */
 static int take_line(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err)
 {
     struct places *const p = ctx;
@@ -67,10 +67,10 @@ static int take_line(void *ctx, const char *name, int64_t number, char *line, st
     if (n == 1 || n == 4 || !isfinite(x) || !isfinite(y))
         return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y, or page x y", name, (long long)number);
     if (p->n >= p->kernels)
-        return vp_fail(err, VP_ERUN, "%s: more places than the %lld kernels", name, (long long)p->kernels);
+        return vp_fail(err, VP_ERUN, "%s: more positions than the %lld kernels", name, (long long)p->kernels);
     if (!(page >= 0 && page < (double)p->kernels) || page != floor(page) || !isnan(p->x[(int64_t)page]))
-        return vp_fail(err, VP_ERUN, "%s: line %lld: expected a page of 0 to %lld that no other line names, got %g", name,
-                       (long long)number, (long long)p->kernels - 1, page);
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected a page of 0 to %lld that no other line names, got %g",
+                       name, (long long)number, (long long)p->kernels - 1, page);
     p->x[(int64_t)page] = x;
     p->y[(int64_t)page] = y;
     p->n++;
@@ -84,7 +84,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The different values among n, in order; those that differ by no more than a thousandth of a pixel are one. */
+/* Collects the different values among n, in order; values within a thousandth of a pixel are equal. */
 static int64_t different(double *to, const double *from, int64_t n)
 {
     int64_t count = 0;
@@ -106,20 +106,21 @@ static int64_t index_of(const double *v, int64_t n, double x)
     return best;
 }
 
-/* Pages into the order of the grid that their places make: node[page]. */
+/* Assigns pages to the nodes of the grid that their positions form: node[page]. */
 static int make_grid(double *const at[2], int64_t n[2], const char *name, const struct places *p, int64_t *node,
                      struct vp_err *err)
 {
     for (int a = 0; a < 2; a++)
         n[a] = different(at[a], a ? p->y : p->x, p->n);
     if (n[0] > p->n / n[1] || n[0] * n[1] != p->n)
-        return vp_fail(err, VP_ERUN, "%s: %lld places of %lld different x and %lld different y: expected a rectangular grid",
+        return vp_fail(err, VP_ERUN,
+                       "%s: %lld positions of %lld different x and %lld different y: expected a rectangular grid",
                        name, (long long)p->n, (long long)n[0], (long long)n[1]);
     for (int64_t i = 0; i < p->n; i++) {
         node[i] = index_of(at[1], n[1], p->y[i]) * n[0] + index_of(at[0], n[0], p->x[i]);
         for (int64_t other = 0; other < i; other++)
             if (node[other] == node[i])
-                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", name, (long long)other,
+                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same position", name, (long long)other,
                                (long long)i);
     }
     return 0;
@@ -135,7 +136,7 @@ int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const cha
         p.x[i] = NAN;
     rc = rc ? rc : vp_text_lines(path, take_line, &p, err);
     if (!rc && p.n < kernels)
-        rc = vp_fail(err, VP_ERUN, "%s: %lld places, but %lld kernels", vp_text_name(path), (long long)p.n,
+        rc = vp_fail(err, VP_ERUN, "%s: %lld positions, but %lld kernels", vp_text_name(path), (long long)p.n,
                      (long long)kernels);
     rc = rc ? rc : make_grid(at, n, vp_text_name(path), &p, node, err);
     free(p.x);
@@ -145,15 +146,15 @@ int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const cha
 
 /* ---- the file ---- */
 
-static int check(const struct vp_kernel_params *p, const struct vp_stack *s, const struct vp_images *im, const char *name,
-                 struct vp_err *err)
+static int check(const struct vp_kernel_params *p, const struct vp_stack *s, const struct vp_images *im,
+                 const char *name, struct vp_err *err)
 {
     if (p->grid.n && p->positions)
         return vp_fail(err, VP_EUSAGE, "--grid and --positions: expected one of them");
     if (p->grid.n > 2)
         return vp_fail(err, VP_EUSAGE, "--grid: expected NXxNY, got three numbers");
     if (s->pages < 0)
-        return vp_fail_hint(err, VP_ERUN, "give a file, or --spool", "%s: how many pages it has is not known", name);
+        return vp_fail_hint(err, VP_ERUN, "give a file, or --spool", "%s: the number of pages is unknown", name);
     if (p->grid.n) {
         const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
         if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
@@ -162,14 +163,14 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
                            (double)nx * (double)ny);
     } else if (!p->positions && s->pages > 1 && im->flat) {
         return vp_fail_hint(err, VP_ERUN, "--grid says that they are a grid of kernels",
-                            "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
-                            (long long)s->pages);
+                            "%s: %lld pages are a kernel for volumes, but the pages of the input are single images",
+                                name, (long long)s->pages);
     }
     return 0;
 }
 
-/* A kernel is taken voxel by voxel, whatever their sizes: that is said where these are known, and differ by more than
- * rounding. `axes`: of the kernel. */
+/* Warns if the known voxel sizes of kernel and image differ by more than rounding; kernels are applied voxel by voxel
+ * in any case. `axes`: of the kernel. */
 static void compare_voxels(const struct vp_run *run, const struct vp_stack *s, const char *name, int axes,
                            const struct vp_images *im)
 {
@@ -195,8 +196,8 @@ static void compare_voxels(const struct vp_run *run, const struct vp_stack *s, c
         if (axes == AXES)
             snprintf(size[k] + n, sizeof size[k] - (size_t)n, " x %.6g", both[k][Z] * scale[k]);
     }
-    vp_warn(run, "%s: expected voxels of %s mm, as in %s, got %s mm", name, size[1], vp_reader_name(im->reader[im->first]),
-            size[0]);
+    vp_warn(run, "%s: expected voxels of %s mm, as in %s, got %s mm", name, size[1],
+            vp_reader_name(im->reader[im->first]), size[0]);
 }
 
 static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, const struct vp_kernel_params *p,
@@ -250,7 +251,7 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
     *g = (struct vp_convolve_given){.nodes = {1, 1}};
     if (!p->kernel)
         return vp_fail_hint(err, VP_EUSAGE, "give a stack that holds it: -k kernel.tif",
-                            "--kernel is missing: which one?");
+                            "--kernel is missing");
     if (p->positions && vp_list_apart(run, "--positions", p->positions, err))
         return -1;
     if (p->positions && !strcmp(p->positions, "-") && !strcmp(p->kernel, "-"))

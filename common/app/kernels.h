@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels of convolution as programs take them: a file with one, or with a page for each node of a grid. */
+/* Options of convolution kernels: a file with one kernel, or with a page for each node of a grid. */
 #ifndef VP_KERNELS_H
 #define VP_KERNELS_H
 
@@ -16,12 +16,12 @@ struct vp_kernel_params {
 };
 extern const struct vp_opt vp_kernel_options[];
 
-/* Of p, for images as they were opened (one of several planes is for volumes): the kernels, their grid, its nodes and
- * whose its weights are. */
+/* Reads the kernels, their grid and its nodes, and the kind of weights, for opened images (a kernel of several planes
+ * is for volumes). */
 int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struct vp_kernel_params *p,
                     const struct vp_images *im, struct vp_err *err);
-/* Reads a list of places, one for each of `kernels` kernels: the n[0] different x and n[1] different y of the grid that
- * they make go to at[0] and at[1] (room for `kernels` each), the node of each kernel, row by row, to node[]. */
+/* Reads a list of positions, one for each of `kernels` kernels: the n[0] different x and n[1] different y of their grid
+ * go to at[0] and at[1] (room for `kernels` each), the node of each kernel, row by row, to node[]. */
 int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const char *path, int64_t kernels,
                      struct vp_err *err);
 void vp_kernels_free(struct vp_convolve_given *g);

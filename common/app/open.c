@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inputs and outputs of a program, with the common options applied. */
+/* Opens and closes inputs and outputs, with the common options applied. */
 #include "app/open.h"
 #include "base/size.h"
 #include "base/stats.h"
@@ -18,8 +18,8 @@ static bool holds_standard(const char *const *paths, int n)
     return standard;
 }
 
-/* The hint with which several volumes are refused. */
-static const char *apart(const struct vp_run *run)
+/* Returns the hint of the error for several volumes. */
+static const char *volumes_hint(const struct vp_run *run)
 {
     return vp_has_common(run->tool, "join")
                ? vp_has_common(run->tool, "each-file")
@@ -41,7 +41,7 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
     if (vp_reader_open(reader, paths, n, &o, err))
         return -1;
     if ((*reader)->lost)
-        vp_warn(run, "%s: its %s lies where a pipe cannot give it and is left out: give the file name instead, "
+        vp_warn(run, "%s: its %s cannot be read from a pipe and is left out: give the file name instead, "
                 "or use --spool", vp_reader_name(*reader), (*reader)->lost);
     return 0;
 }
@@ -57,7 +57,7 @@ int vp_open_pages(struct vp_run *run, size_t hold, enum vp_samples samples, bool
 {
     const bool join = run->common.join || run->tool->flags & VP_TOOL_JOINS;
     const struct vp_reader_options o = {.raw = run->common.raw_in, .hold = hold, .samples = samples,
-                                        .volumes = join ? NULL : apart(run), .colours = colours,
+                                        .volumes = join ? NULL : volumes_hint(run), .colours = colours,
                                         .pick = p && p->pages ? vp_select_pick : NULL, .picks = p};
     return open_stacks(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
 }
@@ -65,7 +65,7 @@ int vp_open_pages(struct vp_run *run, size_t hold, enum vp_samples samples, bool
 int vp_open_each(struct vp_run *run, int n, enum vp_samples samples, struct vp_reader **readers, struct vp_err *err)
 {
     const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = samples,
-                                        .volumes = run->common.join ? NULL : apart(run)};
+                                        .volumes = run->common.join ? NULL : volumes_hint(run)};
     const char *const *paths = run->parsed.operands, *path;
     int standard = 0;
     for (int i = 0; i < n; i++)
@@ -86,13 +86,14 @@ int vp_open_each(struct vp_run *run, int n, enum vp_samples samples, struct vp_r
 
 int vp_open_values(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = VP_AS_VALUES, .volumes = apart(run)};
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .samples = VP_AS_VALUES,
+                                        .volumes = volumes_hint(run)};
     return open_stacks(run, &path, 1, &o, reader, err);
 }
 
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    const struct vp_reader_options o = {.samples = VP_AS_VALUES, .volumes = apart(run)};
+    const struct vp_reader_options o = {.samples = VP_AS_VALUES, .volumes = volumes_hint(run)};
     return open_stacks(run, &path, 1, &o, reader, err);
 }
 
@@ -130,7 +131,7 @@ int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_
 {
     char *const line = strdup(run->history ? run->history : ""), *end = line ? line + strlen(line) : NULL;
     int rc = line ? 0 : -1;
-    for (char *p = line; p < end; p++) /* one line, whatever an argument held */
+    for (char *p = line; p < end; p++) /* a single line, whatever the arguments contain */
         if (*p == '\n' || *p == '\r' || *p == '\t')
             *p = ' ';
     while (end > line && end[-1] == ' ')
@@ -138,7 +139,7 @@ int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_
     if (end > line)
         rc = vp_meta_add(&out->meta, "history", line + strspn(line, " "));
     free(line);
-    return rc ? vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata") : 0;
+    return rc ? vp_fail(err, VP_ERESOURCE, "out of memory for the metadata") : 0;
 }
 
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
@@ -152,7 +153,7 @@ int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *
 {
     struct vp_stack stack;
     if (vp_stack_copy(&stack, out))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+        return vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
     if (vp_output_history(run, &stack, err)) {
         vp_stack_free(&stack);
         return -1;
@@ -176,7 +177,7 @@ int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct 
 
 bool vp_output_any_order(const struct vp_run *run)
 {
-    /* a plan that names no output is one for a file */
+    /* a plan without an output name is that of a file */
     const bool file = run->common.plan && !run->common.output ? true : vp_outfile_is_new(run->common.output);
     return file && !run->common.compress;
 }
@@ -191,8 +192,7 @@ int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *wri
             vp_warn(run, "%s: the inputs differ in %s: the first one's is kept", vp_reader_name(reader),
                     reader->disagrees);
     }
-    /* After a failure the reader may be anywhere in its input; what it has to say would only hide the cause.
-     */
+    /* After a failure the reader's own error would only hide the cause. */
     const int rc = vp_reader_close(reader, failed ? &late : err);
     if (failed || rc) {
         vp_writer_abort(writer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What GCC's OpenMP runtime has to say, in our form: it prints and exits by itself. The Makefile lets the linker
- * send its calls here where the runtime is linked statically. */
+/* Reports errors of GCC's OpenMP runtime, which prints and exits by itself, in our form. The linker redirects its calls
+ * here if the runtime is linked statically (Makefile). */
 #include "base/err.h"
 #include "app/tool.h"
 
@@ -14,28 +14,28 @@ void __wrap_gomp_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)
 
 int vp_openmp_status = VP_ERESOURCE;
 
-static void say(const char *word, const char *fmt, va_list ap)
+static void print_message(const char *word, const char *fmt, va_list ap)
 {
     char text[512];
     vsnprintf(text, sizeof text, fmt, ap);
     fprintf(stderr, "%s: %s: OpenMP: %s\n", program_invocation_short_name, word, text);
 }
 
-/* The runtime goes on: a variable of the environment that it does not understand. */
+/* Returns: an environment variable is malformed. */
 void __wrap_gomp_error(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say("warning", fmt, ap);
+    print_message("warning", fmt, ap);
     va_end(ap);
 }
 
-/* It does not: most often a thread that cannot be had. */
+/* Does not return. Usual cause: a thread could not be created. */
 void __wrap_gomp_fatal(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say("error", fmt, ap);
+    print_message("error", fmt, ap);
     va_end(ap);
     fprintf(stderr, "%s: hint: use fewer --threads, or allow more\n", program_invocation_short_name);
     exit(vp_openmp_status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every step that all ranks take ends with an agreement: they go on together or stop together. */
+/* Every step that all ranks take ends with an agreement: they continue together or stop together. */
 #include "app/ranked_internal.h"
 
 #include "base/progress.h"
@@ -21,20 +21,21 @@ const struct vp_opt vp_ranked_options[] = {
     {.name = "grid", .type = VP_T_SIZE, .offset = VP_FIELD(struct vp_ranked_params, grid, struct vp_size),
      .metavar = "RxC", .group = "Many hosts",
      .help = "R slabs of the volume by C subsets of the views (default: choose)",
-     .more = "R times C is the number of ranks. With C = 1 the volume is that of one process to the bit; with more it is "
-             "the same in every run of that C, and differs by rounding (less than 1e-6, relative L2). What is chosen "
-             "fits the memory of all ranks, and is expected to take least; subsets of the views only where they save a "
-             "quarter of the time."},
+     .more = "R times C is the number of ranks. With C = 1 the volume is that of one process to the bit; with more it "
+             "is the same in every run of that C, and differs by rounding (less than 1e-6, relative L2). What is "
+             "chosen fits the memory of all ranks, and is expected to take least; subsets of the views only where they "
+             "save a quarter of the time."},
     {.name = "gather", .type = VP_T_CHOICE, .offset = VP_FIELD(struct vp_ranked_params, gather, int),
      .choices = "auto|yes|no", .metavar = "WHEN", .def = "auto",
      .help = "whether ranks share the views that they read: auto, yes, no",
      .more = "yes: of the views that a column of the grid needs, each of its ranks reads its part, normalises it (and "
              "filters it where the CPU does that), and sends the others the detector rows that their slabs need. no: "
-             "each reads the rows that it needs. auto reads twice where that is faster, as from the memory of one host. "
-             "The volume does not depend on it."},
+             "each reads the rows that it needs. auto reads twice where that is faster, as from the memory of one "
+             "host. The volume does not depend on it."},
     {.name = "slab-files", .type = VP_T_FLAG, .offset = VP_FIELD(struct vp_ranked_params, slab_files, bool),
      .help = "write a file for each slab: FILE with -0, -1, ... before its ending",
-     .more = "For file systems that do not let several hosts write one file. ct-reduce(1) --join makes a volume of them."},
+     .more =
+         "For file systems that do not let several hosts write one file. ct-reduce(1) --join makes a volume of them."},
     {.name = "ranks", .type = VP_T_INT, .offset = VP_FIELD(struct vp_ranked_params, ranks, int64_t), .min = 0,
      .max = 1 << 20, .metavar = "N", .def = "0", .help = "with --plan: as if there were N ranks",
      .more = "Without --plan only 1 is allowed: this process works alone, whatever started it."},
@@ -70,7 +71,7 @@ void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t siz
 int vp_ranked_no_file(const char *name, struct vp_err *err)
 {
     return vp_fail_hint(err, VP_EUSAGE, "give the projections as files that all hosts can read",
-                        "%s: ranks read what each of them needs, which a pipe cannot give", name);
+                        "%s: ranks read their own parts: expected a file, got a pipe", name);
 }
 
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
@@ -78,9 +79,9 @@ int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct 
     return r && vp_standard_input(run) ? vp_ranked_no_file("standard input", err) : 0;
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
-/* Counts the ranks of this host that may run on the same processors as this one. 0 on errors. */
+/* Returns the number of ranks of this host that may run on the same processors as this one; 0 on errors. */
 static int count_busy(struct vp_ranked *r, struct vp_err *err)
 {
     struct where {
@@ -101,7 +102,7 @@ static int count_busy(struct vp_ranked *r, struct vp_err *err)
     return busy;
 }
 
-/* Silences a rank: only the first one reports, shows progress and writes statistics. */
+/* Silences all ranks but the first, which prints messages and progress and writes statistics. */
 static void silence(struct vp_run *run)
 {
     run->common.quiet = true;
@@ -111,8 +112,8 @@ static void silence(struct vp_run *run)
     run->progress = vp_progress_new(run->tool->name, false, false);
 }
 
-/* Ends a failed run. One rank reports the error, and the others stay until it has, for a launcher ends all when the
- * first one ends. A rank that is lost reports its own and ends all. */
+/* Lets one rank report the error while the others wait for it, since a launcher ends all ranks when the first exits. A
+ * rank that is lost reports its own error and ends all. */
 static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 {
     struct vp_err ignored = VP_ERR_INIT, here = VP_ERR_INIT;
@@ -125,10 +126,10 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
         vp_report(run, &here);
         r->ranks->abort(r->ranks, code);
     }
-    if (r->ranks->speaker == r->rank)
+    if (r->ranks->reporter == r->rank)
         vp_report(run, err);
     if (!r->ranks->stopped)
-        r->ranks->stopped = r->ranks->speaker + 1; /* so that no rank waits for long */
+        r->ranks->stopped = r->ranks->reporter + 1; /* limits the wait of the others */
     run->common.stats = NULL;
     vp_ranks_agree(r->ranks, 0, NULL, 0, NULL, &ignored);
     return code;
@@ -176,10 +177,10 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
         rc = join(r, run, err);
     }
     if (!rc && r->size == 1 && (p->grid.n || p->slab_files)) {
-        rc = vp_fail(err, VP_EUSAGE, "--%s: this process works alone", p->grid.n ? "grid" : "slab-files");
+        rc = vp_fail(err, VP_EUSAGE, "--%s: there is only one process", p->grid.n ? "grid" : "slab-files");
         vp_hint(err, "a launcher starts ranks: mpirun -n N %s ...", run->tool->name);
     }
-    if (!rc && r->size == 1 && p->model) /* without effect, but checked */
+    if (!rc && r->size == 1 && p->model) /* has no effect, but is requested */
         rc = vp_model_read(&r->model, p->model, err);
     if (rc || r->size == 1) {
         vp_ranked_close(r);
@@ -199,19 +200,19 @@ void vp_ranked_close(struct vp_ranked *r)
     free(r);
 }
 
-/* Devices that a rank was given. */
-struct devices_word {
+/* Devices of a rank. */
+struct devices_entry {
     char host[64];
     int n;
-    uint64_t first; /* identity of its first device: a launcher may give each rank one of its own, all as number 0 */
+    uint64_t first; /* id of the first device: a launcher may give each rank a device of its own, all as number 0 */
 };
 
-/* Chooses this rank's devices among those that it found: ranks of a host that see the same share them. */
+/* Assigns devices among the ranks of a host that found the same ones. */
 static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
     struct vp_device_info info = {.free = 0};
-    struct devices_word mine, *all;
+    struct devices_entry mine, *all;
     const int n = job->n_devices;
     int place = 0, places = 0;
 
@@ -240,14 +241,14 @@ static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, stru
     }
     job->devices = s->devices + place % n;
     job->n_devices = 1;
-    /* ranks that share a device share its memory, which none of them has taken yet */
+    /* ranks that share a device share its memory, of which none has allocated any yet */
     const int with = (places - place % n + n - 1) / n;
     if (!job->device_memory)
         job->device_memory = info.free / 20 * 19 / (uint64_t)with;
     return 0;
 }
 
-/* ---- the files, which ranks write side by side, or one of each slab ---- */
+/* ---- output files, shared by all ranks or one per slab ---- */
 
 bool vp_ranked_discards(const char *path)
 {
@@ -255,7 +256,7 @@ bool vp_ranked_discards(const char *path)
     return path && !stat(path, &st) && !stat("/dev/null", &null) && S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev;
 }
 
-/* Returns the name of the file of a row, malloc'd. */
+/* Returns the name of the file of a row of ranks. */
 static char *slab_path(const char *path, int row)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
@@ -278,7 +279,7 @@ static int check_output(const struct vp_run *run, struct vp_err *err)
     return 0;
 }
 
-/* Opens the outputs: one rank of those that write a file opens it, the others join. */
+/* Opens the output on one rank of those that write a file; the others join it. */
 static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     enum { LONGEST = 4096 };
@@ -313,8 +314,7 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     return vp_ranked_agree(r, rc, NULL, 0, NULL, err);
 }
 
-/* Closes the outputs. Ranks that joined close first, so that the file is complete when the one that opened it renames
- * it. */
+/* Closes joined outputs first: the rank that opened a file renames it when it is complete. */
 static int close_outputs(struct vp_ranked *r, int rc, struct vp_err *err)
 {
     int64_t mine = r->writer ? vp_writer_rows_put(r->writer) : 0, others = 0, *all;
@@ -359,9 +359,9 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
     return rc;
 }
 
-/* Statistics of a rank: seconds, of which the maximum over ranks counts, and counts, which are added up. */
+/* Work of each rank, in seconds and counts; reported are maxima and sums. */
 enum { LOAD, PREPARE, GATHER, COMPUTE, REDUCE, STORE, RUN, STEPS };
-struct done_word {
+struct done_entry {
     double seconds[STEPS];
     uint64_t sent;
     int64_t bad;
@@ -369,18 +369,18 @@ struct done_word {
     struct vp_truncation truncation;
 };
 
-static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_word *all)
+static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_entry *all)
 {
     static const char *const name[STEPS] = {[LOAD] = "T_load", [PREPARE] = "T_prepare", [GATHER] = "T_allgather",
                                             [COMPUTE] = "T_compute", [REDUCE] = "T_reduce", [STORE] = "T_store",
                                             [RUN] = "T_run"};
-    struct done_word most = all[0];
+    struct done_entry most = all[0];
     for (int i = 1; i < r->size; i++) {
-        const struct done_word *w = &all[i];
+        const struct done_entry *w = &all[i];
         for (int k = 0; k < STEPS; k++)
             most.seconds[k] = fmax(most.seconds[k], w->seconds[k]);
         most.sent += w->sent;
-        /* views that were read once count once; of views that several ranks read each saw a part */
+        /* views that were read by one rank count once; those that several ranks read were seen by each in part */
         most.bad = r->mesh.gather ? most.bad + w->bad : vp_max64(most.bad, w->bad);
         if (r->mesh.gather)
             vp_truncation_add(&most.truncation, &w->truncation);
@@ -406,9 +406,8 @@ static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run
     const struct vp_reconstruct *job = &r->whole;
     vp_blank_report(&most.repaired.blank, "view", run);
     if (job->normalize)
-        vp_normalize_tell(job->normalize, run, &most.repaired,
-                          job->in_nu * job->projections.nv * (job->last - job->first),
-                          most.bad);
+        vp_normalize_warn(job->normalize, run, &most.repaired,
+                          job->in_nu * job->projections.nv * (job->last - job->first), most.bad);
     else if (most.bad)
         vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader),
                 r->mesh.gather ? "" : "at least ", (long long)most.bad);
@@ -418,7 +417,7 @@ static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run
 static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct_result result = {0};
-    struct done_word mine, *all = NULL;
+    struct done_entry mine, *all = NULL;
     const double start = vp_now();
     if (open_outputs(r, s, run, err)) {
         vp_writer_abort(r->writer);
@@ -428,7 +427,7 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
     int rc = work(r, s, &result, err);
     rc = close_outputs(r, rc, err);
     memset(&mine, 0, sizeof mine);
-    mine = (struct done_word){.seconds = {[LOAD] = r->mesh.gather ? r->sharing.load : result.read,
+    mine = (struct done_entry){.seconds = {[LOAD] = r->mesh.gather ? r->sharing.load : result.read,
                                           [PREPARE] = r->sharing.work, [GATHER] = r->sharing.gather,
                                           [COMPUTE] = result.compute, [REDUCE] = r->adding.reduce,
                                           [STORE] = r->adding.store, [RUN] = vp_now() - start},
@@ -436,7 +435,7 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
                               .bad = r->mesh.gather ? r->sharing.bad : result.bad,
                               .repaired = r->mesh.gather ? r->repaired : result.repaired,
                               .truncation = r->mesh.gather ? r->sharing.truncation : result.truncation};
-    if (!rc && !(all = vp_ranked_gather(r, 0, &mine, sizeof mine, "what ranks did", err)))
+    if (!rc && !(all = vp_ranked_gather(r, 0, &mine, sizeof mine, "statistics of ranks", err)))
         rc = -1;
     vp_sharing_free(&r->sharing, !rc);
     vp_adding_free(&r->adding, !rc);
@@ -454,7 +453,7 @@ int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run,
     if (r->rank == 0) {
         vp_ranked_show(r, run);
         vp_session_show(s, run);
-        (void)vp_plan_done(run);
+        (void)vp_report_plan_done(run);
     }
     if (run->common.plan)
         return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session (app/session.h) that is one of several ranks: the same input, geometry and volume on each; this one's
- * part of the work, and of the file. */
+/* A session (app/session.h) on one of several ranks: the same input, geometry and volume on each; a part of the work,
+ * and of the output file. */
 #ifndef VP_RANKED_H
 #define VP_RANKED_H
 
@@ -22,17 +22,17 @@ extern const struct vp_opt vp_ranked_options[];
 
 struct vp_ranked;
 
-/* Finds the other ranks, before the input is opened. *r stays NULL if this process is alone and no plan for several is
- * requested. Threads and memory without a number on the command line are shared with the other ranks of the host.
- * Returns what vp_ranked_run() does. */
+/* Connects to the other ranks, before the input is opened. *r stays NULL if this is the only process and no plan for
+ * several is requested. Default numbers of threads and bytes are shared with the other ranks of the host. Returns as
+ * vp_ranked_run() does. */
 int vp_ranked_open(struct vp_ranked **r, struct vp_run *run, const struct vp_ranked_params *p, struct vp_err *err);
 /* Returns the number of ranks. NULL: one. */
 int vp_ranked_count(const struct vp_ranked *r);
-/* Checks that all ranks can read the input. NULL is fine. */
+/* Checks that all ranks can read the input. Accepts NULL. */
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err);
 
-/* The rest of the run, of which all ranks know whether it has come so far (rc, *err): plan, show the plan, reconstruct,
- * write. 0; -1 where this rank has to say what is in *err; or an exit status where another one says it. */
+/* Plans, shows the plan, reconstructs and writes. Collective: all ranks learn whether each has come this far (rc,
+ * *err). 0; -1 if this rank reports *err; or an exit status if another rank reports. */
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err);
 void vp_ranked_close(struct vp_ranked *r);
 

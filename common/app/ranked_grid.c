@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The grid of slabs by subsets on which ranks work: the one that takes least of those that fit them all. */
+/* Chooses the grid of slabs by subsets on which ranks work: the fastest that fits on all of them. */
 #include "app/ranked_internal.h"
 
 #include "base/size.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fills the model from the table of rates and the scan. */
+/* Sets the model of the machine from the table of rates, and of the scan. */
 static void guess_model(struct vp_ranked *r, const struct vp_session *s, const struct vp_bp_plan *probe)
 {
     const struct vp_reconstruct *job = &s->job;
@@ -58,7 +58,7 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     return 0;
 }
 
-/* Sets this rank's part with a grid. */
+/* Sets this rank's part in a grid. */
 static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m)
 {
     struct vp_reconstruct *job = &s->job;
@@ -82,20 +82,20 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
     job->memory = more < job->memory / 2 ? job->memory - more : job->memory / 2;
 }
 
-/* Why a grid does not fit. */
+/* Reason why a grid does not fit. */
 struct text { char s[320]; };
 
-/* Plan of a rank, as exchanged with the others. */
-struct plan_word {
+/* A rank's plan, exchanged with the others. */
+struct plan_entry {
     int64_t batch, group, opposite, passes, v0, v1;
     bool fits, filter_device, mirrored, on_host;
-    char why[200], host[64]; /* it does not fit */
+    char why[200], host[64]; /* set if the plan does not fit */
 };
 
-static void plan_words(const struct vp_session *s, struct plan_word *w)
+static void plan_words(const struct vp_session *s, struct plan_entry *w)
 {
     const struct vp_reconstruct_plan *p = &s->plan;
-    *w = (struct plan_word){.batch = p->batch, .group = p->group, .opposite = p->probe.opposite, .passes = p->passes,
+    *w = (struct plan_entry){.batch = p->batch, .group = p->group, .opposite = p->probe.opposite, .passes = p->passes,
                             .fits = p->passes == 1, .filter_device = p->filter_device, .mirrored = p->mirrored,
                             .on_host = s->job.backend->on_host, .v0 = s->job.projections.nv};
     if (!w->fits)
@@ -107,15 +107,15 @@ static void plan_words(const struct vp_session *s, struct plan_word *w)
     }
 }
 
-/* Settles the choices that all ranks of a column, and of a row, have to share. */
-static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_word *all, struct vp_err *err)
+/* Makes the plans of all ranks of a column, and of a row, compatible. */
+static int reconcile(struct vp_ranked *r, struct vp_session *s, const struct plan_entry *all, struct vp_err *err)
 {
     struct vp_reconstruct_plan *p = &s->plan;
     for (int i = 0; i < r->size; i++) {
         if (all[i].opposite != all->opposite || all[i].filter_device != all->filter_device
             || all[i].mirrored != all->mirrored || all[i].on_host != all->on_host)
-            return vp_fail_hint(err, VP_ERESOURCE, "say --device and --filter-on, so that they do",
-                                "ranks 0 and %d do not work alike: their devices differ", i);
+            return vp_fail_hint(err, VP_ERESOURCE, "give --device and --filter-on, so that they agree",
+                                "ranks 0 and %d work differently: their devices differ", i);
         if (i / r->mesh.rows == r->column)
             p->batch = (int)vp_min64(p->batch, all[i].batch);
         if (i % r->mesh.rows == r->row)
@@ -131,11 +131,11 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_w
     return 0;
 }
 
-/* Plans a grid. Returns 1 if it fits all ranks; 0 if not, with the reason; -1 on errors. */
+/* Tries a grid: 1 if it fits on all ranks; 0 if not, with the reason; -1 on errors. */
 static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m, struct text *why,
                     struct vp_err *err)
 {
-    struct plan_word mine, *all;
+    struct plan_entry mine, *all;
     int bad = -1;
     take_part(r, s, m);
     int rc = vp_reconstruct_plan(&s->plan, &s->job, NULL, err);
@@ -157,12 +157,12 @@ static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_m
         snprintf(why->s, sizeof why->s, "%dx%d: rank %d%s%s%s: %s", m->rows, m->columns, bad, r->ranks ? " (" : "",
                  all[bad].host, r->ranks ? ")" : "", all[bad].why);
     else if (r->ranks)
-        rc = vp_ranked_agree(r, settle(r, s, all, err), NULL, 0, NULL, err);
+        rc = vp_ranked_agree(r, reconcile(r, s, all, err), NULL, 0, NULL, err);
     free(all);
     return rc ? -1 : bad < 0;
 }
 
-/* Does the same for a model that gives the memory of a rank: only that counts. */
+/* Tries a grid against the memory of a rank in the model, without exchange. */
 static int model_holds(const struct vp_ranked *r, const struct vp_mesh *m, struct text *why)
 {
     int64_t z0, z1;
@@ -218,9 +218,9 @@ int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *e
     free(m);
     if (!rc && *why.s)
         rc = no_grid(r, &why, err);
-    else if (!rc) /* it was no choice */
-        rc = vp_fail(err, VP_EUSAGE, "--grid %lldx%lld: too few slices for as many slabs, or too few views for as many "
-                     "subsets", (long long)g->v[0], (long long)g->v[1]);
+    else if (!rc) /* the grid was required */
+        rc = vp_fail(err, VP_EUSAGE, "--grid %lldx%lld: more slabs than slices, or more subsets than views",
+                     (long long)g->v[0], (long long)g->v[1]);
     if (rc > 0) {
         r->mesh.parts = s->plan.resident ? VP_BP_PARTS : 1;
         vp_mesh_times(&r->times, &r->problem, &r->model, &r->mesh);
@@ -232,18 +232,18 @@ void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run)
 {
     const struct vp_mesh *m = &r->mesh;
     const struct vp_mesh_times *t = &r->times;
-    vp_plan(run, "ranks", "%d on %d host%s%s%s%s", r->size, r->hosts, r->hosts == 1 ? "" : "s", r->ranks ? " (" : "",
-            r->ranks ? r->ranks->library : "", r->ranks ? ")" : ", if they were started");
-    vp_plan(run, "grid", "%d slab%s%s x %d subset%s of the views%s", m->rows, m->rows == 1 ? "" : "s",
-            m->half ? " with their mirror images" : "", m->columns, m->columns == 1 ? "" : "s",
-            m->columns == 1 ? ": the bits of one process" : ", added in their order");
-    vp_plan(run, "views", m->gather ? "read once, shared by the %d ranks of a column" : "each rank reads what it needs",
-            m->rows);
+    vp_report_plan(run, "ranks", "%d on %d host%s%s%s%s", r->size, r->hosts, r->hosts == 1 ? "" : "s",
+                   r->ranks ? " (" : "", r->ranks ? r->ranks->library : "", r->ranks ? ")" : ", if they were started");
+    vp_report_plan(run, "grid", "%d slab%s%s x %d subset%s of the views%s", m->rows, m->rows == 1 ? "" : "s",
+                   m->half ? " with their mirror images" : "", m->columns, m->columns == 1 ? "" : "s",
+                   m->columns == 1 ? ": the bits of one process" : ", added in their order");
+    vp_report_plan(run, "views", m->gather ? "read once, shared by the %d ranks of a column"
+                   : "each rank reads what it needs", m->rows);
     const struct { const char *key; double seconds; const char *more; } steps[] = {
         {"T_load", t->load, ""}, {"T_filter", t->filter, ""}, {"T_allgather", t->gather, ""},
         {"T_upload", t->upload, ""}, {"T_bp", t->backproject, ""}, {"T_compute", t->compute, ", these overlap"},
         {"T_download", t->download, ""}, {"T_reduce", t->reduce, ""}, {"T_store", t->store, ""},
         {"T_run", t->run, " expected"}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        vp_plan(run, steps[i].key, "%.3g s%s", steps[i].seconds, steps[i].more);
+        vp_report_plan(run, steps[i].key, "%.3g s%s", steps[i].seconds, steps[i].more);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The program around a reconstruction, shared by ct-backproject and ct-fdk: input, geometry, volume and output. */
+/* A reconstruction run, shared by ct-backproject and ct-fdk: input, geometry, volume and output. */
 #ifndef VP_SESSION_H
 #define VP_SESSION_H
 
@@ -28,25 +28,24 @@ struct vp_session {
     int *devices;
     struct vp_reconstruct job;
     struct vp_reconstruct_plan plan;
-    struct vp_ranked *ranked; /* this is one of several ranks (app/ranked.h); before open; NULL: alone */
+    struct vp_ranked *ranked; /* set before open if this is one of several ranks (app/ranked.h); NULL: one process */
 };
 
-/* Open the operands, whose samples must be able to be what is needed, and fill `s` (zero it first). */
+/* Opens the operands, whose samples must be compatible with `need`, and fills `s` (zero it first). */
 int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
                     struct vp_err *err);
-/* Between open and run: filter the input, by a filter that the session keeps and closes, as it does job.normalize. */
+/* Filters the input, between open and run; the session owns and closes the filter and job.normalize. */
 int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err);
-/* Plan, show the plan, and unless that is all, reconstruct into the output. */
+/* Plans, prints the plan, and without --plan reconstructs into the output. */
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
-/* The plan, as lines, and what of it is a statistic. */
+/* Adds the plan to the report and the statistics. */
 void vp_session_show(const struct vp_session *s, struct vp_run *run);
-/* Warn of rows that break off, if there are enough of them. */
+/* Warns of truncated rows, if there are enough of them. */
 void vp_session_truncated(const struct vp_session *s, struct vp_run *run, const struct vp_truncation *seen);
-/* The header of slices [z0, z1) of the volume, with this run's history. */
+/* Makes the header of slices [z0, z1) of the volume, with this run's history. */
 int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,
-                      struct vp_stack *out,
-                      struct vp_err *err);
+                      struct vp_stack *out, struct vp_err *err);
 void vp_session_close(struct vp_session *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice of a local statistic. */
+/* Selection of a local statistic. */
 #include "app/stat.h"
 
 #include "base/err.h"
@@ -84,11 +84,11 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
         return -1;
     if (p->type && kind != MEAN && kind != STD && kind != VAR)
         return vp_fail_hint(err, VP_EUSAGE, "pipe the result into img-convert",
-                            "--type goes with --stat mean, std and var, not with %s", p->stat);
+                            "--type needs --stat mean, std or var, got %s", p->stat);
     if (p->sample && kind != STD && kind != VAR)
-        return vp_fail(err, VP_EUSAGE, "--sample goes with --stat std and var, not with %s", p->stat);
+        return vp_fail(err, VP_EUSAGE, "--sample needs --stat std or var, got %s", p->stat);
     if (kind != ENTROPY && (p->range.n || p->bins != 256))
-        return vp_fail(err, VP_EUSAGE, "%s goes with --stat entropy, not with %s", p->range.n ? "--range" : "--bins",
+        return vp_fail(err, VP_EUSAGE, "%s needs --stat entropy, got %s", p->range.n ? "--range" : "--bins",
                        p->stat);
     if (p->range.n && (p->range.n != 2 || !(p->range.v[0] < p->range.v[1]) || !isfinite(p->range.v[1] - p->range.v[0])))
         return vp_fail(err, VP_EUSAGE, "--range: expected LO,HI with LO < HI");
@@ -146,7 +146,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
                                                    : (struct vp_result){VP_VALUES, NULL};
     for (int64_t i = 0; i < p->iterations; i++) {
         struct vp_op op;
-        /* what lies between two iterations is not rounded to integers */
+        /* intermediate results of iterations are not rounded to integers */
         const enum vp_type type = moment && (f32 || i + 1 < p->iterations) ? VP_F32 : im->type;
         if (moment)
             rc = vp_moments_local(&op, kind == MEAN ? VP_MEAN : kind == VAR ? VP_VAR : VP_STD, p->sample, &f, im->size,

@@ -1,5 +1,5 @@
-/* Local statistics as img-local offers them: one of mean, median, min, max, std, var, entropy, percentile:P over a
- * neighbourhood, some times over. The work is done by local/rank.h, extremum.h, moments.h and entropy.h. */
+/* Local statistics of img-local: mean, median, min, max, std, var, entropy or percentile:P over a neighbourhood, with
+ * iterations. Computed by local/rank.h, extremum.h, moments.h and entropy.h. */
 #ifndef VP_STAT_H
 #define VP_STAT_H
 
@@ -20,17 +20,17 @@ extern const struct vp_opt vp_stat_options[];
 
 #define VP_STAT_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
-/* What does not depend on the input: names, numbers, options that do not go together. -1: VP_EUSAGE. */
+/* Checks everything that does not depend on the input: names, numbers, combinations of options. -1: VP_EUSAGE. */
 int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err);
 
-/* Treatment of a scale: undone where none says what the result is of (a variance of a variance), for a histogram only
- * that of floats. */
+/* Sets the treatment of a scale: undone if the result's scale is undefined (a variance of a variance), for a histogram
+ * only for floats. */
 void vp_stat_scale(const struct vp_stat_params *p, struct vp_image_params *image);
-/* Whether the range of the whole stack must be known before (entropy without --range, not of u8). */
+/* True if the range of the whole stack must be known before (entropy without --range, except for u8). */
 bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type);
 
-/* Append the stages. `range`: smallest and largest sample of the stack, where it is needed; NULL if it is not known
- * (--plan). *result: what its samples are. */
+/* Appends the stages. `range`: smallest and largest sample of the stack, if needed; NULL if unknown (--plan). *result:
+ * meaning of its samples. */
 int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_images *im, const double *range,
                   struct vp_result *result, struct vp_err *err);
 

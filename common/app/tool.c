@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* vp_main(): what every program does before and after its work. The only place of the library that
- * reads the environment, prints messages and knows about terminals and signals. */
+/* vp_main(): the common part of every program before and after its work. Only this file of the library reads the
+ * environment, prints messages and handles terminals and signals. */
 #include "app/tool.h"
 #include "app/each.h"
 #include "app/ending.h"
@@ -50,8 +50,8 @@ static const struct vp_opt common_options[] = {
     VP_STRING(struct vp_common, raw_in, "raw-in", 0, .metavar = "SPEC", .group = IO,
         .help = "inputs are bare samples, as 2048x2048:u16le[,skip=1024]",
         .more = "SPEC is WIDTHxHEIGHT:TYPE or WIDTHxHEIGHTxPAGES:TYPE, the type one of u8 u16 u32 u64 i8 i16 i32 i64 "
-                "f32 f64 followed by le (little endian) or be (big endian); skip is the number of bytes before the first "
-                "sample. The input must hold whole pages, to the byte."),
+                "f32 f64 followed by le (little endian) or be (big endian); skip is the number of bytes before the "
+                "first sample. The input must hold whole pages, to the byte."),
     VP_FLAG(struct vp_common, raw_out, "raw-out", 0, .group = IO,
         .help = "write bare samples, little endian, without a header"),
     VP_FLAG(struct vp_common, spool, "spool", 0, .group = IO,
@@ -72,7 +72,7 @@ static const struct vp_opt common_options[] = {
         .help = "write binary output even to a terminal"),
     VP_STRING(struct vp_common, device, "device", 'd', .metavar = "DEVICE", .def = "auto", .group = COMMON,
         .choices = "auto|cpu|cuda", .help = "run on auto, cpu, cuda or cuda:0,2",
-        .more = "A device that is asked for and cannot be had ends the program with status 3; it never "
+        .more = "A requested device that is not available ends the program with status 3; it never "
                 "falls back to another one. auto takes the best one there is."),
     VP_INT(struct vp_common, threads, "threads", 'j', .metavar = "N", .min = 1, .max = MAX_THREADS,
         .group = COMMON, .help = "threads on the CPU (default: the cores it may use)",
@@ -85,14 +85,14 @@ static const struct vp_opt common_options[] = {
                 "depend on it."),
     VP_FLAG(struct vp_common, plan, "plan", 0, .group = COMMON,
         .help = "print what would be done and exit",
-        .more = "Only headers are read, and nothing is written. Without --output the plan is that of a run into a file; "
-                "-o - plans for standard output."),
+        .more = "Only headers are read, and nothing is written. Without --output the plan is that of a run into a "
+                "file; -o - plans for standard output."),
     VP_OUTFILE(struct vp_common, stats, "stats", 0, .metavar = "FILE", .group = COMMON,
         .help = "write times and byte counts to FILE as JSON",
         .more = "One object: seconds in all and for each stage, peak memory in bytes, and counters of the "
-                "program. Written when the run succeeds; - is standard output. A FILE that exists is replaced if it is empty "
-                "or holds such statistics; any other is refused. If FILE cannot be written after all, the exit status is "
-                "1, but the result is complete."),
+                "program. Written when the run succeeds; - is standard output. A FILE that exists is replaced if it is "
+                "empty or holds such statistics; any other is refused. If FILE cannot be written after all, the exit "
+                "status is 1, but the result is complete."),
     VP_CHOICE(struct vp_common, progress, "progress", 0, "auto|always|never", .metavar = "WHEN",
         .def = "auto", .group = COMMON, .help = "show progress on standard error: auto, always, never",
         .more = "auto shows it on a terminal after a second, unless the output goes to standard output: of a pipeline "
@@ -144,15 +144,15 @@ void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON]
 
 /* ---- messages ---- */
 
-/* "NAME: error: text" with the word in colour on a terminal. File names and metadata may hold anything: a message is
- * one line and cannot drive the terminal. */
-static void say(const char *program, const char *word, const char *colour, const char *text)
+/* Prints "NAME: error: text", the word in colour on a terminal. Escapes control characters: file names and metadata may
+ * contain anything, but a message is one line and must not control the terminal. */
+static void print_line(const char *program, const char *word, const char *colour, const char *text)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     const bool coloured = colour && isatty(STDERR_FILENO) && !(no_color && *no_color)
                           && !(term && !strcmp(term, "dumb"));
     fflush(stdout);
-    FILE *text_of = vp_text_open(), *f = text_of ? text_of : stderr; /* in one piece, if there is memory for it */
+    FILE *text_of = vp_text_open(), *f = text_of ? text_of : stderr; /* in one write, if there is memory for it */
     if (!word)
         fprintf(f, "%s: ", program);
     else if (coloured)
@@ -167,12 +167,12 @@ static void say(const char *program, const char *word, const char *colour, const
     free(line);
 }
 
-static void tell(const struct vp_run *run, const char *word, const char *colour, const char *fmt, va_list ap)
+static void print_message(const struct vp_run *run, const char *word, const char *colour, const char *fmt, va_list ap)
 {
     char text[2048];
     vp_format_line(text, sizeof text, fmt, ap);
     vp_progress_clear(run->progress);
-    say(run->tool->name, word, colour, text);
+    print_line(run->tool->name, word, colour, text);
 }
 
 void vp_warn(const struct vp_run *run, const char *fmt, ...)
@@ -180,7 +180,7 @@ void vp_warn(const struct vp_run *run, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (!run->common.quiet)
-        tell(run, "warning", "1;33", fmt, ap);
+        print_message(run, "warning", "1;33", fmt, ap);
     va_end(ap);
 }
 
@@ -189,7 +189,7 @@ void vp_note(const struct vp_run *run, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (run->common.verbose)
-        tell(run, NULL, NULL, fmt, ap);
+        print_message(run, NULL, NULL, fmt, ap);
     va_end(ap);
 }
 
@@ -197,9 +197,9 @@ int vp_report(const struct vp_run *run, const struct vp_err *err)
 {
     const char *name = run->tool->name;
     vp_progress_clear(run->progress);
-    say(name, "error", "1;31", err->msg[0] ? err->msg : "failed without a reason (please report this)");
+    print_line(name, "error", "1;31", err->msg[0] ? err->msg : "failed without a reason (please report this)");
     if (err->hint[0])
-        say(name, "hint", "1;36", err->hint);
+        print_line(name, "hint", "1;36", err->hint);
     if (err->code == VP_EUSAGE)
         fprintf(stderr, "Try '%s --help'.\n", name);
     if (run->tool->flags & VP_TOOL_DIFF)
@@ -214,7 +214,7 @@ bool vp_given(const struct vp_run *run, const char *option)
 
 /* ---- the plan ---- */
 
-void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...)
+void vp_report_plan(struct vp_run *run, const char *key, const char *fmt, ...)
 {
     struct vp_plan_line *grown = NULL;
     if (run->common.plan || run->common.verbose)
@@ -229,7 +229,7 @@ void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...)
     va_end(ap);
 }
 
-bool vp_plan_done(struct vp_run *run)
+bool vp_report_plan_done(struct vp_run *run)
 {
     size_t width = 0;
     for (int i = 0; i < run->n_plan; i++)
@@ -249,7 +249,7 @@ bool vp_plan_done(struct vp_run *run)
 
 /* ---- the device ---- */
 
-/* auto, cpu, cuda, cuda:0,2 */
+/* True for auto, cpu, cuda, cuda:0,2. */
 static bool device_well_formed(const char *device)
 {
     if (!strcmp(device, "auto") || !strcmp(device, "cpu") || !strcmp(device, "cuda"))
@@ -267,7 +267,7 @@ static bool device_well_formed(const char *device)
 int vp_device_cpu(const struct vp_run *run, struct vp_err *err)
 {
     const char *device = run->common.device;
-    /* the environment speaks to all programs of a pipeline, also to those that have nothing for a GPU */
+    /* the environment applies to all programs of a pipeline, also to those without work for a GPU */
     if (!device || strncmp(device, "cuda", 4) || !vp_given(run, "device"))
         return 0;
     return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu, or auto", "device %s: %s works on the CPU only", device,
@@ -276,8 +276,8 @@ int vp_device_cpu(const struct vp_run *run, struct vp_err *err)
 
 /* ---- streams ---- */
 
-/* A closed standard stream would be the next file opened, and messages would end up in an output.
- * Hold the number with a descriptor that fails when it is used. */
+/* Occupies closed standard streams with a descriptor that fails on use: the next file opened would get the number, and
+ * messages would end up in an output. */
 static void hold_standard_streams(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -285,15 +285,15 @@ static void hold_standard_streams(void)
             return;
 }
 
-/* Flush and close standard output; what was written must have arrived. The stream itself stays open:
- * say() still flushes it. */
+/* Flushes and closes the descriptor of standard output and checks that all data was written. The stream itself stays
+ * open: print_line() still flushes it. */
 static int close_stdout(struct vp_err *err)
 {
     errno = 0;
     const bool bad = fflush(stdout) || ferror(stdout);
     /* a writer that has closed it has also checked it */
     if (bad || (close(STDOUT_FILENO) && errno != EBADF)) {
-        if (errno == EPIPE) { /* SIGPIPE was inherited as ignored: end as everybody else in a pipeline */
+        if (errno == EPIPE) { /* SIGPIPE was inherited as ignored: end like the other programs of a pipeline */
             signal(SIGPIPE, SIG_DFL);
             raise(SIGPIPE);
         }
@@ -325,7 +325,7 @@ static void version(const struct vp_tool *tool)
     );
 }
 
-/* Option > environment > default. */
+/* Takes a value from the environment: option > environment > default. */
 static int from_environment(struct vp_run *run, const char *name, const char *variable, struct vp_err *err)
 {
     const char *text = getenv(variable);
@@ -344,7 +344,7 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
         || from_environment(run, "threads", "VOXPIPE_THREADS", err)
         || from_environment(run, "memory", "VOXPIPE_MEMORY", err))
         return -1;
-    const char *isa = getenv("VOXPIPE_ISA"); /* ENVVAR VOXPIPE_ISA: the most that is used of the processor */
+    const char *isa = getenv("VOXPIPE_ISA"); /* ENVVAR VOXPIPE_ISA: limit of the instruction set */
     if (isa && *isa && !vp_isa_limit(isa))
         return vp_fail(err, VP_EUSAGE, "VOXPIPE_ISA: '%s': expected generic, avx2 or avx512", isa);
     if (vp_has_common(run->tool, "device") && !device_well_formed(c->device))
@@ -353,7 +353,7 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
     run->all_threads = !c->threads;
     run->all_memory = !c->memory;
     if (run->all_threads) {
-        const char *omp = getenv("OMP_NUM_THREADS"); /* batch systems set it to what a job may use */
+        const char *omp = getenv("OMP_NUM_THREADS"); /* batch systems set it to the number of threads of a job */
         c->threads = omp && *omp ? omp_get_max_threads() : vp_cores();
     }
     c->threads = vp_min64(c->threads, MAX_THREADS);
@@ -370,7 +370,7 @@ static bool to_stdout(const char *path)
     return !path || !strcmp(path, "-");
 }
 
-/* The open descriptor that path names, or -1. */
+/* Returns the open descriptor that path names, or -1. */
 static int descriptor_of(const char *path)
 {
     if (to_stdout(path) || !strcmp(path, "/dev/stdout"))
@@ -388,7 +388,7 @@ bool vp_writes_text(const struct vp_run *run)
     return tool->flags & VP_TOOL_TEXT || (tool->text_with && vp_given(run, tool->text_with));
 }
 
-/* Whether standard output goes on in a file that holds something: no reader finds a TIFF or a PNG there. */
+/* True if standard output is appended to a non-empty file: a reader would not find a TIFF or a PNG there. */
 static bool follows_something(void)
 {
     struct stat st;
@@ -408,9 +408,9 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
     if (!c->each_file && !to_stdout(c->output) && vp_ending_check(run, c->output, err))
         return -1;
     if (c->quiet && c->verbose)
-        return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--quiet and --verbose cannot be combined");
     if (c->compress && c->raw_out)
-        return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--compress and --raw-out cannot be combined");
     if (c->compress && to_stdout(c->output) && !(c->plan && !c->output))
         return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
     const bool binary = !vp_writes_text(run) && to_stdout(c->output) && !c->plan;
@@ -425,12 +425,12 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
     if (binary && !c->raw_out && follows_something())
         return vp_fail_hint(err, VP_EUSAGE, flags & VP_TOOL_NO_STACK ? "give each picture a file of its own"
                                                                      : "img-cat joins stacks; --raw-out has no header",
-                            "standard output is a file that holds something already");
+                            "standard output is a file that is not empty");
     return 0;
 }
 
-/* A stream for path. The names of open descriptors are duplicated: opening /dev/stderr anew would cut
- * the file that it was redirected to. */
+/* Opens a stream for path. Names of open descriptors are duplicated: opening /dev/stderr anew would truncate the file
+ * that it was redirected to. */
 static FILE *open_report(const char *path)
 {
     const int fd = descriptor_of(path);
@@ -450,8 +450,8 @@ static int is_statistics(void *ctx, const struct vp_opt *row, size_t offset)
     return !strcmp(row->name, "statistics");
 }
 
-/* Finds out if the file may be written before a long run, not after it. What others wrote stays, for the name may be that
- * of an input: of img-info --stats *.tif it is. */
+/* Checks before a long run that the statistics file can be written. Existing files of other content are kept, since the
+ * name may be that of an input, as in img-info --stats *.tif. */
 static int check_stats(const struct vp_run *run, struct vp_err *err)
 {
     const char *const path = run->common.stats;
@@ -461,7 +461,7 @@ static int check_stats(const struct vp_run *run, struct vp_err *err)
     else if (to_stdout(path) || !access(path, W_OK)) {
         if (descriptor_of(path) >= 0 || vp_stats_replaceable(path))
             return 0;
-        vp_fail(err, VP_EUSAGE, "--stats: %s exists, and holds no statistics of a run: it would be lost", path);
+        vp_fail(err, VP_EUSAGE, "--stats: %s exists and is not a statistics file: it would be overwritten", path);
         return vp_opt_each(run->tool->options, 0, is_statistics, NULL)
                  ? vp_hint(err, "--statistics shows those of the samples; --stats FILE writes times and byte counts")
                  : vp_hint(err, "give the name of a new file");
@@ -477,7 +477,8 @@ static int write_stats(const struct vp_run *run, struct vp_err *err)
     const char *path = run->common.stats;
     if (!path)
         return 0;
-    const bool taken = descriptor_of(path) < 0 && !vp_stats_replaceable(path); /* by a file that came in the meantime */
+    const bool taken = descriptor_of(path) < 0 && !vp_stats_replaceable(path); /* by a file that was created in the
+                                                                                  meantime */
     FILE *f = taken ? NULL : open_report(path);
     if (taken)
         errno = EEXIST;
@@ -509,7 +510,7 @@ struct apart {
     struct vp_err *err;
 };
 
-static int name_apart(void *ctx, const struct vp_opt *row, const char *path)
+static int check_stats_name(void *ctx, const struct vp_opt *row, const char *path)
 {
     const struct apart *a = ctx;
     const bool list = *path == '@' && (!row || row->type != VP_T_OUTFILE);
@@ -518,19 +519,19 @@ static int name_apart(void *ctx, const struct vp_opt *row, const char *path)
     return vp_stats_apart(a->run, path, a->err) || (list && vp_stats_apart(a->run, path + 1, a->err)) ? -1 : 0;
 }
 
-/* --stats over the output or an input would destroy it. What a list or a folder holds is kept by check_stats(). */
+/* Rejects --stats over the output or an input. Files in a list or a folder are protected by check_stats(). */
 static int check_stats_target(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
-    /* text may go where the statistics go if both go through one descriptor */
+    /* text may share a destination with the statistics if both use one descriptor */
     const bool text = (vp_writes_text(run) || c->plan) && descriptor_of(c->stats) >= 0;
     if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
         return -1;
     return vp_stats_apart(run, STDIN_NAME, err)
-           || vp_parsed_files(&run->parsed, name_apart, &(struct apart){run, err}) ? -1 : 0;
+           || vp_parsed_files(&run->parsed, check_stats_name, &(struct apart){run, err}) ? -1 : 0;
 }
 
-/* Refuses a stack that is too small: threads get as much as well, and what reads TIFFs has tables on it. */
+/* Rejects a stack limit that is too small: it is also that of threads, and TIFF readers keep tables on the stack. */
 static int check_stack(struct vp_err *err)
 {
     enum { LEAST = 1 << 20 };
@@ -541,16 +542,17 @@ static int check_stack(struct vp_err *err)
                         vp_bytes_text(most.rlim_cur).text, vp_bytes_text(LEAST).text);
 }
 
-/* Makes glibc load libgcc_s, as the first backtrace() does. Else it does so when the first thread ends by pthread_exit(), as
- * those of OpenMP do, and aborts if there is no memory for it then. */
+/* Makes glibc load libgcc_s, as the first backtrace() does. Otherwise glibc loads it when the first thread ends by
+ * pthread_exit(), as OpenMP's do, and aborts if memory is exhausted then. */
 static int load_unwinder(struct vp_err *err)
 {
     void *caller[1];
     return backtrace(caller, 1) ? 0
-                                : vp_fail(err, VP_ERESOURCE, "libgcc_s.so.1, which threads need to end, cannot be loaded");
+                                : vp_fail(err, VP_ERESOURCE,
+                                          "libgcc_s.so.1, which threads need to end, cannot be loaded");
 }
 
-/* The work between a parse that went well and the end. */
+/* Runs the work, from a successful parse to the end. */
 static int work(struct vp_run *run, void *params, struct vp_err *err)
 {
     if (check_stack(err) || check_common(run, err) || resolve_common(run, err)
@@ -576,9 +578,9 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     return write_stats(run, err) ? -1 : status;
 }
 
-/* OpenMP threads that have nothing to do spin for milliseconds by default, which takes the cores from the other
- * programs of a pipeline: four filters in a row on two cores took three times as long. The runtime looks at the
- * environment once, in a constructor; ours comes before it where the runtime is linked statically. */
+/* Idle OpenMP threads spin for milliseconds by default, which takes the cores from the other programs of a pipeline:
+ * four filters in a row on two cores took three times as long. The runtime reads the environment once, in a
+ * constructor; ours runs before it if the runtime is linked statically. */
 __attribute__((constructor(101))) static void spin_little(void)
 {
     if (getenv("OMP_WAIT_POLICY")) /* ENVVAR OMP_WAIT_POLICY: active lets idle threads spin */
@@ -590,10 +592,10 @@ __attribute__((constructor(101))) static void spin_little(void)
 #endif
 }
 
-/* True if the first rank reports it: what is wrong before ranks have met is wrong for all, most likely, and then its
- * launcher ends the others, if they do not leave earlier. Who is still there after a while says it, too, unless the
- * command line is wrong, which is the same for all. */
-static bool silent(const struct vp_tool *tool, const struct vp_err *err)
+/* True if the first rank reports the error: errors before ranks have connected are most likely those of all, and its
+ * launcher ends the others if they do not exit earlier. A rank that is still running after a while reports it, too,
+ * except for a wrong command line, which all share. */
+static bool reported_elsewhere(const struct vp_tool *tool, const struct vp_err *err)
 {
     int rank = 0;
     if (!(tool->flags & VP_TOOL_RANKS) || vp_launched(&rank) <= 1 || rank == 0)
@@ -637,7 +639,8 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     }
     if (status >= 0 && close_stdout(&err))
         status = -1;
-    if (status < 0 && (run.history || !silent(tool, &err))) /* before the work what is wrong is wrong for all ranks */
+    /* errors before the work are those of all ranks */
+    if (status < 0 && (run.history || !reported_elsewhere(tool, &err)))
         status = vp_report(&run, &err);
     else if (status < 0)
         status = err.code;

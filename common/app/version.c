@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The version, in an object of its own: a commit compiles nothing else again. */
+/* The version, in an object file of its own, so that a commit recompiles nothing else. */
 #include "app/tool.h"
 
 #ifndef VP_VERSION

@@ -12,7 +12,7 @@
 /* Room for two of the longest names. */
 enum { LONGEST = 1 << 14 };
 
-/* A character of several bytes is not cut. */
+/* Keeps characters of several bytes whole. */
 static bool inside_character(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;
@@ -43,7 +43,7 @@ void vp_format_line(char *out, size_t size, const char *fmt, va_list ap)
     shorten(out, size, text);
 }
 
-/* number: an errno whose text follows, or 0. */
+/* Fills an error; number: an errno whose text follows, or 0. */
 static __attribute__((format(printf, 4, 0)))
 int record(struct vp_err *err, int code, int number, const char *fmt, va_list ap)
 {

@@ -22,23 +22,23 @@ struct vp_err {
 
 #define VP_ERR_INIT {0, "", ""}
 
-/* vsnprintf, but what is too long loses its middle, marked with " ... ": names come first, reasons last. */
+/* Formats as vsnprintf; a text too long loses its middle, marked with " ... ": names come first, reasons last. */
 void vp_format_line(char *out, size_t size, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
 
-/* Record an error (printf style; the first one recorded wins) and return -1. */
+/* Records an error (printf style; the first one recorded wins); returns -1. */
 int vp_fail(struct vp_err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same with code VP_ERUN and ": " strerror(errno) appended. errno is read first. */
+/* Does the same with code VP_ERUN and ": " strerror(errno) appended. errno is read first. */
 int vp_fail_errno(struct vp_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Add the remedy to an error already recorded; returns -1, so `return vp_hint(...)` reads well. */
+/* Adds the remedy to an error already recorded; returns -1, so `return vp_hint(...)` reads well. */
 int vp_hint(struct vp_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* vp_fail with a remedy that is always the same. */
 int vp_fail_hint(struct vp_err *err, int code, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* From any thread: keep another thread's error, unless one is recorded already. Returns -1, for loops with
+/* Keeps another thread's error, from any thread, unless one is recorded already. Returns -1, for loops with
  * reduction(min : rc). */
 int vp_err_keep(struct vp_err *err, const struct vp_err *other);
 

@@ -41,7 +41,7 @@ void vp_exact_join(struct vp_exact *s, const struct vp_exact *other, int sign)
             __atomic_fetch_add(&s->digit[i], sign * other->digit[i], __ATOMIC_RELAXED);
 }
 
-/* The digits of |s|; whether s is negative. */
+/* Fills the digits of |s|; true if s is negative. */
 static bool magnitude(const struct vp_exact *s, struct vp_exact *to)
 {
     *to = *s;
@@ -53,7 +53,8 @@ static bool magnitude(const struct vp_exact *s, struct vp_exact *to)
     return negative;
 }
 
-/* The number of n digits in units of 2^unit: rounded once, to *m 2^(what is returned), m being 0 or at least 2^64. */
+/* Returns the number of n digits in units of 2^unit: rounded once, to *m 2^(what is returned), m being 0 or at least
+ * 2^64. */
 static int leading(const int64_t *digit, int n, int unit, double *m)
 {
     int i = n - 1;
@@ -88,7 +89,7 @@ void vp_exact_less(struct vp_exact *s, uint64_t n, double x)
     }
 }
 
-/* q 2^e, q not 0: rounded once, whatever digits the result has. Bit 0 may stand for more below it. */
+/* Returns q 2^e, q not 0: rounded once, whatever digits the result has. Bit 0 may stand for more below it. */
 static double rounded(uint64_t q, int e)
 {
     enum { LEAST = -1074 };

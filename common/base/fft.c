@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const int RADICES[] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16};
-/* What a stage of each takes for an element, roughly: for lengths that nobody has measured. */
+/* Approximate costs per element of a stage of each radix, for lengths that were not measured. */
 static const double COSTS[] = {1, 1.1, 1.05, 1.25, 1.2, 1.5, 1.2, 1.5, 1.4, 1.35, 1.6, 1.5};
 
 struct quick { int n; double ns; int radix[VP_LINE_STAGES]; };
@@ -35,7 +35,7 @@ double vp_line_cost(int64_t n)
     return 0;
 }
 
-/* The cheapest stages of n; the price, or infinity. */
+/* Finds the cheapest stages of n; returns the price, or infinity. */
 static double search(int64_t n, int depth, int *now, double price, int *best, double least)
 {
     if (n == 1) {
@@ -126,7 +126,7 @@ void vp_line_free(struct vp_line *l)
     *l = (struct vp_line){0};
 }
 
-/* Of n numbers `step` apart; root[j] is exp(-2 pi i j / (n step)). */
+/* Transforms n numbers `step` apart; root[j] is exp(-2 pi i j / (n step)). */
 static void dft(const double complex *in, int64_t step, double complex *out, int64_t n, const double complex *root)
 {
     enum { SMALL = 16 };

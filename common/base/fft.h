@@ -5,7 +5,7 @@
  *
  * Forward is an evaluation of a polynomial of n coefficients at the n roots of x^n = 1 (cyclic) or x^n = i, back the
  * interpolation, without the factor 1 / n; both in place. The values come in an order of their own, the same for every
- * polynomial of a line, which is all that a product asks for. With the roots of x^n = i a real column of 2 n samples is
+ * polynomial of a line, which is all that a product needs. With the roots of x^n = i a real column of 2 n samples is
  * one line: samples j and n + j are real and imaginary part of coefficient j (the right-angle convolution of Nussbaumer
  * 1976; products are modulo x^2n = -1, so that what wraps around comes with the other sign; overlap-save does not look
  * at it). Nothing has to be untangled, no root is special.
@@ -25,20 +25,20 @@ enum { VP_LINE_STAGES = 10 };
 struct vp_line {
     int64_t n;
     int stages, radix[VP_LINE_STAGES];
-    float *turn[VP_LINE_STAGES]; /* of every block radix - 1 complex numbers; NULL: they are 1 */
+    float *turn[VP_LINE_STAGES]; /* twiddles: radix - 1 complex numbers for each block; NULL: all 1 */
 };
 
-/* n is a product of 2, 3, 5 and 7, from 2 on. radix: the stages, ended by 0, of 2 to 10, 12, 15 and 16; NULL: those
- * that are quick. */
+/* Makes a line of n elements, a product of 2, 3, 5 and 7, from 2 on. radix: the stages, ended by 0, of 2 to 10, 12,
+ * 15 and 16; NULL: those that are quick. */
 int vp_line_make(struct vp_line *l, int64_t n, bool cyclic, const int *radix, struct vp_err *err);
 void vp_line_free(struct vp_line *l);
 /* Nanoseconds of a forward transform and one back for an element of 16 lanes, where n is one of the lengths that are
  * quick; else 0. Measured once: for choices, which must not differ from machine to machine. */
 double vp_line_cost(int64_t n);
-/* A line for vp_line_isa.weigh, of at least so many elements: the length that is quickest. */
+/* Makes a line for vp_line_isa.weigh, of the quickest length of at least `least` elements. */
 int vp_line_make_rows(struct vp_line *l, int64_t least, struct vp_err *err);
-/* Element i of what forward gives is the value at the root exp(2 pi i (k + 1/4) / n), cyclic exp(2 pi i k / n): this
- * k. */
+/* Returns k, where element i after forward is the value at the root exp(2 pi i (k + 1/4) / n), cyclic exp(2 pi i k /
+ * n): this k. */
 int64_t vp_line_root(const struct vp_line *l, int64_t i);
 
 /* The transforms for one instruction set. Everything is aligned to 64 bytes unless it is said. */
@@ -70,11 +70,11 @@ struct vp_line_isa {
     void (*product)(float *y, const float *x, const float *k, int64_t n, bool add);
 };
 
-/* For "avx512", "avx2" or "generic", NULL: the best; NULL where this processor has not got it. */
+/* Returns the transforms for "avx512", "avx2" or "generic", NULL: the best; NULL if this processor lacks it. */
 const struct vp_line_isa *vp_line_isa(const char *name);
 
-/* out[k] = sum of in[i] exp(-2 pi i k i / n) in double, for tables: n complex numbers each, quick if n is a product
- * of small ones. */
+/* Computes out[k] = sum of in[i] exp(-2 pi i k i / n) in double, for tables: n complex numbers each, quick if n is a
+ * product of small ones. */
 int vp_dft(const double *in, double *out, int64_t n, struct vp_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Transforms of doubles. None is ours: a program that works in float64 brings a library, behind this table, and
+/* Transforms of doubles. None is ours: a program that works in float64 brings a library as this table, and
  * hands it to its operation. */
 #ifndef VP_FFT64_H
 #define VP_FFT64_H
@@ -18,7 +18,7 @@ struct vp_fft64 {
     void (*free)(void *plan);
 };
 
-/* FFTW's (fftw/fftw.c), in programs that are linked with it; else its address is NULL. */
+/* Returns FFTW's table (fftw/fftw.c), in programs that are linked with it; else its address is NULL. */
 extern const struct vp_fft64 vp_fftw __attribute__((weak));
 
 #endif

@@ -10,7 +10,7 @@
 
 struct cv { vf re, im; };
 
-/* So many elements stay in the first-level cache from stage to stage. */
+/* Elements that stay in the first-level cache from stage to stage. */
 enum { NEAR = 40 * 1024 / (8 * LANES) };
 
 INLINE struct cv add(struct cv a, struct cv b) { return (struct cv){a.re + b.re, a.im + b.im}; }
@@ -125,7 +125,7 @@ INLINE void dft8(struct cv *y, bool back)
     y[7] = add_i_by(g, gap, -hb);
 }
 
-/* Two factors without a common divisor need no twiddles between them (Good 1958): index i b + j a of a b. */
+/* Maps: two factors without a common divisor need no twiddles between them (Good 1958): index i b + j a of a b. */
 INLINE void dft_good(struct cv *y, int a, int b, bool back)
 {
     struct cv t[16];
@@ -215,7 +215,7 @@ INLINE void dft(int r, bool back, struct cv *y)
     }
 }
 
-/* What is written once for all radices and compiled for each of them: f(radix, ...). */
+/* Calls f(radix, ...), written once and compiled for each radix. */
 #define FOR_RADIX(r, f, ...) \
     switch (r) { \
     case 2: f(2, __VA_ARGS__); break; \
@@ -234,7 +234,7 @@ INLINE void dft(int r, bool back, struct cv *y)
 
 /* ---- stages ---- */
 
-/* Memory that is wanted soon, asked for a little at a time while something is computed. */
+/* Memory that is needed soon, prefetched a little at a time during computation. */
 struct soon { const char *at, *end; bool twice; };
 
 INLINE void fetch(struct soon *s, int vectors)
@@ -253,12 +253,12 @@ INLINE void fetch(struct soon *s, int vectors)
     s->at += 64 * vectors;
 }
 
-/* What the first stage finds, and the last one back leaves: elements; real ones, whose imaginary parts are not looked
+/* Input of the first stage, and output of the last one back: elements; real ones, whose imaginary parts are not looked
  * at; or the rows of real columns, of which those from lo to hi - 1 are wanted back. */
 enum kind { COMPLEX, REAL, ROWS };
 struct rows { const float *from; float *to; int64_t pitch; vf less; int64_t lo, hi; };
 
-/* One block: its r parts of q elements each. `w` NULL: not turned, of elements. */
+/* Does one block: its r parts of q elements each. `w` NULL: not turned, of elements. */
 INLINE void block(int r, bool back, enum kind kind, struct cv *x, int64_t q, const float *w, struct soon *soon,
                   struct rows rows)
 {
@@ -299,7 +299,7 @@ INLINE void block(int r, bool back, enum kind kind, struct cv *x, int64_t q, con
     }
 }
 
-/* `blocks` of them; those of one element each are worth code of their own. */
+/* Does `blocks` of them; those of one element each are worth code of their own. */
 INLINE void blocks_of(int r, bool back, struct cv *x, int64_t blocks, int64_t q, const float *w, struct soon *soon)
 {
     const struct rows none = {0};
@@ -372,7 +372,7 @@ static void back(const struct vp_line *l, float *x, int64_t inner)
 /* Floats of a factor. */
 INLINE int factor(bool real) { return real ? 1 : 2 * LANES; }
 
-/* The last stage there, if it is wanted, times complex factors, or real ones, and the first one back. */
+/* Does the last stage there, if it is wanted, times complex factors, or real ones, and the first one back. */
 INLINE void middle_of(int r, bool there, bool real, const struct cv *x, const float *k, struct cv *to, int64_t blocks,
                       const float *w)
 {
@@ -410,7 +410,7 @@ static void first_back(int r, const struct cv *x, const float *k, struct cv *to,
     FOR_RADIX(r, middle_of, false, false, x, k, to, blocks, w)
 }
 
-/* As stages(), and back. */
+/* Does stages() backwards. */
 static void there_and_back(const struct vp_line *l, int s, bool real, struct cv *x, const float *k, int64_t b,
                            int64_t blocks, int64_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which build of code for several instruction sets runs here. */
+/* Chooses the build for this processor of code that is built for several instruction sets. */
 #include "base/isa.h"
 
 #include <stddef.h>

@@ -7,13 +7,13 @@
 
 #include <stdbool.h>
 
-/* The one of three that this processor runs best, or the one called "avx512", "avx2" or "generic"; NULL if it cannot
- * run that. Sets that the build has not got are NULL. */
+/* Returns the one of three that this processor runs best, or the one called "avx512", "avx2" or "generic"; NULL if it
+ * cannot run that. Sets that the build has not got are NULL. */
 const void *vp_isa_choose(const char *name, const void *avx512, const void *avx2, const void *generic);
-/* From now on the best is at most the one of this name, where none is asked for by name. False: there is no such
+/* Limits later choices without a name to the instruction set of this name and below. False: there is no such
  * set. */
 bool vp_isa_limit(const char *name);
-/* What that makes of it: the one that is run where none is asked for. */
+/* Returns the name of the set chosen without a name. */
 const char *vp_isa_name(void);
 
 #ifdef __x86_64__
@@ -39,7 +39,7 @@ const char *vp_isa_name(void);
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* of 32 bits */
+/* 32-bit elements of a vector */
 #if defined(__AVX512F__)
 #define LANES 16
 #elif defined(__AVX__)
@@ -53,10 +53,10 @@ typedef float vf_u __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
 
-/* From anywhere. */
+/* Loads a vector from any address. */
 INLINE vf vf_at(const float *p) { return *(const vf_u *)p; }
 
-/* Lane i is lane place[i] modulo 2 LANES of a and b in a row. */
+/* Returns a vector whose lane i is lane place[i] modulo 2 LANES of a and b in a row. */
 INLINE vf shuffle(vf a, vf b, vi place)
 {
 #ifndef __clang__
@@ -74,7 +74,7 @@ INLINE vf shuffle(vf a, vf b, vi place)
 #endif
 }
 
-/* Past the caches, to where a vector may lie. */
+/* Stores past the caches; `to` is aligned to a vector. */
 INLINE void put_past(float *to, vf v)
 {
 #ifdef __clang__

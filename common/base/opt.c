@@ -27,7 +27,7 @@ static int out_of_memory(struct vp_err *err)
     return vp_fail(err, VP_ERESOURCE, "out of memory");
 }
 
-/* text[0..n), if it is of these characters alone, as a string in `copy`. */
+/* Copies text[0..n), if it is of these characters alone, to `copy`. */
 static bool is_of(const char *chars, const char *text, size_t n, char copy[128])
 {
     if (n == 0 || n >= 128 || strspn(text, chars) < n)
@@ -37,7 +37,7 @@ static bool is_of(const char *chars, const char *text, size_t n, char copy[128])
     return true;
 }
 
-/* A decimal number filling text[0..n) to the last character; no blanks, hexadecimals, nan or inf. */
+/* Parses a decimal number filling text[0..n) to the last character; no blanks, hexadecimals, nan or inf. */
 static bool parse_real(const char *text, size_t n, double *out)
 {
     char copy[128], *end = NULL;
@@ -48,7 +48,7 @@ static bool parse_real(const char *text, size_t n, double *out)
     return true;
 }
 
-/* The same for a whole number. */
+/* Parses a whole number likewise. */
 static bool parse_int(const char *text, size_t n, int64_t *out)
 {
     char copy[128], *end = NULL;
@@ -151,11 +151,11 @@ static int set_range(struct vp_range *out, const char *source, const char *text,
     return 0;
 }
 
-/* Distance of optimal string alignment; a large number for words too long to be typed wrongly. */
+/* Returns the distance of optimal string alignment; a large number for words too long to be typed wrongly. */
 static int distance(const char *a, size_t na, const char *b, size_t nb)
 {
     enum { MAX = 63 };
-    int d[MAX + 1][MAX + 1]; /* of their beginnings */
+    int d[MAX + 1][MAX + 1]; /* distances of their prefixes */
     if (na > MAX || nb > MAX)
         return 1000;
     for (size_t i = 0; i <= na; i++)
@@ -208,7 +208,7 @@ static int set_choice(const struct vp_opt *row, int *out, const char *source, co
                    near_n ? "; did you mean " : "", near_n, near, near_n ? "?" : "");
 }
 
-/* Give the row's field its value; `source` is named in messages. */
+/* Gives the row's field its value; `source` is named in messages. */
 static int set_value(const char *source, const struct vp_opt *row, void *where, const char *text,
                      struct vp_err *err)
 {
@@ -340,7 +340,7 @@ static int match_nearly(void *ctx, const struct vp_opt *row, size_t offset)
     return 0;
 }
 
-/* The name of an option that is near to this one; NULL: there is none. */
+/* Returns the name of an option near to this one; NULL if none. */
 static const char *near_name(const struct vp_parsed *p, const char *name)
 {
     struct search s = {.name = name, .name_n = strcspn(name, "="), .best = 1000};
@@ -365,7 +365,7 @@ static int take(struct vp_parsed *p, const struct search *s, const char *value, 
     return 0;
 }
 
-/* --name, --name=V, --name V. Returns the number of further arguments used, or -1. */
+/* Parses --name, --name=V, --name V. Returns the number of further arguments used, or -1. */
 static int long_option(struct vp_parsed *p, const char *arg, const char *next, struct vp_err *err)
 {
     const size_t n = strcspn(arg + 2, "=");
@@ -382,14 +382,14 @@ static int long_option(struct vp_parsed *p, const char *arg, const char *next, s
     return take(p, &s, next, err) ? -1 : 1;
 }
 
-/* "-sigma" is -s with the value "igma": after an error, ask whether the long name was meant. */
+/* Suggests the long name after an error of "-sigma", which is -s with the value "igma". */
 static int one_dash(const struct vp_parsed *p, const char *arg, struct vp_err *err)
 {
     const char *near = strcspn(arg + 1, "=") >= 3 ? near_name(p, arg + 1) : NULL;
     return near ? vp_hint(err, "did you mean --%s?", near) : -1;
 }
 
-/* -x, -xV, -x V, -abc. */
+/* Parses -x, -xV, -x V, -abc. */
 static int short_options(struct vp_parsed *p, const char *arg, const char *next, struct vp_err *err)
 {
     for (const char *c = arg + 1; *c; c++) {
@@ -492,7 +492,7 @@ static const char *base_name(const char *path)
     return slash && slash + 1 < path + n ? slash + 1 : path;
 }
 
-/* One word as a shell reads it; line breaks and other controls become '?', for the history is one line. */
+/* Writes one word as a shell reads it; line breaks and other controls become '?', for the history is one line. */
 static void put_word(FILE *f, const char *text)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";

@@ -46,7 +46,7 @@ struct vp_opt {
     const char *name;      /* long name without dashes; exact */
     char letter;           /* or 0 */
     enum vp_opt_type type;
-    size_t offset;         /* of the field in the parameter struct */
+    size_t offset;         /* offset of the field in the parameter struct */
     double min, max;       /* VP_T_INT, VP_T_REAL, VP_T_REALS, VP_T_BYTES; may be infinite; unchecked if both are 0 */
     const char *def;       /* default as the user would write it, parsed at start; NULL: the zero value */
     const char *metavar;   /* "MM", "FILE", "WxHxD" */
@@ -85,46 +85,46 @@ struct vp_parsed {
     struct vp_use { const struct vp_opt *row; const char *value; } *uses; /* value NULL: a flag */
     int n_operands;
     const char **operands;         /* pointers into argv, as values are */
-    const struct vp_opt *table;    /* of this, with its parameters, which must stay until it is freed */
+    const struct vp_opt *table;    /* parsed, with its parameters; both must stay until it is freed */
     void *params;
 };
 
-/* Whether an option may be given several times, each adding to a list. */
+/* True if an option may be given several times, each adding to a list. */
 static inline bool vp_opt_repeats(const struct vp_opt *row)
 {
     return row->type == VP_T_FILES || row->type == VP_T_STRINGS;
 }
 
-/* Set the defaults of `table` (recursively) in `params`. */
+/* Sets the defaults of `table` (recursively) in `params`. */
 int vp_opt_defaults(const struct vp_opt *table, void *params, struct vp_err *err);
 
-/* Parse argv[1..] into `params`. 0, or -1 with code VP_EUSAGE. */
+/* Parses argv[1..] into `params`. 0, or -1 with code VP_EUSAGE. */
 int vp_opt_parse(const struct vp_opt *table, void *params, int argc, char **argv,
                  struct vp_parsed *parsed, struct vp_err *err);
 bool vp_opt_given(const struct vp_parsed *parsed, const char *name);
-/* Call fn for the operands (row NULL) and the files that options name, lists still with their '@'. Stops at the first
+/* Calls fn for the operands (row NULL) and the files that options name, lists still with their '@'. Stops at the first
  * non-zero. */
 int vp_parsed_files(const struct vp_parsed *parsed, int (*fn)(void *ctx, const struct vp_opt *row, const char *path),
                     void *ctx);
 void vp_parsed_free(struct vp_parsed *parsed);
 
-/* Set one row from text, as the command line would; messages name `source` ("VOXPIPE_THREADS",
+/* Sets one row from text, as the command line would; messages name `source` ("VOXPIPE_THREADS",
  * "scan.geom: line 3: sod"). `value` must outlive params; a VP_T_FILES or VP_T_STRINGS row grows params' list, which
  * the caller then frees. */
 int vp_opt_set_from(const char *source, const struct vp_opt *row, void *params, const char *value,
                     struct vp_err *err);
 
-/* "ct-filter --window hann": the program and the given options whose rows say `history`, by long
+/* Returns "ct-filter --window hann": the program and the given options whose rows say `history`, by long
  * name in the order given, the last value of each, files by base name; quoted as a shell needs.
  * malloc'd; NULL if out of memory. */
 char *vp_opt_history(const struct vp_parsed *parsed, const char *program);
 
-/* Call fn for every row, embedded tables expanded (their offsets added). Stops at the first non-zero. */
+/* Calls fn for every row, embedded tables expanded (their offsets added). Stops at the first non-zero. */
 int vp_opt_each(const struct vp_opt *table, size_t base,
                 int (*fn)(void *ctx, const struct vp_opt *row, size_t offset), void *ctx);
 
-/* How far the typed text (nt characters) is from a word (nw): edits, or -1 if it is too far to suggest. A beginning of
- * the word is near. */
+/* Returns the edits from the typed text (nt characters) to a word (nw), or -1 if it is too far to suggest. A
+ * prefix of the word is near. */
 int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw);
 
 #endif

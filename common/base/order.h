@@ -40,7 +40,7 @@ VP_ANYWHERE static inline uint64_t vp_order_u64_bits(uint64_t key)
 
 /* ---- signed keys of f32: all NaN are one key, after +infinity ---- */
 
-enum { VP_NAN_F32 = 0x7fc00000 }; /* its bits */
+#define VP_NAN_F32 0x7fc00000 /* its bits */
 
 static inline int32_t vp_signed_key_f32(float v)
 {

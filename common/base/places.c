@@ -88,7 +88,7 @@ int vp_launched(int *rank)
 {
     /* a batch script of Slurm has SLURM_NTASKS and SLURM_PROCID, too: only what srun starts is in a step with tasks */
     const char *const known[][2] = {
-        /* ENVVAR OMPI_COMM_WORLD_SIZE: of Open MPI's mpirun: this is one of so many ranks */
+        /* ENVVAR OMPI_COMM_WORLD_SIZE: of Open MPI's mpirun: the number of ranks */
         {getenv("OMPI_COMM_WORLD_SIZE"), getenv("OMPI_COMM_WORLD_RANK")},
         {getenv("PMI_SIZE"), getenv("PMI_RANK")}, /* ENVVAR PMI_SIZE: the same, of MPICH's and others' */
         {getenv("SLURM_STEP_NUM_TASKS"), getenv("SLURM_PROCID")}, /* ENVVAR SLURM_STEP_NUM_TASKS: the same, of srun */
@@ -104,8 +104,8 @@ int vp_launched(int *rank)
     return 1;
 }
 
-/* As Linux judges where fs.protected_symlinks is set: in a sticky folder that all may write, a link counts only for who
- * made it, or if the folder's owner did. */
+/* Judges as Linux does where fs.protected_symlinks is set: in a sticky folder that all may write, a link counts only
+ * for who made it, or if the folder's owner did. */
 static bool foreign_link(const char *path)
 {
     struct stat link, in;
@@ -145,7 +145,7 @@ char *vp_follow_links(const char *path, bool own)
     return NULL;
 }
 
-/* A group that has nobody in it but the owner, as many systems make one for each user. */
+/* True if the group has no member but the owner, which many systems make for each user. */
 static bool private_group(uid_t owner, gid_t group)
 {
     const struct passwd *user = getpwuid(owner);
@@ -205,7 +205,7 @@ static bool same_entry(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether two names would make one file: the last part in the same folder. */
+/* True if two names would make one file: the same last part in the same folder. */
 static bool same_place(const char *a, const char *b)
 {
     char *folder_a = vp_folder(a), *folder_b = vp_folder(b);

@@ -9,41 +9,41 @@
 
 struct vp_err;
 
-/* open and fopen, tried again when a signal interrupts them (EINTR). */
+/* Do as open and fopen, tried again when a signal interrupts them (EINTR). */
 int vp_open_fd(const char *path, int flags, unsigned mode);
 FILE *vp_fopen(const char *path, const char *mode);
 
-/* The folder of scratch files, which hold what does not fit in memory: $TMPDIR; without it /tmp, or /var/tmp where /tmp
- * is in memory itself (tmpfs). */
+/* Returns the folder of scratch files, which hold what does not fit in memory: $TMPDIR; without it /tmp, or /var/tmp
+ * where /tmp is in memory itself (tmpfs). */
 const char *vp_tmpdir(void);
-/* Scratch files may have to be in memory, too: then what is in them is counted as such. */
+/* Returns true if scratch files are in memory, too: then their bytes count as such. */
 bool vp_scratch_in_memory(void);
 /* Refuses (VP_ERESOURCE) `bytes` of scratch files for `what` that are in memory and more than the `room` there; 0 on a
  * disk. */
 int vp_scratch_allow(uint64_t bytes, uint64_t room, const char *what, struct vp_err *err);
-/* An open file in that folder that has no name and is gone with the process; -1 with errno. */
+/* Returns an open file in that folder that has no name and is gone with the process; -1 with errno. */
 int vp_unnamed_file(const char *dir);
-/* $VOXPIPE_DEVICE_MEMORY, NULL if it is not set. */
+/* Returns $VOXPIPE_DEVICE_MEMORY, NULL if it is not set. */
 const char *vp_device_memory(void);
-/* $VOXPIPE_PLUGINS, NULL if it is not set. */
+/* Returns $VOXPIPE_PLUGINS, NULL if it is not set. */
 const char *vp_plugins(void);
 
-/* Whether a launcher has started this process as one of several, by what it left in the environment: how many (1: no),
- * and which. */
+/* Returns the number of processes that a launcher has started, as its environment has it (1: no launcher), and the
+ * number of this one. */
 int vp_launched(int *rank);
 
-/* Whether code from this file may run with the rights of its user: nobody but the owner (and a group that is the
+/* True if code from this file may run with the rights of its user: no one but the owner (and a group that is the
  * owner's alone), or root, may write it or its folder, or put another in its place. Where the user did not name the
  * file, `strangers` is false, and file and folder must belong to the user, to root or to who owns this program.
  * False with the reason in `why`. */
 bool vp_trusted(const char *path, bool strangers, char *why, size_t size);
 
-/* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno. Where only
+/* Returns `path` with symbolic links followed, even if no file is at the end; malloc'd, NULL with errno. Where only
  * own links will do, for a file to be written: EACCES at one that another user put where everybody may make one. */
 char *vp_follow_links(const char *path, bool own);
-/* The folder that `path` lies in, ending in a slash, or "."; malloc'd, NULL without memory. */
+/* Returns the folder that `path` lies in, ending in a slash, or "."; malloc'd, NULL without memory. */
 char *vp_folder(const char *path);
-/* Whether two names lead to one regular file or FIFO, or would if it were made. */
+/* True if two names lead to one regular file or FIFO, or would if it were made. */
 bool vp_same_file(const char *a, const char *b);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
+/* Returns the length of the well-formed UTF-8 sequence at s, 0 if there is none. */
 static int utf8_length(const unsigned char *s)
 {
     const int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
@@ -20,7 +20,7 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
-/* The character of a sequence of that length. */
+/* Returns the character of a sequence of that length. */
 static int decode(const unsigned char *s, int length)
 {
     static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};

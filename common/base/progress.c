@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress line. Counting is one atomic addition; the line is drawn by whichever thread passes
  * when it is due. It is erased with blanks, not with escape codes, so that any terminal will do. One program at a time
- * has the line of a terminal: a lock on the terminal tells the others, which go on without it. */
+ * has the line of a terminal: a lock on the terminal keeps it from the others, which go on without it. */
 #include "base/progress.h"
 #include "base/size.h"
 
@@ -55,7 +55,7 @@ void vp_progress_free(struct vp_progress *p)
     free(p);
 }
 
-/* Replace the line by n characters of text; locked. */
+/* Replaces the line by n characters of text; locked. */
 static void draw(struct vp_progress *p, const char *text, int n)
 {
     const int blanks = p->drawn > n ? p->drawn - n : 0;
@@ -99,7 +99,7 @@ static int line_text(const struct vp_progress *p, char *buf, size_t room, double
     return n < (int)room ? n : (int)room - 1;
 }
 
-/* Whether the line may be drawn: not while another program draws one on the same terminal. Locks belong to what was
+/* True if the line may be drawn: not while another program draws one on the same terminal. Locks belong to what was
  * opened, which programs of one shell share, so the terminal is opened again. */
 static bool have_line(struct vp_progress *p)
 {
@@ -108,7 +108,7 @@ static bool have_line(struct vp_progress *p)
         return true;
     const int fd = open(name, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return true; /* it cannot be told */
+        return true; /* unknown */
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         close(fd);
         return false;
@@ -117,7 +117,7 @@ static bool have_line(struct vp_progress *p)
     return true;
 }
 
-/* Draw the line as it is now; locked. */
+/* Draws the line as it is now; locked. */
 static void show(struct vp_progress *p, double now)
 {
     char text[240];

@@ -16,17 +16,17 @@ struct vp_ring {
 void vp_ring_init(struct vp_ring *r, int slots);
 void vp_ring_destroy(struct vp_ring *r);
 
-/* Producer: the next free slot (waits), or -1 if the consumer stopped. */
+/* Returns the next free slot to the producer (waits), or -1 if the consumer stopped. */
 int vp_ring_fill(struct vp_ring *r);
 void vp_ring_filled(struct vp_ring *r);
-/* Producer: nothing more will come. */
+/* Ends the production. */
 void vp_ring_end(struct vp_ring *r);
 
-/* Consumer: the next filled slot (waits), or, `ahead`, one further: the slots before it are taken, but not yet given
- * back. -1 at the end. */
+/* Returns the next filled slot to the consumer (waits), or, `ahead`, one further: the slots before it are taken, but
+ * not yet given back. -1 at the end. */
 int vp_ring_look(struct vp_ring *r, int ahead);
 void vp_ring_taken(struct vp_ring *r);
-/* Consumer: want no more; a waiting producer returns -1. */
+/* Ends the consumption; a waiting producer returns -1. */
 void vp_ring_stop(struct vp_ring *r);
 
 #endif

@@ -1,12 +1,12 @@
-/* What is cleaned up when a program ends before its time. */
+/* Cleaning up when a signal ends a program. */
 #ifndef VP_SIGNALS_H
 #define VP_SIGNALS_H
 
-/* Have fn, and nothing else, called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is
+/* Has fn, and nothing else, called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is
  * raised again), and when it exits; fn must be async-signal-safe. */
 void vp_at_signal(void (*fn)(void));
 
-/* Once, before the work: by vp_main(). */
+/* Installs the handlers once, before the work: by vp_main(). */
 void vp_signals_install(void);
 
 #endif

@@ -20,7 +20,7 @@
 enum { ALIGN = 64 };
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* The unit after the number; 0 if it is none. */
+/* Returns the unit after the number; 0 if it is none. */
 static uint64_t byte_unit(const char *s)
 {
     static const char letters[] = "KMGT";
@@ -76,7 +76,7 @@ struct vp_bytes_text vp_bytes_text(uint64_t bytes)
     return out;
 }
 
-/* Zero fresh or recycled memory without writing to it: dropped pages of an anonymous mapping come
+/* Zeroes fresh or recycled memory without writing to it: dropped pages of an anonymous mapping come
  * back as zeros when they are first used, by the thread that uses them. */
 static void zero_pages(char *p, size_t bytes)
 {
@@ -158,11 +158,11 @@ void *vp_grow(void *array, int64_t n, int64_t *room, size_t size, const char *wh
     if (grown)
         *room = more;
     else
-        vp_fail(err, VP_ERESOURCE, "%s: not enough memory for %s", name, what);
+        vp_fail(err, VP_ERESOURCE, "%s: out of memory for %s", name, what);
     return grown;
 }
 
-/* The n numbers after `key` at the start of a line of a file in dir, of /proc or /sys ("" = the first line). */
+/* Reads the n numbers after `key` at the start of a line of a file in dir, of /proc or /sys ("" = the first line). */
 static bool file_numbers(const char *dir, const char *name, const char *key, uint64_t *out, int n)
 {
     char path[PATH_MAX + 128], line[256];
@@ -187,7 +187,7 @@ static bool file_numbers(const char *dir, const char *name, const char *key, uin
     return found;
 }
 
-/* Call visit() for our control group of a controller and each of its ancestors. A path that is not
+/* Calls visit() for our control group of a controller and each of its ancestors. A path that is not
  * mounted here (containers see only their own part) is skipped. */
 static void each_cgroup(const char *controller, void (*visit)(const char *dir, bool v2, void *ctx), void *ctx)
 {

@@ -1,4 +1,4 @@
-/* Sizes: products that are checked, byte counts as people write them, memory, the number of cores. */
+/* Sizes: checked products, byte counts as text, memory, the number of cores. */
 #ifndef VP_SIZE_H
 #define VP_SIZE_H
 
@@ -10,12 +10,12 @@ struct vp_err;
 
 static inline int64_t vp_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t vp_max64(int64_t a, int64_t b) { return a > b ? a : b; }
-/* How many times `by` it takes to hold a. */
+/* Returns a / by, rounded up. */
 static inline int64_t vp_div_up(int64_t a, int64_t by) { return (a + by - 1) / by; }
-/* Up to whole lines of the cache. */
+/* Rounds up to whole cache lines. */
 static inline size_t vp_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-/* A place for `bytes` in a block of memory of which *used are taken, which are then more. Without a block NULL: so one
- * function lays a block out, and says how large it must be. */
+/* Returns a place for `bytes` in a block of memory of which *used are taken, and increases these. Without a block NULL:
+ * so one function lays a block out, and computes its size. */
 static inline void *vp_place(void *block, size_t *used, size_t bytes)
 {
     void *const at = block ? (char *)block + *used : NULL;
@@ -24,7 +24,7 @@ static inline void *vp_place(void *block, size_t *used, size_t bytes)
     return at;
 }
 
-/* *out = a * b (or a + b); false on overflow, *out then untouched. */
+/* Computes *out = a * b (or a + b); false on overflow, *out then untouched. */
 static inline bool vp_mul_size(size_t *out, size_t a, size_t b)
 {
     size_t r;
@@ -42,41 +42,41 @@ static inline bool vp_add_size(size_t *out, size_t a, size_t b)
     return true;
 }
 
-/* "64", "1.5GiB", "800M": K M G T are powers of 1000, KiB MiB GiB TiB of 1024, B or nothing is bytes. */
+/* Parses "64", "1.5GiB", "800M": K M G T are powers of 1000, KiB MiB GiB TiB of 1024, B or nothing is bytes. */
 bool vp_parse_bytes(const char *text, uint64_t *out);
 
-/* "6.2 GiB", for the arguments of a call: vp_bytes_text(n).text is there until the call is done. */
+/* Returns "6.2 GiB", for the arguments of a call: vp_bytes_text(n).text lives until the call returns. */
 struct vp_bytes_text { char text[16]; };
 struct vp_bytes_text vp_bytes_text(uint64_t bytes);
 
-/* Zeroed memory aligned to 64 bytes (2 MiB and advised to huge pages when large); free() it.
+/* Returns zeroed memory aligned to 64 bytes (2 MiB and advised to huge pages when large); free() it.
  * NULL and an error (VP_ERESOURCE, naming `what` and the bytes) if count * size overflows or
- * cannot be had. */
+ * memory is short. */
 void *vp_alloc(size_t count, size_t size, const char *what, struct vp_err *err);
-/* The same, contents undefined. */
+/* Returns such memory, contents undefined. */
 void *vp_alloc_raw(size_t count, size_t size, const char *what, struct vp_err *err);
 
-/* The array of n elements, with room for one more: `array` itself, or a larger one in its place. NULL and an error
- * (VP_ERESOURCE) without memory, or if it takes more of it than vp_memory_claim() grants; `array` is as it was then. */
+/* Returns the array of n elements, with room for one more: `array` itself, or a larger one in its place. NULL and an
+ * error (VP_ERESOURCE) without memory, or if it takes more than vp_memory_claim() grants; `array` is as it was then. */
 void *vp_grow(void *array, int64_t n, int64_t *room, size_t size, const char *what, const char *name, struct vp_err *err);
 
-/* Bytes a process may reasonably take now: MemAvailable, limited by the cgroup. */
+/* Returns the bytes a process may reasonably take now: MemAvailable, limited by the cgroup. */
 uint64_t vp_memory_available(void);
 
-/* The bytes that inputs may ask for by what they say of themselves: descriptions, tables, views, decoders. Set once
+/* Limits the bytes that metadata of inputs may claim: descriptions, tables, views, decoders. Set once
  * from --memory, before any input is opened; without a limit until then. */
 void vp_memory_limit(uint64_t bytes);
 uint64_t vp_memory_most(void);
 /* Refuses (VP_ERESOURCE) what takes more than half of it: "NAME: WHAT takes 3.1 GiB ...". */
 int vp_memory_claim(uint64_t bytes, const char *what, const char *name, struct vp_err *err);
 
-/* Peak resident set of this process, bytes. */
+/* Returns the peak resident set of this process in bytes. */
 uint64_t vp_memory_peak(void);
 
-/* Processors this process may run on (affinity and cgroup quota). */
+/* Returns the number of processors this process may run on (affinity and cgroup quota). */
 int vp_cores(void);
 
-/* Seconds of a monotonic clock. */
+/* Returns the seconds of a monotonic clock. */
 double vp_now(void);
 
 #endif

@@ -22,7 +22,7 @@ VP_SORT_INLINE void vp_sort_swap(char *a, char *b, size_t size)
     memcpy(b, kept, size);
 }
 
-/* Heapsort: n log n steps at worst, but all over the array. */
+/* Sorts by heapsort: n log n steps at worst, but all over the array. */
 VP_SORT_INLINE void vp_sort_heap(char *at, size_t n, size_t size, vp_order *order)
 {
     for (size_t start = n / 2, end = n; end > 1;) {
@@ -50,7 +50,7 @@ VP_SORT_INLINE void vp_sort_insert(char *at, size_t n, size_t size, vp_order *or
     }
 }
 
-/* Split at a median of three (Hoare): how many come before or are equal, at least 1 and fewer than n. */
+/* Splits at a median of three (Hoare): how many come before or are equal, at least 1 and fewer than n. */
 VP_SORT_INLINE size_t vp_sort_split(char *at, size_t n, size_t size, vp_order *order)
 {
     char pivot[VP_SORT_MOST];
@@ -73,8 +73,8 @@ VP_SORT_INLINE size_t vp_sort_split(char *at, size_t n, size_t size, vp_order *o
     }
 }
 
-/* Sort n elements of `size` bytes (VP_SORT_MOST at most) so that order(a, b) <= 0 for each a before b. Elements that are
- * equal come in no particular order: let `order` decide where it matters. Inlined, so that size and order are constants.
+/* Sorts n elements of `size` bytes (VP_SORT_MOST at most) so that order(a, b) <= 0 for each a before b. Equal
+ * elements come in no particular order: let `order` decide where it matters. Inlined, so that size and order are constant.
  * Quicksort, and heapsort where that finds no good splits (Musser, Introspective sorting and selection algorithms, 1997). */
 VP_SORT_INLINE void vp_sort(void *array, size_t n, size_t size, vp_order *order)
 {

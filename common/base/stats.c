@@ -53,7 +53,7 @@ void vp_stats_free(struct vp_stats *s)
     free(s);
 }
 
-/* The entry, made if it is not there; NULL without memory (statistics are no reason to fail). Locked. */
+/* Returns the entry, made if it is not there; NULL without memory (statistics are no reason to fail). Locked. */
 static struct entry *find(struct vp_stats *s, enum kind kind, const char *name)
 {
     for (int i = 0; i < s->n; i++)

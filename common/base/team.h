@@ -1,7 +1,7 @@
 /* Threads of a team that wait for each other for shorter than a lock would take: they spin, then yield the processor.
  *
  * The team itself is started by its user (OpenMP). Every count below is increased by __atomic_ functions with release
- * order; whoever sees it reached sees all that was written before it. */
+ * order; a thread that sees it reached sees all that was written before. */
 #ifndef VP_TEAM_H
 #define VP_TEAM_H
 

@@ -81,10 +81,10 @@ struct lines {
     bool ended;                 /* nothing more is to be read */
     char *text;                 /* room for LONGEST_LINE and a 0 */
     size_t at, n;               /* the first byte that is not taken, and the first that is not read yet */
-    int64_t number, bytes;      /* of the line taken last, from 1; of all that was read */
+    int64_t number, bytes;      /* number of the line taken last, from 1; bytes read in all */
 };
 
-/* Read on after what is not taken. */
+/* Reads on after what is not taken. */
 static int read_on(struct lines *l, struct vp_err *err)
 {
     memmove(l->text, l->text + l->at, l->n - l->at);

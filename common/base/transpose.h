@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For *_isa.c, behind base/isa.h: LANES vectors transposed. */
+/* For *_isa.c, after base/isa.h: LANES vectors transposed. */
 #ifndef VP_TRANSPOSE_H
 #define VP_TRANSPOSE_H
 
@@ -25,7 +25,7 @@
 #define HI2(a, b) shuffle(a, b, (vi){2, 3, 6, 7})
 #endif
 
-/* from[i step] lane l -> to[l step] lane i; `to` may be `from`. */
+/* Moves from[i step] lane l -> to[l step] lane i; `to` may be `from`. */
 INLINE void transpose(const vf *from, vf *to, int step)
 {
     vf u[LANES];

@@ -8,7 +8,7 @@
 /* A tag within the text. */
 struct vp_xml_tag {
     const char *name;            /* local: "Pixels" of <ome:Pixels ...> and of </ome:Pixels> */
-    size_t length;               /* of the name */
+    size_t length;               /* characters of the name */
     bool end, empty;             /* </...>, <.../> */
     const char *attributes;      /* after the name */
     const char *stop;            /* its '>'; NULL: it does not end */

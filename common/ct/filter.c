@@ -53,7 +53,7 @@ const struct vp_opt vp_filter_options[] = {
                       "turn with the detector to one side, none otherwise. Where gaps of 20 to 120 degrees are missing "
                       "from such a turn, wang goes by the single ray: one that is measured from the other side counts "
                       "for one in a gap. An arc too short for parker (180 "
-                      "degrees and the fan) gets smooth weights over what there is, and a warning. Weights "
+                      "degrees and the fan) gets smooth weights over the arc, and a warning. Weights "
                       "that are wrong for the scan are refused; none on a short scan counts every view "
                       "alike. See ct-geometry(5)."),
     VP_REAL(struct vp_filter_params, pad, "pad", 0, .def = "0", .min = 0, .max = 4, .choices = "auto",

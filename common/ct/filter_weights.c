@@ -334,7 +334,7 @@ static int make_fans(struct vp_filter *f, const struct vp_view *views, double *f
         for (int corner = 0; corner < 4; corner++) {
             const double u = corner & 1 ? u1 : 0, v = corner & 2 ? v1 : 0;
             if (!(linear(fan.ahead, u, v) > 0))
-                return vp_fail(err, VP_ERUN, "view %lld: a ray leads away from the rotation axis (z): no weights for "
+                return vp_fail(err, VP_ERUN, "view %lld: a ray points away from the rotation axis (z): no weights for "
                                "rays that are measured twice", (long long)k);
             lo = fmin(lo, tangent(&fan, u, v));
             hi = fmax(hi, tangent(&fan, u, v));
@@ -463,20 +463,20 @@ int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_view *view
     if (asked == VP_RED_PARKER) {
         if (vp_view_parallel(&views[0]))
             return vp_fail(err, VP_EUSAGE,
-                           "--weights parker: is for a cone or fan beam, the scan has a parallel beam");
+                           "--weights parker: expected a cone or fan beam, got a parallel beam");
         if (!is_short)
-            return vp_fail(err, VP_EUSAGE, "--weights parker: is for a short scan, this one is a full turn");
+            return vp_fail(err, VP_EUSAGE, "--weights parker: expected a short scan, got a full turn");
         if (scan->gaps > 1)
-            return vp_fail(err, VP_EUSAGE, "--weights parker: is for one arc, the views leave %lld gaps",
+            return vp_fail(err, VP_EUSAGE, "--weights parker: expected one arc, the views leave %lld gaps",
                            (long long)scan->gaps);
         if (f->smooth)
-            return vp_fail_hint(err, VP_EUSAGE, "use --weights auto: smooth weights over what there is",
+            return vp_fail_hint(err, VP_EUSAGE, "use --weights auto: smooth weights over the arc",
                                 "--weights parker: needs an arc of %.6g degrees (180 and the fan), "
                                 "the scan covers %.6g", need, arc);
     }
     if (f->t.redundancy == VP_RED_WANG) {
         if (scan->kind == VP_SCAN_PARALLEL || (is_short && scan->largest_gap >= 2 * M_PI / 3 * (1 - 1e-9)))
-            return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
+            return vp_fail(err, VP_EUSAGE, "--weights wang: expected a full turn, the scan covers %.6g degrees",
                            arc);
         if (scan->overlap < 1)
             return vp_fail_hint(err, VP_EUSAGE, "check the detector's offset-u",

@@ -390,7 +390,7 @@ int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
         return vp_fail_hint(err, VP_EUSAGE, "--flat FILES are pages of the open beam, --i0 N is a number of counts",
                             "neither --flat nor --i0 is given");
     if (p->flat.n && p->i0 > 0)
-        return vp_fail(err, VP_EUSAGE, "--flat and --i0 exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--flat and --i0 cannot be combined");
     if (!p->flat_at.n)
         return 0;
     if (p->flat_at.n != p->flat.n)
@@ -476,8 +476,8 @@ static int set_views(struct vp_normalize *n, const struct vp_normalize_params *p
     if (!(n->at = vp_alloc((size_t)n->n_flats + 1, sizeof *n->at, "the flats", err)))
         return -1;
     if (n->n_flats > 1 && !p->flat_at.n && views <= 0)
-        return vp_fail_hint(err, VP_EUSAGE, "say where they belong with --flat-at, or give the geometry with -g FILE",
-                            "the number of views is not known, so %d flat sets cannot be spread over them",
+        return vp_fail_hint(err, VP_EUSAGE, "give their views with --flat-at, or the geometry with -g FILE",
+                            "the number of views is unknown, so %d flat sets cannot be spread over them",
                             n->n_flats);
     for (int s = 0; s < n->n_flats; s++)
         if (p->flat_at.n)

@@ -153,9 +153,9 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
     struct model m = {0};
     int rc = vp_text_lines(path, take_line, &m, err);
     if (rc && access(path, F_OK))
-        vp_hint(err, "phantoms known by name: shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric");
+        vp_hint(err, "named phantoms: shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric");
     if (!rc && !m.n)
-        rc = vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), found none", path);
+        rc = vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), got none", path);
     if (rc) {
         free(m.list);
         return -1;

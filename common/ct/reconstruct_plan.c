@@ -540,7 +540,7 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
     if (p->of->want_subsets <= 1)
         return 0;
     if (p->of->want_subsets > p->of->n_devices || p->of->backend->on_host)
-        return vp_fail(err, VP_ERESOURCE, "%d subsets of the views need as many GPUs, there %s %d", p->of->want_subsets,
+        return vp_fail(err, VP_ERESOURCE, "%d subsets of the views need a GPU each, there %s %d", p->of->want_subsets,
                        p->of->n_devices == 1 && !p->of->backend->on_host ? "is" : "are",
                        p->of->backend->on_host ? 0 : p->of->n_devices);
     if (p->of->last - p->of->first < 2 * p->of->want_subsets)
@@ -548,7 +548,7 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
                        2 * p->of->want_subsets, (long long)(p->of->last - p->of->first));
     if (!vp_views_seekable(p->of->projections.source))
         return vp_fail_hint(err, VP_EUSAGE, "give the projections as files",
-                            "subsets of the views cannot be taken from a pipe, which brings one after the other");
+                            "subsets of the views cannot be read from a pipe");
     return 0;
 }
 

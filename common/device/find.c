@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way to a plugin, and devices by name, from one. */
+/* Finds plugins, and devices by name. */
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
@@ -16,7 +16,7 @@
 
 const struct vp_backend vp_cpu = {.build = VP_BUILD, .name = "cpu", .on_host = true, .host_free = free};
 
-/* Why a plugin that is there was left alone, or "". */
+/* Reason why an existing plugin was not loaded, or "". */
 static char refused[2 * PATH_MAX];
 
 const char *vp_devices_refused(void)
@@ -50,7 +50,7 @@ const void *vp_plugin_open(const char *name, bool global, char *why, size_t size
         }
         const void *(*get)(void);
         *(void **)&get = dlsym(lib, VP_PLUGIN_SYMBOL);
-        const uint64_t *table = get ? get() : NULL; /* the build is first */
+        const uint64_t *table = get ? get() : NULL; /* the build comes first */
         if (table && *table == VP_BUILD)
             return table;
         snprintf(why, size, "%.200s belongs to another build of voxpipe", get ? path : name);
@@ -62,7 +62,7 @@ const void *vp_plugin_open(const char *name, bool global, char *why, size_t size
 
 static pthread_mutex_t plugin_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The devices that are shown alone, if there are any. */
+/* The only visible devices, if restricted. */
 static int *shown, n_shown;
 
 static const struct vp_backend *open_plugin(char *why, size_t size)
@@ -73,7 +73,7 @@ static const struct vp_backend *open_plugin(char *why, size_t size)
     return opened;
 }
 
-/* The plugin's devices as if no more than `most` bytes of each were free. */
+/* A copy of the plugin's backend that reports at most `most` free bytes per device. */
 static struct {
     struct vp_backend backend;
     const struct vp_backend *of;
@@ -98,7 +98,7 @@ static int limit(const struct vp_backend **backend, struct vp_err *err)
         return 0;
     }
     if (!vp_parse_bytes(text, &limited.most) || !limited.most) {
-        vp_fail(err, VP_EUSAGE, "VOXPIPE_DEVICE_MEMORY: expected a size, found '%s'", text);
+        vp_fail(err, VP_EUSAGE, "VOXPIPE_DEVICE_MEMORY: expected a size, got '%s'", text);
         return vp_hint(err, "a size is a number of bytes, or 512M, 4GiB");
     }
     limited.of = *backend;
@@ -108,7 +108,7 @@ static int limit(const struct vp_backend **backend, struct vp_err *err)
     return 0;
 }
 
-/* The number after `*at`, which moves behind it. */
+/* Parses the number at *at and moves *at past it. */
 static int next_number(const char **at)
 {
     char *end;
@@ -117,7 +117,7 @@ static int next_number(const char **at)
     return n >= 0 && n < INT_MAX ? (int)n : INT_MAX;
 }
 
-/* What follows "cuda:", each device once; the number of them, 0 without memory. */
+/* Parses the list after "cuda:", each device once; returns its length, 0 if out of memory. */
 static int listed(const char *list, int **devices)
 {
     int n = 0;
@@ -152,7 +152,7 @@ void vp_devices_only(const char *name)
     free(devices);
 }
 
-/* The number that device `number` has now. */
+/* Returns the current number of device `number`. */
 static int number_now(int number)
 {
     for (int i = 0; i < n_shown; i++)
@@ -198,7 +198,7 @@ int vp_devices_find(const struct vp_backend **backend, int **devices, int *n, co
     *devices = NULL;
     if (n_shown)
         vp_fail(err, VP_ERESOURCE, "device %s: %s", name,
-                n_shown > 1 ? "there are not all of these CUDA devices" : "no such CUDA device");
+                n_shown > 1 ? "some of these CUDA devices do not exist" : "no such CUDA device");
     else
         vp_fail(err, VP_ERESOURCE, "device %s: there %s %d CUDA device%s", name, count == 1 ? "is" : "are", count,
                 count == 1 ? "" : "s");
@@ -264,7 +264,7 @@ static void *warm_all(void *arg)
 
     if (!vp_devices_find(&backend, &devices, &n, name, &ignored)) {
         if (backend != &vp_cpu)
-            vp_devices_start(backend, devices, strcmp(name, "auto") ? n : 1); /* auto may be content with one */
+            vp_devices_start(backend, devices, strcmp(name, "auto") ? n : 1); /* auto may need only one */
         free(devices);
     }
     free(name);

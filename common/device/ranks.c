@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ranks do together: find each other, agree, stop. */
+/* Collective operations of ranks: connect, agree, stop. */
 #include "device/ranks.h"
 
 #include "base/places.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Of waiting, in turns and ns. Messages move only while they are asked for, so those that work waits for are asked for
- * often; a rank that has nothing to do but wait for others leaves them the processor. */
+/* Limits of polling, in turns and ns. Messages make progress only during polls, so those that work waits for are polled
+ * often; an idle rank yields the processor. */
 enum { SPINS = 200, BUSY_SPINS = 1000, BUSY_NAP = 20000, MOST_NAP = 500000 };
 static const double UNHEARD_SECONDS = 10, STOP_SECONDS = 1;
 
@@ -28,12 +28,12 @@ int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
     *out = NULL;
     if (size <= 1)
         return 0;
-    /* what an MPI opens for itself has to find it */
+    /* libraries that an MPI loads itself must find its symbols */
     const struct vp_ranks_plugin *plugin = vp_plugin_open("voxpipe-mpi.so", true, why, sizeof why);
     if (!plugin) {
         vp_fail(err, VP_ERESOURCE, "this is rank %d of %d, which cannot work together: %s", rank, size, why);
-        return vp_hint(err, "build voxpipe where mpicc is found (make MPI=1), or, if this is to be a run of its own, "
-                            "say --ranks 1");
+        return vp_hint(err,
+                       "build voxpipe where mpicc is found (make MPI=1), or, to run this process alone, use --ranks 1");
     }
     struct vp_ranks *r = plugin->open(err);
     if (!r)
@@ -89,15 +89,15 @@ static void nap(int64_t turn, bool busy)
 int vp_ranks_check(struct vp_ranks *r, struct vp_err *err)
 {
     int from;
-    if (!r->stopped && r->waits(r, VP_LANE_STOP, &from))
+    if (!r->stopped && r->probe(r, VP_LANE_STOP, &from))
         r->stopped = from + 1;
     return r->stopped ? vp_fail(err, VP_ERUN, "rank %d has stopped", r->stopped - 1) : 0;
 }
 
-/* What a rank that waits does when another has stopped: it gives up, or waits for that one, but not for ever. */
+/* Reaction of a waiting rank after another has stopped: return, or wait for it, with a timeout. */
 enum heed { GIVE_UP, A_WHILE };
 
-/* Until all are done: 0; 1 when `until` (0: never) is past or a rank has stopped; -1 on errors. */
+/* Waits until all messages are done: 0; 1 when `until` (0: never) is past or a rank has stopped; -1 on errors. */
 static int wait_for(struct vp_ranks *r, struct vp_message **m, int n, double until, enum heed heed, struct vp_err *err)
 {
     for (int64_t turn = 0;; turn++) {
@@ -132,7 +132,7 @@ void vp_ranks_stop(struct vp_ranks *r)
     if (r->stopped)
         return;
     r->stopped = r->rank + 1;
-    r->told = true;
+    r->announced = true;
     for (int i = 1; i < r->size; i++) {
         struct vp_message *m = NULL;
         if (!r->send(r, (r->rank + i) % r->size, VP_LANE_STOP, &word, 1, &m, &ignored))
@@ -142,12 +142,12 @@ void vp_ranks_stop(struct vp_ranks *r)
 
 /* ---- together ---- */
 
-/* After step k a rank has the bytes of 2^k ranks from itself on. 0; 1 if time is over; -1. */
+/* After step k a rank has the bytes of the 2^k ranks that begin with itself. Returns 0; 1 if time is up; -1. */
 static int gather(struct vp_ranks *r, const void *mine, size_t size, char *all, double until, enum heed heed,
                   struct vp_err *err)
 {
     const int n = r->size;
-    char *from_me = vp_alloc((size_t)n, size, "what ranks say", err); /* in the order rank, rank + 1, ... */
+    char *from_me = vp_alloc((size_t)n, size, "messages of ranks", err); /* in the order rank, rank + 1, ... */
     int rc = from_me ? 0 : -1;
     if (!rc)
         memcpy(from_me, mine, size);
@@ -161,7 +161,7 @@ static int gather(struct vp_ranks *r, const void *mine, size_t size, char *all, 
         else
             rc = wait_for(r, m, 2, until, heed, err);
         if (rc)
-            return rc; /* messages that were given up may still come: their memory stays */
+            return rc; /* abandoned messages may still arrive: keep their memory */
     }
     for (int i = 0; i < n && !rc; i++)
         memcpy(all + (size_t)((r->rank + i) % n) * size, from_me + (size_t)i * size, size);
@@ -175,17 +175,17 @@ int vp_ranks_gather(struct vp_ranks *r, const void *mine, size_t size, void *all
     return rc > 0 ? vp_ranks_check(r, err) : rc;
 }
 
-/* What a rank has to say at a meeting, with `size` bytes behind it. */
-struct word {
-    int code;      /* 0: it is well */
-    bool follows;  /* it has only stopped because another had */
+/* A rank's contribution to an agreement, followed by `size` bytes. */
+struct rank_status {
+    int code;      /* 0: no error */
+    bool follows;  /* stopped only because another rank had */
     char msg[480], hint[320], host[64];
 };
 
-static void fill(struct word *w, const struct vp_ranks *r, int rc, const struct vp_err *err)
+static void fill(struct rank_status *w, const struct vp_ranks *r, int rc, const struct vp_err *err)
 {
     w->code = rc ? err->code ? err->code : VP_ERUN : 0;
-    w->follows = rc && r->stopped && !r->told;
+    w->follows = rc && r->stopped && !r->announced;
     if (rc) {
         snprintf(w->msg, sizeof w->msg, "%.*s", (int)sizeof w->msg - 1, err->msg);
         snprintf(w->hint, sizeof w->hint, "%.*s", (int)sizeof w->hint - 1, err->hint);
@@ -193,14 +193,14 @@ static void fill(struct word *w, const struct vp_ranks *r, int rc, const struct 
     memcpy(w->host, r->host, sizeof w->host);
 }
 
-/* The failure that is told: the first that no other one has caused. */
-static int conclude(struct vp_ranks *r, const char *words, size_t step, struct vp_err *err)
+/* Chooses the error to report: the first that no other rank caused. */
+static int choose_error(struct vp_ranks *r, const char *statuses, size_t step, struct vp_err *err)
 {
-    const struct word *worst = NULL;
+    const struct rank_status *worst = NULL;
     int who = 0;
     bool all = true;
     for (int i = 0; i < r->size; i++) {
-        const struct word *w = (const struct word *)(words + (size_t)i * step);
+        const struct rank_status *w = (const struct rank_status *)(statuses + (size_t)i * step);
         if (w->code && (!worst || (worst->follows && !w->follows))) {
             worst = w;
             who = i;
@@ -209,10 +209,10 @@ static int conclude(struct vp_ranks *r, const char *words, size_t step, struct v
     if (!worst)
         return 0;
     for (int i = 0; i < r->size; i++) {
-        const struct word *w = (const struct word *)(words + (size_t)i * step);
+        const struct rank_status *w = (const struct rank_status *)(statuses + (size_t)i * step);
         all = all && w->code == worst->code && !strcmp(w->msg, worst->msg);
     }
-    r->speaker = who;
+    r->reporter = who;
     *err = (struct vp_err)VP_ERR_INIT;
     if (all)
         vp_fail(err, worst->code, "%s", worst->msg);
@@ -225,30 +225,30 @@ static int conclude(struct vp_ranks *r, const char *words, size_t step, struct v
 
 int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err)
 {
-    const size_t step = (sizeof(struct word) + size + 7) / 8 * 8;
-    if (r->lost) /* the others are at another meeting */
-        return vp_fail(err, VP_ERUN, "the other ranks cannot be heard any more");
+    const size_t step = (sizeof(struct rank_status) + size + 7) / 8 * 8;
+    if (r->lost) /* the others are at another agreement */
+        return vp_fail(err, VP_ERUN, "the other ranks do not respond any more");
     struct vp_err own = rc ? *err : (struct vp_err)VP_ERR_INIT, trouble = VP_ERR_INIT;
-    char *said = vp_alloc(1, step, "what a rank says", &trouble);
-    char *words = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
-    int got = said && words ? 0 : -1;
+    char *sent = vp_alloc(1, step, "message of a rank", &trouble);
+    char *statuses = vp_alloc((size_t)r->size, step, "messages of ranks", &trouble);
+    int got = sent && statuses ? 0 : -1;
     if (!got) {
-        fill((struct word *)said, r, rc, &own);
+        fill((struct rank_status *)sent, r, rc, &own);
         if (size)
-            memcpy(said + sizeof(struct word), mine, size);
-        /* who is well waits for as long as the others work: they say so if they stop, and then still come */
-        got = gather(r, said, step, words, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
+            memcpy(sent + sizeof(struct rank_status), mine, size);
+        /* a rank without errors waits as long as the others work: on failure they stop first, and then still arrive */
+        got = gather(r, sent, step, statuses, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
     }
     r->lost = got;
     if (!got)
-        got = conclude(r, words, step, err);
+        got = choose_error(r, statuses, step, err);
     else if (got > 0)
-        got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not answer any more");
+        got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not respond any more");
     else if (!rc)
         *err = trouble;
     for (int i = 0; i < r->size && !got && size; i++)
-        memcpy((char *)all + (size_t)i * size, words + (size_t)i * step + sizeof(struct word), size);
-    free(said);
-    free(words);
+        memcpy((char *)all + (size_t)i * size, statuses + (size_t)i * step + sizeof(struct rank_status), size);
+    free(sent);
+    free(statuses);
     return got;
 }

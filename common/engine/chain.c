@@ -22,7 +22,7 @@ int vp_chain_add(struct vp_chain *c, const struct vp_op *op, struct vp_err *err)
         if (!grown) {
             if (op->free)
                 op->free(op->params);
-            return vp_fail(err, VP_ERESOURCE, "not enough memory for %d operations", room);
+            return vp_fail(err, VP_ERESOURCE, "out of memory for %d operations", room);
         }
         c->stage = grown;
         c->room = room;
@@ -247,7 +247,7 @@ int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct v
     struct layout l;
     int rc = 0;
     if (lay_out(&l, c, &out->box, threads))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int s = 0; !rc && s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
         const struct vp_box *box = &l.made[s], need = vp_op_support(op, box);

@@ -22,7 +22,7 @@ static int go_on(struct run *r, const struct column *c, const struct vp_part *in
     void **const kept = &vp_run_own(r, c)->value;
     const bool anew = r->carries && out->box.lo[2] == 0;
     const uint64_t bytes = *kept && !anew ? 0 : vp_chain_keeps(r->e->chain, &out->box, threads);
-    if (!*kept && !(*kept = vp_alloc_raw(1, (size_t)bytes, "what is kept of a column", err)))
+    if (!*kept && !(*kept = vp_alloc_raw(1, (size_t)bytes, "state of a column", err)))
         return -1;
     if (anew)
         memset(*kept, 0, (size_t)bytes);
@@ -36,7 +36,7 @@ static int visit(struct run *r, const struct column *c, const struct vp_part *in
     const int64_t box = vp_run_box(r, c, &out->box);
     const bool first = r->e->visit == VP_SUMMARY;
     uint64_t bytes = first ? op->summary(op, &out->box) : vp_store_bytes(r->e->store, box);
-    void *entry = vp_alloc_raw(1, (size_t)bytes, "what is known of a box", err);
+    void *entry = vp_alloc_raw(1, (size_t)bytes, "entry of a box", err);
     int rc = !entry || (!first && vp_store_get(r->e->store, box, entry, err))
              || vp_chain_visit(r->e->chain, r->e->visit, in, out, entry, scratch, threads, err) ? -1 : 0;
     if (!rc && first) {
@@ -120,7 +120,7 @@ int vp_run_cpu(struct worker *w, struct vp_err *err)
 {
     struct run *r = w->r;
     struct bench *bench = calloc((size_t)r->plan->together, sizeof *bench);
-    int rc = bench ? 0 : vp_fail(err, VP_ERESOURCE, "not enough memory");
+    int rc = bench ? 0 : vp_fail(err, VP_ERESOURCE, "out of memory");
     struct column c;
 
     for (;;) {

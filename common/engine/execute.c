@@ -176,7 +176,7 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
     if ((r->goes_on || r->plan->offset) && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     const int rc = run_threads(r, err);
     for (int64_t i = 0; r->kept && i < columns; i++)
         free(r->kept[i].value);
@@ -278,7 +278,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     if (full)
         *full = false;
     if (!r)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     r->e = e;
     r->p = p;
     r->plan = e->plan;
@@ -291,7 +291,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->slab = calloc((size_t)e->plan->slabs, sizeof *r->slab);
 
     if (!r->slab)
-        vp_fail(err, VP_ERESOURCE, "not enough memory");
+        vp_fail(err, VP_ERESOURCE, "out of memory");
     else if (!open_workers(r, full, err) && !allocate(r, err)) {
         const int64_t streams = r->flow ? 1 : e->plan->bands;
         vp_progress_start(e->progress, e->pages ? e->pages->stage : e->chain->stage[0].kernel,

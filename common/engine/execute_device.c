@@ -235,7 +235,7 @@ static int apply(struct worker *w, struct lane *lane, struct vp_err *err)
     while (!r->stop && carried->g != start + box->lo[2])
         pthread_cond_wait(&r->moved, &r->lock);
     if (r->stop || (!carried->value && !(carried->value = malloc(2 * n)))) {
-        rc = r->stop ? vp_fail(err, VP_ERUN, "stopped") : vp_fail(err, VP_ERESOURCE, "not enough memory");
+        rc = r->stop ? vp_fail(err, VP_ERUN, "stopped") : vp_fail(err, VP_ERESOURCE, "out of memory");
     } else {
         char *const now = carried->value, *const before = now + n;
         if (box->lo[2] == 0)

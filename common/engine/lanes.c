@@ -159,7 +159,7 @@ static int fill_tables(struct lanes *d, struct vp_err *err)
         if (!bytes)
             continue;
         if (!host)
-            return vp_fail(err, VP_ERESOURCE, "not enough memory");
+            return vp_fail(err, VP_ERESOURCE, "out of memory");
         k->fill(op, host);
         const struct vp_pitched from = {host, (int64_t)bytes, (int64_t)bytes},
                                 to = {d->stage[s].table, (int64_t)bytes, (int64_t)bytes};
@@ -182,7 +182,7 @@ static int make_queues(struct lanes *d, struct vp_err *err)
     for (int l = 0; l < d->n; l++) {
         struct lane *lane = &d->lane[l];
         if (d->state && !(lane->told = malloc((size_t)d->state)))
-            return vp_fail(err, VP_ERESOURCE, "not enough memory");
+            return vp_fail(err, VP_ERESOURCE, "out of memory");
         if (k->event_create(d->device, true, &lane->uploaded, err) || k->event_create(d->device, false, &lane->started, err)
             || k->event_create(d->device, false, &lane->worked, err) || k->event_create(d->device, true, &lane->downloaded, err))
             return -1;
@@ -196,7 +196,7 @@ struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const 
     struct lanes *d = malloc(sizeof *d);
     if (!d || describe(d, backend, chain, in, out, n)) {
         free(d);
-        vp_fail(err, VP_ERESOURCE, "not enough memory");
+        vp_fail(err, VP_ERESOURCE, "out of memory");
         return NULL;
     }
     d->device = device;

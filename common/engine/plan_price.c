@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a plan takes and what it costs. The price is a rough time at the rates of one table (rates.h): bytes read,
- * written and copied, work on halos that more than one part does, the first planes in and the last ones out (nothing
- * overlaps those), and memory that must be made. Only ratios matter: results do not depend on the plan. */
+/* Bytes and seconds of a plan. The price is a rough time at the rates of one table (rates.h): bytes read, written and
+ * copied, work on halos that parts share, the first planes in and the last ones out (nothing overlaps those), and
+ * memory to allocate. Only ratios matter: results do not depend on the plan. */
 #include "engine/plan_internal.h"
 
 #include "base/err.h"
@@ -11,109 +11,60 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts of fewer voxels are given to a thread each. */
+/* Parts of at most SMALL_PART voxels are given to one thread each. */
 enum { SMALL_PART = 1 << 17, GUESS_PLANES = 2048 };
-
-/* Sum of the lengths of all parts of an axis with a halo on both sides, clipped. */
-static double looked(int64_t n, int64_t part, int64_t halo, bool whole)
-{
-    const int64_t count = vp_div_up(n, part);
-    if (count <= 1 || whole)
-        return (double)count * (double)n;
-    /* ends that lie inside, and starts */
-    const int64_t inside = n > halo ? vp_min64((n - halo) / part, count) : 0;
-    const int64_t before = vp_min64(halo / part + 1, count), after = count - before;
-    const double ends = (double)part * (double)inside * (double)(inside + 1) / 2 + (double)inside * (double)halo
-                        + (double)(count - inside) * (double)n;
-    const double starts =
-        (double)part * ((double)(count - 1) * (double)count - (double)(before - 1) * (double)before) / 2 -
-        (double)after * (double)halo;
-    return ends - starts;
-}
 
 int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twice, struct vp_err *err)
 {
     const struct vp_chain *c = p->chain;
-    const struct vp_op *can = vp_chain_twice(c);
-    const bool whole = can && can->run && !twice; /* parts are images */
-    *m = (struct vp_plan_model){.p = p, .rates = p->rates ? p->rates : &vp_rates,
-                                .device = p->backend && !p->backend->on_host};
-    memcpy(m->image, p->image, sizeof m->image);
-    const struct vp_op *last = &c->stage[c->n - 1];
-    for (int a = 0; a < 3; a++)
-        m->input[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - last->before[a] - last->behind[a];
-    m->less = vp_max64(0, -last->before[2]) + vp_max64(0, -last->behind[2]);
+    const struct vp_op *can = vp_chain_twice(c), *last = &c->stage[c->n - 1];
+    const bool images = can && can->run && !twice; /* every part is an image */
     const bool endless = p->image[2] >= VP_UNKNOWN;
-    if (endless)
-        m->image[2] = GUESS_PLANES;
-    const int64_t outer = p->outer < VP_UNKNOWN ? p->outer : vp_div_up(GUESS_PLANES, m->image[2]);
-    m->n = m->image[2] * outer;
-    m->input_n = endless || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : m->input[2] * outer;
+    *m = (struct vp_plan_model){.p = p, .rates = p->rates ? p->rates : &vp_rates,
+                                .device = p->backend && !p->backend->on_host, .twice = images ? NULL : can};
+    if (!(m->made = malloc((size_t)c->n * sizeof *m->made)))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    for (int a = 0; a < 3; a++) {
+        m->image[a] = p->image[a] >= VP_UNKNOWN ? GUESS_PLANES : p->image[a];
+        m->input[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - last->before[a] - last->behind[a];
+    }
+    m->less = vp_max64(0, -last->before[2]) + vp_max64(0, -last->behind[2]);
+    m->n = m->image[2] * (p->outer < VP_UNKNOWN ? p->outer : vp_div_up(GUESS_PLANES, m->image[2]));
+    m->input_n = endless || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : m->input[2] * p->outer;
     m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
     m->read = m->voxels * (double)p->stored_in * m->rates->read;
     m->write = m->voxels * (double)p->stored_out * m->rates->write;
-    if (!(m->stage = calloc((size_t)c->n, sizeof *m->stage)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    for (int s = c->n - 1; s >= 0; s--) {
-        const struct vp_op *op = &c->stage[s];
+    vp_chain_halo(c, m->halo);
+    for (const struct vp_op *op = c->stage; op <= last; op++) {
         m->carries = m->carries || op->carries;
         for (int a = 0; a < 3; a++) {
-            m->step[a] = whole ? m->image[a] : vp_max64(m->step[a], vp_max64(op->step[a], 1));
+            m->step[a] = images ? m->image[a] : vp_max64(m->step[a], vp_max64(op->step[a], 1));
             m->whole[a] = m->whole[a] || op->whole[a];
-            const int64_t reach = m->stage[s].reach[a] + op->halo[a];
-            m->halo[a] = vp_max64(m->halo[a], reach);
-            for (int i = 0; i < op->inputs; i++)
-                if (op->from[i] >= 0)
-                    m->stage[op->from[i]].reach[a] = vp_max64(m->stage[op->from[i]].reach[a], reach);
         }
     }
     m->in_size = vp_type_size(c->stage[0].in);
+    m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
     for (int k = 0; k < c->stacks; k++)
         m->stacks += !p->single[k];
-    m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
     m->border = last->border[0] || last->border[1] || last->border[2];
-    m->twice = whole ? NULL : can;
     m->boxed = m->twice && m->twice->step[0] > 0;
     m->entries = p->held ? UINT64_MAX : p->memory / 4;
     const bool apart = !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
     m->flow = p->flow && !p->lines && !m->twice && !m->carries && !m->border && (apart || alone);
     m->bands = (p->rows || m->flow) && !m->whole[1];
-    for (int a = 0; a < 3; a++)
-        m->given[a] = m->boxed ? m->twice->step[a] : m->device && m->whole[a] && a < 2 ? m->image[a] : p->chunk[a];
-    /* boxes that are visited twice have much to do that only goes one after the other: a box for each thread */
-    if (!m->device && !m->given[0])
-        m->given[0] = vp_div_up(m->image[0], m->twice ? p->threads : 1);
-    if (!m->device && !m->given[1])
-        m->given[1] = m->image[1];
     m->streams = (m->device || (c->n == 1 && last->keeps)) && !m->whole[2];
+    for (int a = 0; a < 3; a++) {
+        m->given[a] = m->boxed ? m->twice->step[a] : m->device && m->whole[a] && a < 2 ? m->image[a] : p->chunk[a];
+        /* the passes of a box are serial in places: a box for each thread */
+        if (!m->device && !m->given[a] && a < 2)
+            m->given[a] = vp_div_up(m->image[a], a == 0 && m->twice ? p->threads : 1);
+    }
     return 0;
 }
 
-double vp_plan_work(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
-{
-    const struct vp_chain *c = m->p->chain;
-    const int64_t part[3] = {plan->part[0], vp_max64(1, vp_min64(plan->part[1], plan->band)), depth};
-    for (int a = 0; a < 3; a++) {
-        const int64_t n = m->image[a], cut = vp_min64(part[a], n);
-        if (cut == m->cut[a])
-            continue;
-        m->cut[a] = cut;
-        for (int s = 0; s < c->n; s++) {
-            struct vp_plan_stage *to = &m->stage[s];
-            to->made[a] = looked(n, cut, to->reach[a], m->whole[a]) / (double)n;
-            to->looked[a] = looked(n, cut, to->reach[a] + c->stage[s].halo[a], m->whole[a]) / (double)n;
-        }
-    }
-    double sum = 0;
-    for (int s = 0; s < c->n; s++) { /* half of an operation that goes axis by axis is done where it looks */
-        const double *made = m->stage[s].made, *look = m->stage[s].looked;
-        const double cost = (c->stage[s].cost > 0 ? c->stage[s].cost : 1) * 1e-9;
-        sum += cost * (made[0] * made[1] * made[2] + look[0] * look[1] * look[2]) / 2;
-    }
-    return sum * m->voxels;
-}
+/* ---- input and work ---- */
 
-/* Part of at most part[] in the middle of the image, where no halo is clipped if that can be. */
+/* Returns a part of at most part[] in the middle of the image, where the edges clip its halo least. */
 static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3])
 {
     struct vp_box b;
@@ -125,21 +76,84 @@ static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3]
     return b;
 }
 
-static int64_t with_halo(const struct vp_plan_model *m, int a, int64_t part)
+int64_t vp_plan_need(struct vp_plan_model *m, int axis, int64_t size)
 {
-    return m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
+    if (m->asked[axis] != size) {
+        int64_t part[3] = {1, 1, 1};
+        struct vp_box given[VP_MAX_INPUTS];
+        part[axis] = size;
+        const struct vp_box box = middle(m, part);
+        vp_chain_boxes(m->p->chain, &box, m->made, given);
+        m->asked[axis] = size;
+        m->need[axis] = 0;
+        for (int k = 0; k < m->p->chain->stacks; k++)
+            m->need[axis] = vp_max64(m->need[axis], vp_box_size(&given[k], axis));
+    }
+    return m->need[axis];
 }
 
-double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan)
+/* Returns the sum of the lengths of all parts of an axis, each grown from `part` to `grown` and clipped, over n. */
+static double repeated(int64_t n, int64_t part, int64_t grown)
 {
-    return plan->flow ? (double)m->image[1]
-                                  : looked(m->image[1], plan->band, m->halo[1], m->whole[1]);
+    const double more = (double)(vp_div_up(n, part) - 1);
+    return fmax(1, 1 + fmin(more, (double)(grown - part) * more / (double)n));
 }
 
-double vp_plan_across(const struct vp_plan_model *m, const struct vp_plan *plan)
+/* Returns how often voxels of the input are read if an axis is cut into parts of `size`, on average. */
+static double read_axis(struct vp_plan_model *m, int axis, int64_t size)
 {
-    return looked(m->image[0], plan->part[0], m->halo[0], m->whole[0])
-           * looked(m->image[1], vp_min64(plan->part[1], plan->band), m->halo[1], m->whole[1]);
+    return repeated(m->image[axis], size, vp_plan_need(m, axis, size));
+}
+
+double vp_plan_across(struct vp_plan_model *m, const struct vp_plan *plan)
+{
+    return read_axis(m, 0, plan->part[0]) * read_axis(m, 1, vp_min64(plan->part[1], plan->band));
+}
+
+/* Returns the share of the input's rows that all bands read. */
+static double read_rows(struct vp_plan_model *m, const struct vp_plan *plan)
+{
+    return plan->flow ? 1 : read_axis(m, 1, plan->band);
+}
+
+/* Returns the seconds of one core for all stages, with the work that parts of `depth` planes repeat on their halos. */
+static double work_seconds(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
+{
+    const struct vp_chain *c = m->p->chain;
+    const int64_t part[3] = {plan->part[0], vp_min64(plan->part[1], plan->band), vp_min64(depth, m->image[2])};
+    if (!memcmp(part, m->worked, sizeof part))
+        return m->work;
+    struct vp_box given[VP_MAX_INPUTS];
+    const struct vp_box box = middle(m, part);
+    double sum = 0;
+    vp_chain_boxes(c, &box, m->made, given);
+    for (int s = 0; s < c->n; s++) { /* half of an operation that goes axis by axis is done on its input's box */
+        const struct vp_box in = vp_op_support(&c->stage[s], &m->made[s]);
+        double out_share = 1, in_share = 1;
+        for (int a = 0; a < 3; a++) {
+            out_share *= repeated(m->image[a], part[a], vp_box_size(&m->made[s], a));
+            in_share *= repeated(m->image[a], part[a], vp_box_size(&in, a));
+        }
+        sum += (c->stage[s].cost > 0 ? c->stage[s].cost : 1) * 1e-9 * (out_share + in_share) / 2;
+    }
+    memcpy(m->worked, part, sizeof part);
+    return m->work = sum * m->voxels;
+}
+
+/* Returns the seconds of copies to and from devices, if `share` of the input is copied. */
+static double copy_seconds(const struct vp_plan_model *m, double share)
+{
+    return m->voxels * (share * (double)m->in_size * m->p->chain->stacks + (double)m->out_size) * m->rates->bus;
+}
+
+double vp_plan_bound(struct vp_plan_model *m, const struct vp_plan *plan)
+{
+    const struct vp_problem *p = m->p;
+    const double read = read_rows(m, plan) * m->read, work = work_seconds(m, plan, m->image[2]);
+    if (!m->device)
+        return fmax((work + read + m->write) / p->threads, fmax(read, m->write)) + work / p->threads;
+    return (copy_seconds(m, vp_plan_across(m, plan)) + work / m->rates->device_cores) / p->devices
+           + (read + m->write) * 0.1;
 }
 
 int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan)
@@ -149,18 +163,19 @@ int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan
     const int64_t images = vp_div_up(plan->slab, m->image[2]);
     if (m->whole[2])
         return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2] + m->less));
-    /* where one image follows another more planes of input than of output do */
+    /* an image that follows another has m->less more planes of input than of output */
     const int64_t between = m->p->outer == 1 ? 0 : images * m->less;
-    return vp_min64(m->input_n, plan->slab + between + (plan->stream ? m->halo[2] + m->less : 2 * m->halo[2] + m->less));
+    return vp_min64(m->input_n, plan->slab + between + m->less + (plan->stream ? 1 : 2) * m->halo[2]);
 }
 
-static void add_bytes(uint64_t *sum, double a, double b, double c, double d)
+/* ---- bytes ---- */
+
+static uint64_t to_bytes(double n)
 {
-    const double n = a * b * c * d;
-    *sum = n >= 1e18 || *sum > (uint64_t)1e18 ? (uint64_t)2e18 : *sum + (uint64_t)n;
+    return n >= 1e18 ? (uint64_t)1e18 : (uint64_t)n;
 }
 
-/* Bytes of what the first of two visits finds in all boxes. */
+/* Returns the bytes that the first of two visits finds in all boxes. */
 static double found_bytes(const struct vp_plan_model *m, const struct vp_plan *plan)
 {
     const struct vp_box box = middle(m, plan->part);
@@ -170,49 +185,54 @@ static double found_bytes(const struct vp_plan_model *m, const struct vp_plan *p
     return boxes * (double)m->twice->summary(m->twice, &box);
 }
 
-bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
+/* True if the operation and the executor can work on parts of these sizes. */
+static bool is_possible(const struct vp_plan_model *m, const struct vp_plan *plan)
 {
-    const struct vp_problem *p = m->p;
-    plan->flow = m->flow && plan->bands > 1;
-    const int64_t beside = plan->flow ? 1 : p->inner; /* pages of a plane */
-    const double nx = (double)m->image[0], inner = (double)beside, input_nx = (double)m->input[0];
-    const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->input[1]);
-    const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
-    const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])};
-
+    const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])}, *part = plan->part;
     for (int a = 0; a < 3; a++)
-        if ((plan->part[a] % m->step[a] && plan->part[a] < ends[a])
-            || (m->boxed && plan->part[a] != vp_min64(m->step[a], m->image[a])))
+        if ((part[a] % m->step[a] && part[a] < ends[a]) || (m->boxed && part[a] != vp_min64(m->step[a], m->image[a])))
             return false;
-    if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % plan->part[1]) || voxels > INT32_MAX))
+    if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % part[1])
+                     || (double)part[0] * (double)part[1] * (double)part[2] > INT32_MAX))
         return false;
-    if (((plan->band % m->step[1] || m->border) && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
+    if ((plan->bands > 1 && (plan->band % m->step[1] || m->border))
+        || (plan->slab % m->step[2] && plan->slab < m->image[2]) || (plan->flow && (plan->slab > 1 || plan->stream)))
         return false;
-    if (plan->flow && (plan->slab > 1 || plan->stream))
-        return false;
-    plan->offset = m->carries && m->device && !plan->stream;
-    if (m->carries && !plan->stream && !(plan->offset && p->chain->stage[0].join && plan->slab == plan->part[2]
+    if (m->carries && !plan->stream && !(m->device && m->p->chain->stage[0].join && plan->slab == part[2]
                                          && plan->slab == vp_min64(m->step[2], m->image[2])))
         return false;
-    if (plan->window < vp_plan_window(m, plan))
+    return plan->window >= vp_plan_window(m, plan);
+}
+
+bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
+{
+    const struct vp_problem *p = m->p;
+    const int64_t *const border = p->chain->stage[p->chain->n - 1].border;
+    plan->flow = m->flow && plan->bands > 1;
+    if (!is_possible(m, plan))
         return false;
+    const int64_t inner = plan->flow ? 1 : p->inner; /* pages of a plane */
+    const int single = plan->flow ? 0 : p->chain->stacks - m->stacks;
+    const double row = (double)m->input[0] * (double)(plan->bands > 1 ? vp_plan_need(m, 1, plan->band) : m->input[1]);
     for (int a = 0; a < 3; a++)
-        plan->in[a] = with_halo(m, a, plan->part[a]);
+        plan->in[a] = vp_plan_need(m, a, plan->part[a]);
     plan->parts[0] = vp_div_up(m->image[0], plan->part[0]);
     plan->parts[1] = vp_div_up(plan->band, plan->part[1]);
     plan->parts[2] = vp_div_up(plan->slab, plan->part[2]);
-    const int64_t columns = plan->parts[0] * plan->parts[1] * beside;
+    const int64_t columns = plan->parts[0] * plan->parts[1] * inner;
 
     plan->device = m->device;
     plan->twice = m->twice;
+    plan->offset = m->carries && m->device && !plan->stream;
     plan->together = plan->workers = 1;
-    plan->kept = plan->entries = plan->input = plan->output = plan->scratch = plan->on_device = 0;
+    plan->kept = plan->scratch = plan->on_device = 0;
     if (m->device) {
         if (plan->stream && columns > VP_MAX_WORKERS)
             return false;
         plan->workers = plan->stream ? (int)columns : p->devices;
     } else {
         const int64_t all = columns * vp_div_up(plan->slab, m->image[2]);
+        const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
         plan->lanes = 0;
         if ((voxels <= SMALL_PART || m->twice) && all > 1 && !m->carries)
             plan->together = (int)vp_min64(p->threads, all);
@@ -221,36 +241,31 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
             const uint64_t one = plan->together > 1 ? 0 : vp_chain_keeps(p->chain, &box, p->threads);
             if (one == 0)
                 return false;
-            add_bytes(&plan->kept, (double)one, (double)columns, 1, 1);
+            plan->kept = to_bytes((double)one * (double)columns);
         }
     }
     for (int d = 0; d < p->devices; d++)
-        plan->depth[d] = plan->part[2]; /* until vp_plan_fits() knows better */
-    if (m->twice)
-        add_bytes(&plan->entries, fmin(found_bytes(m, plan), (double)m->entries), 1, 1, 1);
-    const int64_t kept = plan->flow ? 0 : p->chain->stacks - m->stacks; /* stacks of one page */
-    add_bytes(&plan->input, (double)plan->window, inner, input_nx * rows,
-              (double)m->in_size * (double)(p->chain->stacks - kept));
-    add_bytes(&plan->input, input_nx, rows, (double)m->in_size, (double)kept);
-    const int64_t *border = p->chain->stage[p->chain->n - 1].border;
-    add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner,
-              (nx + (double)border[0]) * (double)(plan->band + border[1]), (double)m->out_size);
+        plan->depth[d] = plan->part[2]; /* vp_plan_fits() may find less */
+    plan->entries = m->twice ? to_bytes(fmin(found_bytes(m, plan), (double)m->entries)) : 0;
+    plan->input = to_bytes(((double)plan->window * (double)inner * (p->chain->stacks - single) + single)
+                           * row * (double)m->in_size);
+    plan->output = to_bytes((double)plan->slabs * (double)plan->slab * (double)inner * (double)(m->image[0] + border[0])
+                            * (double)(plan->band + border[1]) * (double)m->out_size);
     plan->host = plan->input + plan->output + plan->kept + plan->entries;
     return true;
 }
 
-/* Workers of device d. */
+/* Returns the number of workers on device d. */
 static int workers_of(const struct vp_problem *p, const struct vp_plan *plan, int d)
 {
     return plan->stream ? plan->workers / p->devices + (d < plan->workers % p->devices) : 1;
 }
 
-/* Bytes of a worker whose parts have so many planes of output. */
+/* Returns the bytes on the device of a worker with parts of `depth` planes of output. */
 static uint64_t part_bytes(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
 {
-    const int64_t in[3] = {with_halo(m, 0, plan->part[0]), with_halo(m, 1, plan->part[1]), with_halo(m, 2, depth)};
     const int64_t out[3] = {plan->part[0], plan->part[1], depth};
-    m->looks++;
+    const int64_t in[3] = {vp_plan_need(m, 0, out[0]), vp_plan_need(m, 1, out[1]), vp_plan_need(m, 2, depth)};
     return vp_lanes_bytes(m->p->backend, m->p->chain, in, out, plan->lanes);
 }
 
@@ -266,7 +281,7 @@ int64_t vp_plan_deepest(struct vp_plan_model *m, const struct vp_plan *plan, uin
         else
             hi = depth - 1;
     }
-    return lo;
+    return lo / m->step[2] * m->step[2];
 }
 
 const char *const vp_plan_limits[] = {"memory", "device memory"};
@@ -275,35 +290,30 @@ bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
     plan->limit = vp_plan_limits[0];
-    if (plan->host > p->memory)
-        return false;
     if (!m->device) {
         const struct vp_box box = middle(m, plan->part);
         const uint64_t host = plan->host;
-        for (;;) {
+        for (;; plan->together = 1) { /* parts that are large may be worked on by all threads, one at a time */
             const uint64_t one = vp_chain_bytes(p->chain, &box, plan->together > 1 ? 1 : p->threads);
-            plan->scratch = 0;
-            add_bytes(&plan->scratch, (double)one, plan->together, 1, 1);
+            plan->scratch = to_bytes((double)one * plan->together);
             plan->host = host + plan->scratch;
             plan->scratch += plan->kept;
             if (plan->host <= p->memory || plan->together == 1 || !m->twice)
                 return plan->host <= p->memory;
-            plan->together = 1; /* large parts: all threads on one at a time will do */
         }
     }
+    if (plan->host > p->memory)
+        return false;
     plan->limit = vp_plan_limits[1];
     bool fit = false;
     for (int d = 0; d < p->devices; d++) {
         const int workers = workers_of(p, plan, d);
-        plan->depth[d] = 0;
-        if (!workers)
-            continue;
-        plan->depth[d] = vp_plan_deepest(m, plan, p->free[d] / (uint64_t)workers, plan->part[2]);
-        if (plan->depth[d] < plan->part[2])
-            plan->depth[d] = plan->offset || m->twice ? 0 : plan->depth[d] / m->step[2] * m->step[2];
-        if (plan->depth[d] == 0 && plan->stream)
+        plan->depth[d] = workers ? vp_plan_deepest(m, plan, p->free[d] / (uint64_t)workers, plan->part[2]) : 0;
+        if (plan->depth[d] < plan->part[2] && (plan->offset || m->twice))
+            plan->depth[d] = 0;
+        if (workers && !plan->depth[d] && plan->stream)
             return false;
-        if (plan->depth[d] == 0)
+        if (!plan->depth[d])
             continue; /* the others do without it */
         const uint64_t all = part_bytes(m, plan, plan->depth[d]) * (uint64_t)workers;
         plan->on_device = all > plan->on_device ? all : plan->on_device;
@@ -312,27 +322,20 @@ bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
     return fit;
 }
 
-/* Parts of a column through one image. */
-static double parts_along(const struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
-{
-    const int64_t slab = vp_min64(plan->slab, m->image[2]);
-    return (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, depth);
-}
+/* ---- seconds ---- */
 
-/* Seconds of the work on devices. */
-static double price_devices(struct vp_plan_model *m, struct vp_plan *plan, double visits, double columns)
+/* Returns the seconds of the work on devices. */
+static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, double visits, double columns)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
-    const double in = (double)(m->in_size * (size_t)p->chain->stacks), out = (double)m->out_size;
-    const double lz = plan->stream ? (double)m->image[2] : looked(m->image[2], vp_min64(plan->slab, m->image[2]),
-                                                                  m->halo[2], m->whole[2]);
-    plan->copied = visits * vp_plan_across(m, plan) * lz
-                   / ((double)m->image[0] * (double)m->image[1] * (double)m->image[2]);
-    const double copies = m->voxels * (plan->copied * in + out) * rates->bus;
-    const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * in
+    const int64_t slab = vp_min64(plan->slab, m->image[2]);
+    plan->copied = visits * vp_plan_across(m, plan) * (plan->stream ? 1 : read_axis(m, 2, slab));
+    const double copies = copy_seconds(m, plan->copied), out = (double)m->out_size;
+    const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * (double)m->in_size
+                        * p->chain->stacks
                         + (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2] * out;
-    /* parts of a worker under way: beside a slab that is written; upload, work and download want one each */
+    /* parts of a worker in flight, beside a slab that is written: upload, work and download take one each */
     double own = (double)plan->parts[2];
     if (!plan->stream)
         own *= (double)(plan->parts[0] * plan->parts[1] * (plan->flow ? 1 : p->inner)) / p->devices;
@@ -343,10 +346,10 @@ static double price_devices(struct vp_plan_model *m, struct vp_plan *plan, doubl
         const int workers = workers_of(p, plan, d);
         if (!workers || plan->depth[d] == 0)
             continue;
+        const double along = (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, plan->depth[d]);
         if (d == 0 || plan->depth[d] != plan->depth[d - 1]) /* all the work, if this device did it alone */
-            alone = copies * serial + visits * vp_plan_work(m, plan, plan->depth[d]) / rates->device_cores
-                    + (plan->offset ? m->voxels * out * rates->offset : 0)
-                    + visits * columns * parts_along(m, plan, plan->depth[d]) * rates->bus_call;
+            alone = copies * serial + visits * work_seconds(m, plan, plan->depth[d]) / rates->device_cores
+                    + (plan->offset ? m->voxels * out * rates->offset : 0) + visits * columns * along * rates->bus_call;
         rate += 1 / alone;
         slowest = fmax(slowest, alone * workers / plan->workers);
     }
@@ -357,43 +360,41 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
-    const double ny = (double)m->image[1], n = (double)m->n, rows = vp_plan_rows(m, plan), visits = m->twice ? 2 : 1;
+    const double n = (double)m->n, visits = m->twice ? 2 : 1;
     const int64_t planes = vp_plan_planes(m, plan, m->n), input_n = vp_plan_planes(m, plan, m->input_n);
-    const double read = visits * rows / ny * m->read, write = m->write;
     const double slabs = visits * (double)vp_div_up(planes, plan->slab) * (double)(plan->flow ? 1 : plan->bands);
+    plan->read = visits * read_rows(m, plan);
+    plan->copied = 0;
+    const double read = plan->read * m->read, write = m->write;
+    /* seconds that work waits for reading and for writing, and those of the first planes in and the last ones out */
     const double ahead = fmin(1, (double)(plan->window - vp_plan_window(m, plan)) / (double)plan->slab);
-    const bool all_at_once = plan->window >= vp_min64(planes, input_n);
-    const double blocked = plan->slabs > 1 || plan->slab >= planes ? 0 : write; /* work waits for it */
-    const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
+    const double waited = plan->window >= vp_min64(planes, input_n) ? 0 : (1 - ahead) * read;
+    const double blocked = plan->slabs > 1 || plan->slab >= planes ? 0 : write;
     const double first = read * fmin(1, (double)(plan->slab + (plan->flow ? 0 : m->halo[2])) / (double)planes);
     const double last = write * (double)plan->slab / (double)planes;
-    /* bands are read and written in pieces that do not follow each other; or what two of them share is moved */
-    const double shared = looked(m->image[1], plan->band, m->halo[1], false) / ny - 1;
+    /* bands are read and written in pieces that do not follow each other; or their shared rows are moved */
+    const double shared = m->voxels * (read_axis(m, 1, plan->band) - 1);
     const double pieces = plan->bands == 1 ? 0
-                          : plan->flow     ? m->voxels * shared * (double)m->in_size * rates->move
+                          : plan->flow     ? shared * (double)m->in_size * rates->move
                                            : (double)plan->bands * n * (double)p->inner * rates->piece;
     const double columns = (double)plan->parts[0] * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band))
                            * (double)p->inner * n / (double)m->image[2];
 
-    plan->read = visits * rows / ny;
-    plan->copied = 0;
-    plan->seconds = first + last + pieces + slabs * rates->slab;
-    if (m->twice)
-        plan->seconds += found_bytes(m, plan) * rates->solve;
+    plan->seconds = first + last + pieces + slabs * rates->slab
+                    + (m->twice ? found_bytes(m, plan) * rates->solve : 0);
     if (m->device) {
-        plan->seconds += price_devices(m, plan, visits, columns) + (read + write) * 0.1 + waited + blocked
+        plan->seconds += device_seconds(m, plan, visits, columns) + (read + write) * 0.1 + waited + blocked
                          + (double)plan->host * rates->pinned;
         return;
     }
-    double busy = visits * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
     const double deep = (double)vp_div_up(m->image[2], plan->part[2]);
-    /* what is kept goes through memory for each part; threads do not make that quicker */
-    const double again = (double)plan->kept * (double)plan->bands * deep * n / (double)m->image[2] * rates->move;
-    /* reading and writing take the cores, too */
-    const double all = (busy + read + write) / p->threads + again;
-    busy = busy / p->threads + again + columns * deep * (plan->together > 1 ? rates->small_part : rates->part);
-    /* what is not overlapped costs more than it seems where storage is slower than assumed; and so does work where it
-     * is faster, or where the cores have the other programs of a pipe to run */
+    /* the state that a stream keeps goes through memory for each part; threads do not make that quicker */
+    const double kept = (double)plan->kept * (double)plan->bands * deep * n / (double)m->image[2] * rates->move;
+    const double work = visits * work_seconds(m, plan, plan->stream ? m->image[2] : plan->part[2]);
+    const double busy = work / p->threads + kept + columns * deep * rates->part / plan->together;
+    const double all = (work + read + write) / p->threads + kept; /* reading and writing take the cores, too */
+    /* reading and writing that nothing overlaps cost more if storage is slower than assumed; work costs more if it is
+     * faster, or if the cores also run the other programs of a pipe */
     plan->seconds += fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25 + busy
                      + (plan->read - 1) * m->voxels * (double)p->stored_in * rates->again
                      + (double)plan->host * rates->fresh;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of rates: what reading, copying, starting and computing take, for the planners and for what `auto` means.
- * Results never depend on them; plans do, and only by their ratios. `make rates` measures on the machine at hand what
- * can be measured there, and prints the table in this form.
+/* The table of rates: the cost of reading, copying, starting and computing, for the planners and for `--device auto`.
+ * Results never depend on it; plans do, and only on the ratios. `make rates` measures the rates that the machine at
+ * hand allows to measure, and prints the table in this form.
  *
- * Two figures are not here, for they belong to one operation: the cost of a voxel on the CPU (vp_op.cost), and what
- * each of a GPU's filter kernels takes for a row (cuda/filter.cu). */
+ * Two figures are elsewhere because they belong to one operation: the cost of a voxel on the CPU (vp_op.cost), and the
+ * time of a row in each of a GPU's filter kernels (cuda/filter.cu). */
 #ifndef VP_RATES_H
 #define VP_RATES_H
 
@@ -17,19 +17,18 @@
 #define VP_RATES(X) \
     X(read, 0.35e-9, "s/byte", "to read a file or pipe that is in memory, one thread", "ordinary") \
     X(write, 0.5e-9, "s/byte", "to write a file or pipe in memory, one thread", "ordinary") \
-    X(again, 3e-9, "s/byte", "what is read more than once, as from a disk: there it costs most", "a guess") \
+    X(again, 3e-9, "s/byte", "to read once more, as from a disk, where it costs most", "a guess") \
     X(move, 1 / 25e9, "s/byte", "from memory to memory, all threads", "ordinary") \
     X(fresh, 0.4e-9, "s/byte", "to touch memory for the first time", "ordinary") \
     X(slab, 30e-6, "s", "to pass a slab from reader to workers to writer", "ordinary") \
     X(piece, 30e-6, "s", "to read or write rows that do not follow each other in the file", "ordinary") \
-    X(part, 8e-6, "s", "to start all threads on one part", "ordinary") \
-    X(small_part, 1e-6, "s", "to give one thread a part of its own", "ordinary") \
+    X(part, 8e-6, "s", "to start all threads on a part", "ordinary") \
     X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \
     X(bus_call, 15e-6, "s", "to start a part on a device: its copies and its kernels", "ordinary") \
     X(pinned, 0.15e-9, "s/byte", "to make memory that a device copies from and to at full speed", "ordinary") \
-    X(solve, 2e-9, "s/byte", "to solve what the first of two visits has found", "a guess") \
-    X(offset, 2 / 2e12, "s/byte", "to add what is carried to output on a device: read and written", "ordinary") \
-    X(device_cores, 1000, "cores", "of the CPU that do what a device does", "a guess") \
+    X(solve, 2e-9, "s/byte", "to solve the entries of the first of two visits", "a guess") \
+    X(offset, 2 / 2e12, "s/byte", "to add a carried value to output on a device: read and written", "ordinary") \
+    X(device_cores, 1000, "cores", "of the CPU that are as fast as a device", "a guess") \
     X(device_start, 0.5, "s", "of a device's context and pinned memory", "H100: CUDA's start and end are 0.3 s") \
     X(device_share, 1, "s", "of a device's work that pays for the start of one device more", "a guess") \
     X(devices_all, 4e9, "bytes", "of input, from which on images are worth all devices", "a guess") \
@@ -55,7 +54,7 @@ struct vp_rates {
 #undef VP_RATES_FIELD
 };
 
-/* What is used where no other is given. */
+/* The table used where no other is given. */
 extern const struct vp_rates vp_rates;
 
 #endif

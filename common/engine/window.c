@@ -126,7 +126,7 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, struct vp
         return read_bands(r, k, g, n, err);
     void **to = malloc((size_t)pages * sizeof *to);
     if (!to)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int64_t i = 0; i < pages; i++)
         to[i] = r->input[k] + (single ? 0 : (size_t)((g + i / inner) % r->plan->window) * r->slot)
                 + (size_t)(i % inner) * r->page_in + shift;

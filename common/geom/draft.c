@@ -22,7 +22,8 @@ const struct vp_geom_field vp_geom_fields[VP_GK_COUNT] = {
     [VP_GK_PITCH] = {.name = "pitch", .offset = offsetof(struct vp_draft, g.du), .most = 2, .units = "m",
                      .expected = "one or two numbers of mm", .note = "mm"},
     [VP_GK_SHAPE] = {.name = "detector-shape", .words = {"flat", "curved"}, .note = "curved: columns at equal angles"},
-    [VP_GK_OFFSET_U] = {.name = "offset-u", AT(g.offset_u), OFFSET, .note = "pixels, of the axis from the centre column"},
+    [VP_GK_OFFSET_U] = {.name = "offset-u", AT(g.offset_u), OFFSET,
+                        .note = "pixels, of the axis from the centre column"},
     [VP_GK_OFFSET_V] = {.name = "offset-v", AT(g.offset_v), OFFSET, .note = "pixels, of the orbit from the centre row"},
     [VP_GK_TILT] = {.name = "tilt", AT(g.tilt), ANGLE, .note = "degrees, of the detector in its plane"},
     [VP_GK_PITCH_Z] = {.name = "pitch-z", AT(g.pitch_z), DISTANCE, .note = "mm along z a turn"},
@@ -56,7 +57,7 @@ static struct vp_geom_list *list_of(struct vp_draft *d, enum vp_geom_key key)
     return key == VP_GK_MATRIX ? &d->matrix : key == VP_GK_SHIFTS ? &d->shift : &d->angle;
 }
 
-/* Numbers for a view. */
+/* Returns the numbers per view. */
 static int64_t each_of(enum vp_geom_key key)
 {
     return key == VP_GK_MATRIX ? 12 : key == VP_GK_SHIFTS ? 2 : 1;
@@ -76,8 +77,8 @@ int vp_draft_append(struct vp_draft *d, enum vp_geom_key key, double number, con
         return vp_fail(err, VP_ERUN, "%s: more than %d views", where, VP_GEOM_MAX_VIEWS);
     if (list->n == list->room) {
         const int64_t room = list->room ? 2 * list->room : 256;
-        /* with what a run makes of so many views */
-        if (vp_memory_claim((uint64_t)(list->n / each) * VP_GEOM_VIEW_BYTES, "a geometry of so many views", where, err))
+        /* including all per-view data of a run */
+        if (vp_memory_claim((uint64_t)(list->n / each) * VP_GEOM_VIEW_BYTES, "the views of a geometry", where, err))
             return -1;
         double *v = realloc(list->v, (size_t)room * sizeof *v);
         if (!v)
@@ -101,7 +102,7 @@ static int bad_value(const char *where, const char *value, const char *expected,
     return vp_fail(err, VP_ERUN, "%s: '%.60s' is not %s", where, value, expected);
 }
 
-/* One number or two, each with or without a unit; of one only both are the same. */
+/* Sets one number or two, each with or without a unit; a single number is used for both. */
 static int set_numbers(struct vp_draft *d, enum vp_geom_key key, const char *value, const char *where,
                        struct vp_err *err)
 {
@@ -165,8 +166,8 @@ static int bad_angle(const char *where, const char *item, struct vp_err *err)
     return -1;
 }
 
-/* Words like 12,5, which are two angles here, but may have been meant as one. */
-static void look_for_commas(struct vp_draft *d, const char *value)
+/* Records words like 12,5, which are read as two angles but may have been meant as one. */
+static void find_commas(struct vp_draft *d, const char *value)
 {
     for (const char *s = value; *(s += strspn(s, " \t\r\n"));) {
         const size_t n = strcspn(s, " \t\r\n"), sign = *s == '-' || *s == '+';
@@ -179,13 +180,13 @@ static void look_for_commas(struct vp_draft *d, const char *value)
     }
 }
 
-/* Numbers, of angles start:step:count as well, blanks or commas between. */
+/* Appends numbers separated by blanks or commas; for angles also start:step:count. */
 static int add_list(struct vp_draft *d, enum vp_geom_key key, const char *value, const char *where, struct vp_err *err)
 {
     const bool angles = key == VP_GK_ANGLES;
     const char *s = value;
     if (angles)
-        look_for_commas(d, value);
+        find_commas(d, value);
     while (!at_end(s)) {
         double start, step, count;
         const char *item = s + strspn(s, " \t\r\n,");
@@ -209,7 +210,7 @@ static int add_list(struct vp_draft *d, enum vp_geom_key key, const char *value,
     return 0;
 }
 
-/* Another number of views over the arc of an evenly spaced list, which it replaces. */
+/* Replaces an evenly spaced list by another number of views over the same arc. */
 static void keep_arc(struct vp_draft *d)
 {
     const int64_t n = d->angle.n;
@@ -219,7 +220,7 @@ static void keep_arc(struct vp_draft *d)
             return;
     if (n < 2)
         return;
-    /* a last view that repeats the first does not make the turn longer */
+    /* a last view that repeats the first does not lengthen the turn */
     const double turn = fabs(step) * (double)(n - 1);
     if (!(d->seen & 1u << VP_GK_ARC)) {
         d->arc = fabs(turn - 360) < 1e-6 ? copysign(360, step) : step * (double)n;
@@ -237,7 +238,7 @@ int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, co
     const bool list = is_list(key);
     if (!list && d->seen & 1u << key)
         return vp_fail(err, VP_ERUN, "%s: %s is given twice", where, vp_geom_fields[key].name);
-    /* What the options say about the angles replaces what the file said. */
+    /* Options on angles replace those of the file. */
     const unsigned list_bit = 1u << VP_GK_ANGLES;
     if (key == VP_GK_ANGLES && !(d->seen & list_bit)) {
         d->angle.n = d->commas = d->words = 0;
@@ -277,7 +278,7 @@ int vp_geom_key_find(const char *name, enum vp_geom_key *key, const char *where,
     return vp_hint(err, "the keys of a geometry file are in ct-geometry(5)");
 }
 
-/* Without blanks at both ends. */
+/* Removes blanks at both ends. */
 static char *trim(char *text)
 {
     while (isspace((unsigned char)*text))
@@ -287,7 +288,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* A line that begins with a number continues the list of angles or matrices above it. */
+/* Reads a line. A line that begins with a number continues the list of angles or matrices above it. */
 static int read_line(struct vp_draft *d, char *line, enum vp_geom_key *list, const char *where, struct vp_err *err)
 {
     char *equals = strchr(line, '=');
@@ -308,8 +309,7 @@ static int read_line(struct vp_draft *d, char *line, enum vp_geom_key *list, con
     return vp_draft_set(d, key, value, where, err);
 }
 
-/* A text, which is taken apart, of lines `key = value`; or of nothing but the angles or matrices of a list, one a
- * line. */
+/* Reads a text of lines `key = value`, or only the angles or matrices of a list, one per line. Modifies the text. */
 static int read_lines(struct vp_draft *d, char *text, enum vp_geom_key list, const char *name, struct vp_err *err)
 {
     const bool only = list != VP_GK_COUNT;
@@ -320,7 +320,7 @@ static int read_lines(struct vp_draft *d, char *text, enum vp_geom_key list, con
         if (only && list == VP_GK_ANGLES && strlen(line) >= 256)
             return vp_fail(err, VP_ERUN, "%s: too long: expected one angle a line", where);
         line[strcspn(line, "#")] = 0;
-        /* Control characters would end up in messages on a terminal. */
+        /* Control characters would get into messages on a terminal. */
         for (char *c = line; *c; c++)
             if (iscntrl((unsigned char)*c))
                 *c = isspace((unsigned char)*c) ? ' ' : '?';
@@ -331,7 +331,8 @@ static int read_lines(struct vp_draft *d, char *text, enum vp_geom_key list, con
             return -1;
         if (only && list != VP_GK_ANGLES && list_of(d, list)->n - before != each_of(list))
             return vp_fail(err, VP_ERUN, "%s: expected the %s, got %lld", where,
-                           list == VP_GK_MATRIX ? "12 numbers of a 3x4 matrix" : "2 shifts of a view, along columns and rows",
+                           list == VP_GK_MATRIX ? "12 numbers of a 3x4 matrix"
+                                                : "2 shifts of a view, along columns and rows",
                            (long long)(list_of(d, list)->n - before));
     }
     return 0;
@@ -375,7 +376,8 @@ int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, 
     return read_lines(d, text, VP_GK_COUNT, name, err);
 }
 
-int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name, struct vp_err *err)
+int vp_draft_list(struct vp_draft *d, enum vp_geom_key key, char *text, size_t len, const char *name,
+                  struct vp_err *err)
 {
     const char *expected = key == VP_GK_SHIFTS ? "two shifts a line" : "angles, one a line";
     if (memchr(text, 0, len))

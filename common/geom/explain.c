@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was understood of a geometry, in words and numbers, and what looks wrong with it. */
+/* Describes a geometry in words and numbers, and warns of implausible ones. */
 #include "base/text.h"
 #include "geom/draft.h"
 #include "base/err.h"
@@ -7,14 +7,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* What both the words and the warnings look at. */
+/* Derived quantities that descriptions and warnings share. */
 struct facts {
     struct vp_fov fov;
     double fan, cone, magnification, sod;
-    double raised;       /* degrees: of the source over the plane z = 0, on the average; helix: 0 */
+    double raised;       /* elevation of the source above the plane z = 0 in degrees, average; helix: 0 */
     double arc, step;    /* degrees, of the scan */
-    double sense;        /* sum of the steps in time, degrees: > 0 counter-clockwise */
-    double advised;      /* directions that sample the rim of the field of view as finely as the detector does */
+    double sense;        /* sum of the steps in order of acquisition, degrees: > 0 counter-clockwise */
+    double advised;      /* directions that sample the rim of the field of view as finely as the detector */
 };
 
 static struct facts gather(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
@@ -23,7 +23,8 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
                       .step = scan->step * VP_DEGREES};
     const struct vp_view *v = &views[0];
     if (g->beam == VP_CONE) {
-        f.fan = (vp_view_fan(v, vp_view_column(g, v, (double)g->nu - 0.5)) - vp_view_fan(v, vp_view_column(g, v, -0.5))) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
+        f.fan = (vp_view_fan(v, vp_view_column(g, v, (double)g->nu - 0.5)) -
+                 vp_view_fan(v, vp_view_column(g, v, -0.5))) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
         const double a = atan((-0.5 - v->cv) / v->fv), b = atan(((double)g->nv - 0.5 - v->cv) / v->fv);
         f.cone = fabs(b - a) * VP_DEGREES;
         for (int64_t k = 0; k < g->views; k++)
@@ -62,13 +63,13 @@ static void explain_detector(FILE *f, const struct vp_geom *g, const struct vp_v
              (long long)g->nv, fabs(g->du), fabs(g->dv), (double)g->nu * fabs(g->du),
              (double)g->nv * fabs(g->dv));
     else
-        line(f, "detector", "%lld x %lld pixels, pitch not known", (long long)g->nu, (long long)g->nv);
+        line(f, "detector", "%lld x %lld pixels, pitch unknown", (long long)g->nu, (long long)g->nv);
     if (g->curved)
         line(f, "", "curved about the source: columns at equal angles of %.6g degrees", VP_DEGREES / fabs(v->fu));
     if (v->fu < 0 || v->fv < 0)
         line(f, "", "%s%s%s", v->fu < 0 ? "columns are mirrored" : "", v->fu < 0 && v->fv < 0 ? ", " : "",
              v->fv < 0 ? "the first row is on top (+z)" : "");
-    /* What was derived from matrices carries rounding errors that nobody wants to read. */
+    /* Hide rounding errors of values derived from matrices. */
     const double u = fabs(g->offset_u) < 1e-6 ? 0 : g->offset_u,
                  row = fabs(g->offset_v) < 1e-6 ? 0 : g->offset_v;
     line(f, "axis", "at column %.10g, row %.10g", (double)(g->nu - 1) / 2 + u, (double)(g->nv - 1) / 2 + row);
@@ -103,7 +104,7 @@ static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
         line(f, "", "centred on z = %.6g mm", grid.center[2]);
 }
 
-/* The angles in the order of the views, matrices' without jumps at 0. */
+/* Describes the angles in the order of the views; those of matrices are unwrapped. */
 static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *facts)
 {
     const double tiny = 1e-6 * fmax(facts->step, 1e-3);
@@ -131,7 +132,7 @@ static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *
              facts->step);
 }
 
-/* Directions of a parallel beam's half circle are missing, not only a few views. */
+/* True if a range of directions of a parallel beam's half circle is missing, not only single views. */
 static bool lacks_directions(const struct vp_scan *scan)
 {
     return scan->kind == VP_SCAN_PARALLEL && scan->directions > 1
@@ -189,7 +190,7 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
     if (scan->curved)
         line(f, "rows", "are flattened before they are filtered");
     if (vp_scan_turned(scan))
-        line(f, "rows", "lie up to %.4g degrees from the source's way: views are turned before they are filtered",
+        line(f, "rows", "deviate by up to %.4g degrees from the source path: views are turned before they are filtered",
              scan->turned * VP_DEGREES);
 }
 
@@ -225,7 +226,7 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
 
 /* --- warnings ------------------------------------------------------------------------------------ */
 
-struct listener { void (*say)(void *ctx, const char *text); void *ctx; };
+struct listener { void (*report)(void *ctx, const char *text); void *ctx; };
 
 static void warn(const struct listener *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void warn(const struct listener *l, const char *fmt, ...)
@@ -235,7 +236,7 @@ static void warn(const struct listener *l, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    l->say(l->ctx, text);
+    l->report(l->ctx, text);
 }
 
 static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, const struct vp_scan *scan,
@@ -257,8 +258,8 @@ static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, con
     const double seen = scan->helix.below + scan->helix.above;
     struct vp_err refused = VP_ERR_INIT;
     if (fabs(scan->helix.pitch) > seen * (1 + 1e-6) && !vp_scan_check(scan, &refused))
-        warn(l, "the helix moves %.6g mm a turn, more than the %.6g mm of the axis that the detector sees: what it misses is "
-             "filled in from its first and last rows", fabs(scan->helix.pitch), seen);
+        warn(l, "the helix moves %.6g mm per turn, more than the %.6g mm of the axis that the detector sees: what it "
+                "misses is filled in from its first and last rows", fabs(scan->helix.pitch), seen);
 }
 
 bool vp_geom_missing(char *text, size_t size, const struct vp_view *views, const struct vp_scan *scan)
@@ -323,10 +324,10 @@ static void warn_of_angles(const struct listener *l, const struct vp_geom *g, co
 }
 
 void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
-                  void (*say)(void *ctx, const char *text), void *ctx)
+                  void (*report)(void *ctx, const char *text), void *ctx)
 {
     const struct facts f = gather(g, views, scan);
-    const struct listener l = {say, ctx};
+    const struct listener l = {report, ctx};
     if (g->doubt[0])
         warn(&l, "%s", g->doubt);
     warn_of_sizes(&l, g, scan, &f);

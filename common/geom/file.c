@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Geometry files: reading what is there, writing our own, the lines of it that travel in a stack's metadata, and which
- * of them is that of a stack. */
+/* Geometry files: reads all formats, writes our own and its metadata form, and finds the geometry of a stack. */
 #include "base/text.h"
 #include "geom/draft.h"
 #include "base/err.h"
@@ -25,7 +24,8 @@ static bool is_tiff(const char *b, size_t n)
                       !memcmp(b, "MM\0\x2b", 4));
 }
 
-/* Everything in a file ("-": standard input), malloc'd, with a 0 behind it; a TIFF file stops after its first bytes. */
+/* Reads a file ("-": standard input) into malloc'd memory with a 0 after the last byte; of a TIFF file only the first
+ * bytes. */
 static char *slurp(const char *path, const char *name, size_t *len, struct vp_err *err)
 {
     const bool standard_input = !strcmp(path, "-");
@@ -59,7 +59,7 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
     return text;
 }
 
-/* 1 if there are geom.* lines, 0 if not, -1 if they are wrong. */
+/* Returns 1 if there are geom.* lines, 0 if not, -1 if they are malformed. */
 static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *name, struct vp_err *err)
 {
     int found = 0;
@@ -89,7 +89,7 @@ static int draft_tiff(struct vp_draft *d, const char *path, const char *name, bo
     if (vp_reader_open(&reader, &path, 1, &options, err))
         return -1;
     int found = draft_pairs(d, &vp_reader_stack(reader)->meta, name, err);
-    /* Only the header was wanted: what closing says of the pages does not matter. */
+    /* Only the header is needed: errors in the pages do not matter. */
     struct vp_err unused = VP_ERR_INIT;
     vp_reader_close(reader, &unused);
     if (found == 0)
@@ -141,12 +141,12 @@ const struct vp_opt vp_geom_options[] = {
                       "moves the source along -z while the angle grows."),
     VP_STRING(P, lamino, "lamino", 0, .metavar = "DEGREES",
               .help = "laminography: the angle from the axis to the plane of the detector's columns (default: 0)",
-              .more = "The source is so far above the plane z = 0, as seen from the isocentre, and the detector below; sod "
-                      "and sdd are along the central ray."),
+              .more = "The source is so far above the plane z = 0, as seen from the isocentre, and the detector below; "
+                      "sod and sdd are along the central ray."),
     VP_FLAG(P, fixed, "fixed-detector", 0,
             .help = "planar CT: the detector follows the source, but does not turn",
-            .more = "With --lamino: it lies across the axis, columns along x and rows along y, its middle on the central "
-                    "ray, sdd from the source."),
+            .more = "With --lamino: it lies across the axis, columns along x and rows along y, its middle on the "
+                    "central ray, sdd from the source."),
     VP_STRING(P, views, "views", 0, .metavar = "N", .help = "number of views, spread evenly over the arc"),
     VP_STRING(P, arc, "arc", 0, .metavar = "DEGREES",
               .help = "arc of the views; its end is not measured again (default: 360)"),
@@ -154,8 +154,8 @@ const struct vp_opt vp_geom_options[] = {
     VP_FILE(P, angles, "angles", 0, .metavar = "FILE", .help = "angles in degrees from a file, one a line"),
     VP_FILE(P, shifts, "shifts", 0, .metavar = "FILE|none",
             .help = "shifts of single views from a file: columns and rows in pixels, a view a line",
-            .more = "The image of the view is moved by so much towards larger columns and rows; the geometry then has a matrix "
-                    "for each view. `none` takes a log that speaks of movement without them."),
+            .more = "The image of the view is moved by so much towards larger columns and rows; the geometry then has "
+                    "a matrix for each view. `none` takes a log that speaks of movement without them."),
     VP_FLAG(P, clockwise, "clockwise", 0,
             .help = "the source turns clockwise around the object, seen from +z",
             .more = "A turning object and a resting source are the same thing with the sense reversed. The "
@@ -166,7 +166,7 @@ const struct vp_opt vp_geom_options[] = {
 };
 #undef P
 
-/* What is wrong came from the command line, not from a file. */
+/* Changes the code of an error in the command line, rather than in a file, to VP_EUSAGE. */
 static int as_usage(struct vp_err *err)
 {
     if (err && err->code == VP_ERUN)
@@ -217,7 +217,8 @@ static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, str
         d->shift.n = 0;
         d->given &= ~(1u << VP_GK_SHIFTS);
     }
-    return draft_list(d, VP_GK_ANGLES, o->angles, err) || (!unmoved && draft_list(d, VP_GK_SHIFTS, o->shifts, err)) ? -1 : 0;
+    return draft_list(d, VP_GK_ANGLES, o->angles, err) ||
+        (!unmoved && draft_list(d, VP_GK_SHIFTS, o->shifts, err)) ? -1 : 0;
 }
 
 int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_params *o, struct vp_err *err)
@@ -237,10 +238,10 @@ int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_param
 
 /* --- writing ------------------------------------------------------------------------------------- */
 
-/* Where the lines go: metadata, or the text of a file. */
+/* Destination of the lines: metadata, or the text of a file. */
 struct sink { struct vp_meta *meta; FILE *file; };
 
-/* `more` goes behind the key's note for people; NULL: without one. */
+/* Writes a line; `more` is appended to the key's note; NULL: no note. */
 static int put(const struct sink *s, enum vp_geom_key key, const char *value, const char *more)
 {
     const struct vp_geom_field *f = &vp_geom_fields[key];
@@ -264,7 +265,7 @@ static int put_numbers(const struct sink *s, enum vp_geom_key key, const double 
     return put(s, key, text, more);
 }
 
-/* The step such that start + k * step is every angle to the bit: the shortest decimal that does it. */
+/* True if start + k * step equals every angle to the bit; *step is the shortest such decimal. */
 static bool equal_steps(const struct vp_geom *g, double *step)
 {
     const double *a = g->angle, mean = (a[g->views - 1] - a[0]) / (double)(g->views - 1);
@@ -339,7 +340,7 @@ char *vp_geom_format(const struct vp_geom *g, bool matrices)
         return NULL;
     fputs("# voxpipe geometry, see ct-geometry(5)\n", s.file);
     put_all(g, matrices || g->matrix, &s);
-    return vp_text_close(s.file, NULL); /* NULL if any of it was lost */
+    return vp_text_close(s.file, NULL); /* NULL if a write failed */
 }
 
 /* --- metadata ------------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The geometry as a value: what was put together becomes one, which can be computed with; numbers as text. */
+/* Makes a geometry from a draft and validates it; numbers as text. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -55,21 +55,21 @@ static bool has(const struct vp_draft *d, enum vp_geom_key key)
     return d->given & 1u << key;
 }
 
-static int matrices_say(const char *name, const char *key, struct vp_err *err)
+static int fail_derived(const char *name, const char *key, struct vp_err *err)
 {
-    return vp_fail(err, VP_ERUN, "%s: %s cannot be combined with matrices: they say it already", name, key);
+    return vp_fail(err, VP_ERUN, "%s: %s cannot be combined with matrices, which define it", name, key);
 }
 
-static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err)
+static int check_combinations(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     const unsigned distances = 1u << VP_GK_SOD | 1u << VP_GK_SDD;
     if (has(d, VP_GK_MATRIX)) {
         for (int k = VP_GK_OFFSET_U; k <= VP_GK_START; k++)
             if (has(d, (enum vp_geom_key)k))
-                return matrices_say(name, vp_geom_fields[k].name, err);
-        /* A file of matrices may say its distances, for people to read; an option would change nothing. */
+                return fail_derived(name, vp_geom_fields[k].name, err);
+        /* A file of matrices may give distances as information; as options they would have no effect. */
         if (!(d->seen & 1u << VP_GK_MATRIX) && d->seen & distances)
-            return matrices_say(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
+            return fail_derived(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
         return 0;
     }
     if (has(d, VP_GK_ANGLES) && d->given & VP_GEOM_COUNTED)
@@ -100,13 +100,13 @@ static int missing(const struct vp_draft *d, const char *name, struct vp_err *er
         return 0;
     vp_fail(err, VP_ERUN, "%s: the geometry is not complete: it lacks %s", name, list);
     if (d->matrix_mm)
-        return vp_hint(err, "the file does not know the detector: ct-geom --detector WxH --pitch MM FILE");
+        return vp_hint(err, "the file lacks the detector: ct-geom --detector WxH --pitch MM FILE");
     if (matrices)
-        return vp_hint(err, "the matrices do not say how many pixels there are: ct-geom --detector WxH FILE");
+        return vp_hint(err, "matrices do not give the number of pixels: ct-geom --detector WxH FILE");
     return vp_hint(err, "the keys, and the options of ct-geom with the same names, are in ct-geometry(5)");
 }
 
-/* Matrices that map to mm on the detector, seen from its centre, to pixels. */
+/* Converts matrices that map to mm from the detector's centre to pixels. */
 static void millimetres_to_pixels(const struct vp_draft *d)
 {
     for (int64_t k = 0; k < d->matrix.n / 12; k++) {
@@ -118,7 +118,7 @@ static void millimetres_to_pixels(const struct vp_draft *d)
     }
 }
 
-/* What the parameters would be, for people to read: means over the views. */
+/* Derives the parameters, as information, from matrices: means over the views. */
 static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     double sod = 0, fu = 0, fv = 0, u = 0, v = 0, tilt_s = 0, tilt_c = 0;
@@ -166,13 +166,13 @@ static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name,
     return 0;
 }
 
-/* Beyond these, matrices and weights leave the range of float. */
+/* True if x is in the range in which matrices and weights are finite floats. */
 static bool sensible(double x)
 {
     return fabs(x) >= 1e-9 && fabs(x) <= VP_GEOM_LARGEST;
 }
 
-/* Degrees: beyond, the source is on the axis; and a detector across it is seen edge on. */
+/* Degrees: above, the source is on the axis; below, a detector perpendicular to the axis is seen edge on. */
 static const double MOST_LAMINO = 85, LEAST_LAMINO = 5;
 
 static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
@@ -197,10 +197,10 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
                             "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
     for (int i = 0; i < 2; i++) {
         if (!sensible((cone ? g->sdd : 1) / pitch[i]) || !sensible(pitch[i]))
-            return vp_fail(err, VP_ERUN, "%s: the pitch is %g mm%s: that is nothing that can be computed with", name,
+            return vp_fail(err, VP_ERUN, "%s: the pitch is %g mm%s: out of range", name,
                            pitch[i], cone ? " at this distance" : "");
         if (!(fabs(offset[i]) <= VP_GEOM_LARGEST))
-            return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: that is nothing that can be computed with", name,
+            return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: out of range", name,
                            i ? 'v' : 'u', offset[i]);
     }
     if (!(fabs(g->lamino) <= MOST_LAMINO))
@@ -212,11 +212,12 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
     if (g->fixed && !cone)
         return vp_fail(err, VP_ERUN, "%s: a fixed detector is for a cone beam, the beam is parallel", name);
     if (!(fabs(g->pitch_z) <= VP_GEOM_LARGEST))
-        return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: that is nothing that can be computed with", name, g->pitch_z);
+        return vp_fail(err, VP_ERUN, "%s: pitch-z is %g mm: out of range", name,
+                       g->pitch_z);
     if (g->pitch_z != 0 && g->lamino != 0)
         return vp_fail(err, VP_ERUN, "%s: pitch-z and lamino cannot be combined", name);
     if (cone && (!sensible(g->sod) || !sensible(g->sdd)))
-        return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: that is nothing that can be computed with", name,
+        return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: out of range", name,
                        g->sod, g->sdd);
     return 0;
 }
@@ -233,13 +234,13 @@ static void add_doubt(struct vp_geom *g, const char *fmt, ...)
     va_end(ap);
 }
 
-/* Doubt entries of a SkyScan log that nobody documents, unless an option gives them. */
+/* Warns of undocumented entries of a SkyScan log, unless an option sets them. */
 static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
 {
-    const struct vp_log *log = &d->log;
+    const struct vp_skyscan_log *log = &d->log;
     if (log->aligned != 0 && !(d->seen & 1u << VP_GK_OFFSET_U))
-        add_doubt(g, "Postalignment=%g is taken as offset-u %g: if edges come out doubled, try --offset-u %g", log->aligned,
-                  -log->aligned, log->aligned);
+        add_doubt(g, "Postalignment=%g is taken as offset-u %g: if edges come out doubled, try --offset-u %g",
+                  log->aligned, -log->aligned, log->aligned);
     if (log->rotated != 0 && !(d->seen & 1u << VP_GK_TILT))
         add_doubt(g, "Image Rotation=%g is not used, its sense is not documented: try --tilt %g and %g", log->rotated,
                   log->rotated, -log->rotated);
@@ -247,10 +248,11 @@ static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
         add_doubt(g, "Camera X/Y Ratio=%g is not used: --pitch 'MM MM' has one number for columns and one for rows",
                   log->ratio);
     if (log->positions > 1)
-        add_doubt(g, "the camera stood at %lld horizontal positions: the geometry is that of one", (long long)log->positions);
+        add_doubt(g, "the camera stood at %lld horizontal positions: the geometry is that of one",
+                  (long long)log->positions);
 }
 
-/* Numbers that are allowed, but hardly meant. */
+/* Warns of numbers that are valid but implausible. */
 static void doubt(const struct vp_draft *d, struct vp_geom *g)
 {
     double lo = INFINITY, hi = -INFINITY;
@@ -268,26 +270,27 @@ static void doubt(const struct vp_draft *d, struct vp_geom *g)
         add_doubt(g, "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
 }
 
-/* Refuse a file whose views move by amounts that it does not give. */
+/* Rejects a file whose views move by amounts that it does not give. */
 static int unknown_movement(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     if (d->moved && !has(d, VP_GK_SHIFTS))
-        return vp_fail_hint(err, VP_ERUN, "ct-geom --shifts FILE takes them, two columns in pixels; --shifts none goes without",
+        return vp_fail_hint(err, VP_ERUN,
+                            "ct-geom --shifts FILE takes them, two columns in pixels; --shifts none goes without",
                             "%s: %s: every view is shifted, and the shifts are not in the file", name, d->moved);
     if (d->spiral && !has(d, VP_GK_PITCH_Z))
-        return vp_fail_hint(err, VP_ERUN, "ct-geom --pitch-z MM says it",
+        return vp_fail_hint(err, VP_ERUN, "give it with ct-geom --pitch-z MM",
                             "%s: %s: the source moves along the axis, and by how much a turn is not in the file", name,
                             d->spiral);
     return 0;
 }
 
-/* A matrix for each view, with the shifts. */
+/* Makes a matrix per view, with the shifts. */
 static int shift_views(const struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     const double middle = vp_geom_middle(g);
     if (d->shift.n != 2 * g->views)
-        return vp_fail(err, VP_ERUN, "%s: expected the shifts of %lld views, got %lld numbers", name, (long long)g->views,
-                       (long long)d->shift.n);
+        return vp_fail(err, VP_ERUN, "%s: expected the shifts of %lld views, got %lld numbers", name,
+                       (long long)g->views, (long long)d->shift.n);
     double *matrix = vp_alloc_raw((size_t)g->views, 12 * sizeof *matrix, "the shifted views", err);
     for (int64_t k = 0; matrix && k < g->views; k++) {
         struct vp_view view = {.sod = 0};
@@ -315,7 +318,7 @@ static int shift_views(const struct vp_draft *d, struct vp_geom *g, const char *
 int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     *g = (struct vp_geom){0};
-    if (refuse(d, name, err) || missing(d, name, err) || unknown_movement(d, name, err))
+    if (check_combinations(d, name, err) || missing(d, name, err) || unknown_movement(d, name, err))
         return -1;
     if (has(d, VP_GK_MATRIX) && (d->matrix.n == 0 || d->matrix.n % 12))
         return vp_fail(err, VP_ERUN, "%s: expected 12 numbers for each matrix, got %lld in all", name,

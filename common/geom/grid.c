@@ -17,26 +17,26 @@ const struct vp_opt vp_grid_options[] = {
                      "view."),
     VP_REALS(P, center, "center", 0, .metavar = "X,Y,Z", .min = -1e9, .max = 1e9,
              .help = "centre of the volume in mm (default: 0,0,Z, on the rotation axis)",
-             .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what it "
-                     "sees of the axis; on a helix, of the slices that see all directions."),
+             .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what "
+                     "it sees of the axis; on a helix, of the slices that see all directions."),
     VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1", .help = "only slices Z0 to Z1 - 1 of the volume",
              .more = "Slices have the same bits as in the whole volume: slabs may be made apart and joined."),
     VP_OPT_END,
 };
 #undef P
 
-/* Rays along which the detector looks so far up or down (sine) make a field of view of another shape. */
+/* Sine of the elevation of rays beyond which the field of view has another shape. */
 static const double TILTED = 0.05;
 
-static bool sees(const struct vp_geom *g, const struct vp_view *v, double x, double y)
+static bool is_visible(const struct vp_geom *g, const struct vp_view *v, double x, double y)
 {
     const double w = v->P[8] * x + v->P[9] * y + v->P[11], u = (v->P[0] * x + v->P[1] * y + v->P[3]) / w;
     const double row = (v->P[4] * x + v->P[5] * y + v->P[7]) / w;
     return w > 0 && u >= -0.5 && u <= (double)g->nu - 0.5 && row >= -0.5 && row <= (double)g->nv - 0.5;
 }
 
-/* The largest disc in the plane z = 0 that a tilted view sees, if it is smaller than `most`. */
-static double disc_of(const struct vp_geom *g, const struct vp_view *v, double most)
+/* Returns the radius of the largest disc in the plane z = 0 that a tilted view sees, at most `most`. */
+static double largest_disc(const struct vp_geom *g, const struct vp_view *v, double most)
 {
     enum { AROUND = 64, STEPS = 40 };
     double lo = 0, hi = most;
@@ -44,7 +44,7 @@ static double disc_of(const struct vp_geom *g, const struct vp_view *v, double m
         const double r = step ? (lo + hi) / 2 : hi;
         bool all = true;
         for (int i = 0; i < AROUND && all; i++)
-            all = sees(g, v, r * cos(2 * M_PI * i / AROUND), r * sin(2 * M_PI * i / AROUND));
+            all = is_visible(g, v, r * cos(2 * M_PI * i / AROUND), r * sin(2 * M_PI * i / AROUND));
         if (all && step == 0)
             return hi;
         *(all ? &lo : &hi) = r;
@@ -52,8 +52,8 @@ static double disc_of(const struct vp_geom *g, const struct vp_view *v, double m
     return lo;
 }
 
-/* The field of view of tilted views (laminography): a disc in the plane z = 0, as high as views see of the axis, but not
- * higher than wide. */
+/* Sets the field of view of tilted views (laminography): a disc in the plane z = 0, as high as the part of the axis
+ * that the views see, but not higher than wide. */
 static void tilted_fov(const struct vp_geom *g, const struct vp_view *views, struct vp_fov *fov)
 {
     double most = INFINITY;
@@ -67,7 +67,7 @@ static void tilted_fov(const struct vp_geom *g, const struct vp_view *views, str
     fov->hi = -INFINITY;
     for (int64_t k = 0; k < g->views; k++) {
         double lo, hi;
-        fov->radius = disc_of(g, &views[k], fov->radius);
+        fov->radius = largest_disc(g, &views[k], fov->radius);
         vp_view_axis(g, &views[k], &lo, &hi);
         if (lo <= hi) {
             fov->lo = fmin(fov->lo, lo);
@@ -100,7 +100,7 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
         fov.radius = fmin(fov.radius, r);
         pixel += (parallel ? 1 : v->sod) / fabs(v->fu) / (double)g->views;
         for (int i = 0; i < 2; i++) {
-            /* Where the rotation axis (0, 0, z) meets the first and the last edge of the detector's rows. */
+            /* Intersection of the rotation axis (0, 0, z) with the first and the last edge of the detector's rows. */
             const double z = (edge[i] * v->P[11] - v->P[7]) / (v->P[6] - edge[i] * v->P[10]);
             if (!isfinite(z))
                 continue;
@@ -126,18 +126,18 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
     return fov;
 }
 
-/* Voxels along an edge and in all; beyond, sizes in bytes could leave 64 bits and loops would not end. */
+/* Limits of voxels along an edge and in all; beyond, sizes in bytes could exceed 64 bits and loops would not end. */
 static const double MOST_EDGE = 1e9, MOST_VOXELS = 0x1p50;
 
-/* Voxels that cover `length`, forgiving rounding; 0 if that is no sensible number. */
+/* Returns the number of voxels that cover `length`, tolerating rounding; 0 if it is not sensible. */
 static int64_t cover(double length, double voxel)
 {
     const double n = ceil(length / voxel * (1 - 1e-12) - 1e-6);
     return n >= 0 && n < MOST_EDGE ? (n < 1 ? 1 : (int64_t)n) : 0;
 }
 
-/* Middle and height of the volume by default: what is seen of the axis, or, where the plane of the orbit is seen (but on a
- * helix), as much as that on both sides of it. */
+/* Returns middle and height of the default volume: the part of the axis that is seen, or, if the plane of the orbit is
+ * seen (except on a helix), the same extent on both sides of it. */
 static void span_of(const struct vp_fov *fov, double *middle, double *height)
 {
     const bool plane = fov->lo < 0 && fov->hi > 0 && !fov->exact;
@@ -163,7 +163,7 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
             grid->voxel[i] = voxel;
     }
     if (!size->n)
-        for (int i = 0; i < 2; i++) { /* an even number, but 1 */
+        for (int i = 0; i < 2; i++) { /* an even number, or 1 */
             const int64_t n = cover(2 * fov->radius, grid->voxel[i]);
             grid->n[i] = n > 1 ? n + (n & 1) : n;
         }
@@ -198,7 +198,7 @@ int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp
                                 "the rotation axis is not on the detector: there is no field of view");
     } else if (o->volume.n < 3) {
         return vp_fail_hint(err, VP_EUSAGE, "give --volume WxHxD, or a geometry with -g FILE",
-                            "the size of the volume is not known: there is no geometry");
+                            "the size of the volume is unknown without a geometry");
     }
     if (choose_size(grid, o, g ? &fov : NULL, err))
         return -1;

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The value of a key as our own files have it; numbers as text are the same to the bit. */
+/* Sets a key to a formatted value; numbers keep their bits as text. */
 static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
@@ -41,8 +41,8 @@ static int set_detector(struct vp_draft *d, double nu, double nv, const char *na
 
 /* --- INI files ----------------------------------------------------------------------------------- */
 
-/* The value of a line `key = value`, in any case, with or without a unit "(mm)" behind the key; NULL if none.
- */
+/* Returns the value of a line `key = value`, case-insensitive, with or without a unit "(mm)" after the key; NULL if
+ * none. */
 static const char *ini_text(const char *text, const char *key)
 {
     const size_t n = strlen(key);
@@ -141,7 +141,7 @@ static int import_bruker(struct vp_draft *d, const char *text, const char *name,
     const bool has_sdd = ini_number(text, "Camera to Source", &sdd);
     const bool has_pixel = ini_number(text, "Image Pixel Size", &pixel);
     const bool has_camera = ini_number(text, "Camera Pixel Size", &camera);
-    /* More than 10 m is the scanner's way of saying that the beam is parallel. */
+    /* The scanner writes more than 10 m for a parallel beam. */
     const bool parallel = x[SOD] > 10000;
     double pitch;
     if (!parallel && !has_sdd)
@@ -158,7 +158,7 @@ static int import_bruker(struct vp_draft *d, const char *text, const char *name,
     d->moved = moved && !strncasecmp(moved, "ON", 2) ? "Random Movement=ON" : NULL;
     d->spiral = trajectory && !strncasecmp(trajectory, "SPIRAL", 6) ? "Scanning Trajectory=SPIRAL"
               : trajectory && !strncasecmp(trajectory, "HELICAL", 7) ? "Scanning Trajectory=HELICAL" : NULL;
-    d->log = (struct vp_log){ini_or(text, "Postalignment", 0), ini_or(text, "Image Rotation", 0),
+    d->log = (struct vp_skyscan_log){ini_or(text, "Postalignment", 0), ini_or(text, "Image Rotation", 0),
                              ini_or(text, "Camera X/Y Ratio", 1),
                              (int64_t)fmin(fmax(ini_or(text, "Number Of Horizontal Offset Positions", 1), 0), 99)};
     if (fabs(d->log.aligned) > x[NU])
@@ -200,7 +200,7 @@ static void multiply(const double a[16], const double b[16], double c[16])
     memcpy(c, t, sizeof t);
 }
 
-/* RTK's matrix, world mm to detector mm. */
+/* Returns RTK's matrix, world mm to detector mm. */
 static void rtk_matrix(const double p[RTK_TAGS], double m[12])
 {
     double s, c, all[16];
@@ -230,11 +230,11 @@ static int rtk_view(struct vp_draft *d, const double values[RTK_TAGS], const dou
     double m[12];
     const bool curved = values[RADIUS] != 0;
     if (curved && fabs(values[RADIUS] - values[RTK_SDD]) > 1e-6 * fabs(values[RTK_SDD]))
-        return vp_fail(err, VP_ERUN, "%s: the detector is a cylinder of radius %g mm: expected %g mm, about the source", where,
-                       values[RADIUS], values[RTK_SDD]);
+        return vp_fail(err, VP_ERUN, "%s: the detector is a cylinder of radius %g mm: expected %g mm, about the source",
+                       where, values[RADIUS], values[RTK_SDD]);
     if (d->matrix.n && d->g.curved != curved)
-        return vp_fail(err, VP_ERUN, "%s: the detector is %s, in the views before %s", where, curved ? "curved" : "flat",
-                       curved ? "flat" : "curved");
+        return vp_fail(err, VP_ERUN, "%s: the detector is %s, in the views before %s", where,
+                       curved ? "curved" : "flat", curved ? "flat" : "curved");
     d->g.curved = curved;
     if (curved)
         vp_draft_mark(d, VP_GK_SHAPE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A detector that turns with the source, in place of one that does not: what the views would be on it. */
+/* Replaces a detector that does not turn by one that turns with the source. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Radians from the central ray to the edge of a curved detector. */
+/* Largest angle from the central ray to the edge of a curved detector, radians. */
 static const double STEEPEST = 85 / VP_DEGREES;
 
-/* Radians between the detector's rows and the source's way, beyond which views are turned. */
+/* Angle between the detector's rows and the source path beyond which views are turned, radians. */
 static const double MOST_TURNED = 10 / VP_DEGREES;
 
 bool vp_scan_turned(const struct vp_scan *scan)
@@ -18,8 +18,8 @@ bool vp_scan_turned(const struct vp_scan *scan)
     return scan->turned > MOST_TURNED;
 }
 
-/* The frame of such a detector: unit vectors along its rows, along its columns (z >= 0) and from the source to the axis
- * at the source's height z; the depth of that place. */
+/* Frame of such a detector: unit vectors along its rows, along its columns (z >= 0) and from the source to the axis at
+ * the source's height z; depth of that point. */
 struct frame { double row[3], column[3], ahead[3], z, depth; };
 
 static double dot3(const double *a, const double *b)
@@ -31,7 +31,7 @@ static void frame_of(const struct vp_view *view, const struct vp_helix *h, struc
 {
     double s[3], t[3];
     vp_view_source(view, s);
-    vp_view_way(view, t);
+    vp_view_tangent(view, t);
     f->z = h->pitch != 0 ? h->z0 + h->pitch * view->turn : 0;
     s[2] -= vp_view_parallel(view) ? 0 : f->z;
     const double far = sqrt(dot3(s, s));
@@ -51,7 +51,7 @@ static void frame_of(const struct vp_view *view, const struct vp_helix *h, struc
             f->column[i] = -f->column[i];
 }
 
-/* Pixels by which the image of the frame's origin moves a mm that it moves along `by`. */
+/* Returns the pixels by which the image of the frame's origin moves per mm of motion along `by`. */
 static double pixels(const struct vp_view *view, const struct frame *f, const double by[3])
 {
     struct vp_view v = *view;
@@ -62,7 +62,8 @@ static double pixels(const struct vp_view *view, const struct frame *f, const do
     return hypot(move[0], move[1]);
 }
 
-/* Widens [lo, hi] by where the detector's corners are in the frame, per unit of depth. -1: not all are ahead. */
+/* Widens [lo, hi] to the positions of the detector's corners in the frame, per unit of depth. -1 if a corner is not
+ * ahead of the source. */
 static int widen(const struct vp_geom *g, const struct vp_view *view, const struct frame *f, double lo[2], double hi[2])
 {
     const bool parallel = vp_view_parallel(view);
@@ -91,7 +92,7 @@ static int widen(const struct vp_geom *g, const struct vp_view *view, const stru
     return 0;
 }
 
-/* A view's matrix on the new detector, and the way back from there: (u w, v w, w) = to (u', v', 1). */
+/* Computes a view's matrix on the new detector, and the map back to the old one: (u w, v w, w) = to (u', v', 1). */
 static void turn_view(const struct vp_view *view, const struct frame *f, const double scale[2], const double center[2],
                       double m[12], double to[9])
 {
@@ -115,8 +116,8 @@ static void turn_view(const struct vp_view *view, const struct frame *f, const d
     }
 }
 
-int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan, struct vp_geom *out,
-                   double **to, struct vp_err *err)
+int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                   struct vp_geom *out, double **to, struct vp_err *err)
 {
     double scale[2] = {0, 0}, lo[2] = {INFINITY, INFINITY}, hi[2] = {-INFINITY, -INFINITY}, center[2], size[2];
     double distance = 0;
@@ -134,7 +135,7 @@ int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const s
         if (widen(g, &views[k], &f, lo, hi))
             return vp_fail(err, VP_ERUN, "view %lld: the detector is seen edge on from the source", (long long)k);
     }
-    if (g->curved && g->nv == 1) { /* a fan stays one */
+    if (g->curved && g->nv == 1) { /* a fan beam stays one */
         const double middle = (lo[1] + hi[1]) / 2;
         lo[1] = middle - 0.5 / scale[1];
         hi[1] = middle + 0.5 / scale[1];
@@ -143,7 +144,8 @@ int vp_geom_turned(const struct vp_geom *g, const struct vp_view *views, const s
         center[i] = -0.5 - lo[i] * scale[i];
         size[i] = ceil((hi[i] - lo[i]) * scale[i] - 1e-6);
         if (!(size[i] <= 1 << 20))
-            return vp_fail(err, VP_ERUN, "the views are too different to be turned so that their rows follow the source");
+            return vp_fail(err, VP_ERUN,
+                           "the views are too different to be turned so that their rows follow the source");
     }
     out->nu = (int64_t)size[0];
     out->nv = (int64_t)size[1];

@@ -31,7 +31,7 @@ static double turn(double degrees)
     return (r < 0 ? r + 360 : r + 0.0) * (PI / 180);
 }
 
-/* The middle of the angles, which is at z = 0 on a helix. */
+/* Returns the middle of the angles, which is at z = 0 on a helix. */
 double vp_geom_middle(const struct vp_geom *g)
 {
     double lo = INFINITY, hi = -INFINITY;
@@ -48,8 +48,8 @@ void vp_view_raise(struct vp_view *v, double z)
         v->P[i + 3] += v->P[i + 2] * z;
 }
 
-/* The detector across the axis, `columns` along x. On its plane, which contains the foot of the central ray, u is
- * (x - foot) / du: of the point where the ray from the source through (x, y, z) meets it. */
+/* Makes the matrix of a detector perpendicular to the axis, `columns` along x. On its plane, which contains the foot of
+ * the central ray, u is (x - foot) / du, x being the intersection with the ray from the source through (x, y, z). */
 static void fixed_from_geom(const struct vp_geom *g, double sb, double cb, double m[12])
 {
     double st, ct, sl, cl;
@@ -57,7 +57,7 @@ static void fixed_from_geom(const struct vp_geom *g, double sb, double cb, doubl
     vp_sincosd(g->lamino, &sl, &cl);
     const double toward[2] = {-sb * cl, cb * cl}, w[4] = {0, 0, -1, g->sod * sl}; /* depth below the source */
     for (int c = 0; c < 4; c++) {
-        double from[2]; /* the foot, on the plane, times the depth */
+        double from[2]; /* the foot on the plane, times the depth */
         for (int i = 0; i < 2; i++)
             from[i] = g->sdd * (toward[i] * w[c] + sl * (c == i ? 1 : c == 3 ? -g->sod * toward[i] : 0));
         const double p = from[0], q = from[1];
@@ -67,7 +67,7 @@ static void fixed_from_geom(const struct vp_geom *g, double sb, double cb, doubl
     }
 }
 
-/* The matrix of a view of the circle, seen from above by `lamino`. */
+/* Makes the matrix of a view of the circle with the source elevated by `lamino`. */
 static void tilted_from_geom(const struct vp_geom *g, double sb, double cb, double m[12])
 {
     const bool cone = g->beam == VP_CONE;
@@ -84,7 +84,7 @@ static void tilted_from_geom(const struct vp_geom *g, double sb, double cb, doub
     }
 }
 
-/* `middle`: of the angles, for a helix. */
+/* Makes view k; `middle` is that of the angles, for a helix. */
 static const char *view_from_geom(const struct vp_geom *g, int64_t k, double middle, struct vp_view *v)
 {
     const bool cone = g->beam == VP_CONE;
@@ -135,7 +135,7 @@ static void cross3(const double *a, const double *b, double *c)
     c[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-/* What is left of `row` across the unit vector r; false if that is nothing but rounding. */
+/* Returns the component of `row` perpendicular to the unit vector r; false if it is only rounding error. */
 static bool split(const double *row, const double *r, double *along, double unit[3], double *len)
 {
     *along = r ? dot3(row, r) : 0;
@@ -200,7 +200,7 @@ static const char *cone_from_matrix(struct vp_view *v)
     rest[0] = (P[3] - skew * rest[1] - v->cu * rest[2]) / v->fu;
     for (int i = 0; i < 3; i++)
         s[i] = -(rest[0] * r1[i] + rest[1] * r2[i] + rest[2] * r3[i]);
-    /* A source on the axis has no angle: take the direction of the central ray. */
+    /* A source on the axis has no angle: use the direction of the central ray. */
     v->angle = hypot(s[0], s[1]) > 1e-9 * v->sod ? atan2(-s[0], s[1]) : atan2(r3[0], -r3[1]);
     if (r1[0] * cos(v->angle) + r1[1] * sin(v->angle) < -1e-6)
         v->fu = -v->fu;
@@ -209,7 +209,7 @@ static const char *cone_from_matrix(struct vp_view *v)
     return NULL;
 }
 
-/* Everything that follows from the matrix stays within the range of float. */
+/* True if everything derived from the matrix stays within the range of float. */
 static bool sensible(const struct vp_view *v)
 {
     bool good = true;
@@ -241,7 +241,7 @@ const char *vp_view_from_matrix(struct vp_view *view, const double m[12])
     return wrong;
 }
 
-/* x with M x = b, M the left 3x3 part of P, by the adjugate; its common factor 1 / det is returned. */
+/* Solves M x = b, M the left 3x3 part of P, by the adjugate, without the factor 1 / det, which is returned. */
 static double solve3(const double P[12], const double b[3], double x[3])
 {
     double c12[3], c20[3], c01[3];
@@ -319,17 +319,17 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* `least`: gaps that are longer are open; `second`: the longest that is not. */
+/* `least`: gaps that are longer are open; `second`: the longest gap that is not open. */
 struct circle { bool open; double largest, second, step, start, least, missing; int64_t groups, gaps; };
 
-/* Rule for gaps: one is open if it exceeds both `longer` radians and `many` typical gaps. `all`: each of these,
- * not only the largest. */
+/* A gap is open if it exceeds both `longer` radians and `many` typical gaps. `all`: every such gap, not only the
+ * largest. */
 struct rule { double longer, many; bool all; };
 
-/* Put the views on a circle of `period` radians and give each its weight. `stops` and `gaps` are scratch of n and 2 n
+/* Sorts the views on a circle of `period` radians and sets their weights. `stops` and `gaps` are scratch of n and 2 n
  * entries. */
-static struct circle weigh(struct vp_view *views, int64_t n, double period, struct rule rule, struct stop *stops,
-                           double *gaps)
+static struct circle weight_views(struct vp_view *views, int64_t n, double period, struct rule rule, struct stop *stops,
+                                  double *gaps)
 {
     /* Angles that differ by a tiny part of the mean step are one direction, measured several times. */
     const double same = 1e-4 * period / (double)n;
@@ -357,7 +357,7 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, stru
     const double least = fmax(rule.longer, rule.many * typical) * (1 + 1e-9);
     struct circle c = {.open = largest > least, .largest = largest, .groups = groups};
     if (groups > 1) {
-        /* the median of all but the last one, which closes the circle */
+        /* median of all but the last gap, which closes the circle */
         const int64_t middle = (groups - 2) / 2;
         c.step = sorted[middle] < gaps[groups - 1] ? sorted[middle] : sorted[middle + 1];
         int64_t closed = groups - 2;
@@ -380,7 +380,7 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, stru
         const int64_t before = (i + groups - 1) % groups;
         double lo = gaps[before], hi = gaps[i];
         if (c.open && groups > 1) {
-            /* The ends of an arc count for a full local step. */
+            /* The ends of an arc have the weight of a full local step. */
             const bool ends = rule.all ? hi > least : i == widest, begins = rule.all ? lo > least : i == next;
             hi = !ends ? hi : begins && rule.all ? typical : gaps[before];
             lo = !begins ? lo : ends && rule.all ? typical : gaps[i];
@@ -404,9 +404,9 @@ double vp_view_column(const struct vp_geom *g, const struct vp_view *view, doubl
     return u;
 }
 
-/* Fills what the scan knows of the detector's sides. True if it sees one side of the axis less far than the other: in
- * all views taken together, for single views may be shifted. */
-static bool look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
+/* Fills the scan's fields on the detector's sides. True if the detector sees one side of the axis less far than the
+ * other, over all views together, since single views may be shifted. */
+static bool measure_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
 {
     const double nu = (double)g->nu;
     double sides[2] = {0, 0};
@@ -431,7 +431,7 @@ static bool look_at_detector(const struct vp_geom *g, const struct vp_view *view
     return scan->overlap < 0.9 * scan->larger && fmin(sides[0], sides[1]) < 0.9 * fmax(sides[0], sides[1]) * (1 + 1e-9);
 }
 
-static void look_at_orbit(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
+static void classify_orbit(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
 {
     double mean = 0;
     scan->circular = scan->untilted = true;
@@ -453,7 +453,7 @@ static void look_at_orbit(const struct vp_geom *g, const struct vp_view *views, 
     }
 }
 
-/* Weights of the views and what kind of scan they make. */
+/* Computes the weights of the views and the kind of scan. */
 static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
 {
     const size_t n = (size_t)g->views;
@@ -466,40 +466,41 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     }
 
     *scan = (struct vp_scan){.curved = g->curved};
-    const bool one_sided = look_at_detector(g, views, scan);
-    look_at_orbit(g, views, scan);
-    if (g->views > 2 && vp_way_helix(g, views, scan, gaps, &scan->helix)) {
+    const bool one_sided = measure_detector(g, views, scan);
+    classify_orbit(g, views, scan);
+    if (g->views > 2 && vp_path_helix(g, views, scan, gaps, &scan->helix)) {
         const double step = (scan->helix.hi - scan->helix.lo) / (double)g->views * 2 * PI;
         *scan = (struct vp_scan){.kind = VP_SCAN_FULL, .arc = 2 * PI, .start = views[0].angle, .largest_gap = step,
                                  .half_fan_lo = scan->half_fan_lo, .half_fan_hi = scan->half_fan_hi,
                                  .overlap = scan->overlap, .larger = scan->larger, .step = step, .widest = step,
                                  .directions = (int64_t)fmin(ceil(2 * PI / step - 1e-6), (double)g->views),
-                                 .offset = one_sided, .curved = g->curved, .untilted = scan->untilted, .helix = scan->helix};
+                                 .offset = one_sided, .curved = g->curved, .untilted = scan->untilted,
+                                 .helix = scan->helix};
         free(stops);
         free(gaps);
-        return vp_way_turned(g, views, scan, err);
+        return vp_path_turned(g, views, scan, err);
     }
 
-    /* What lies in a gap is measured again from the other side, unless the detector sees only one side of the axis:
-     * there the views at both ends of a small gap stand in for it, and the filter's weights know of larger ones. */
+    /* A gap is covered from the opposite side, unless the detector sees only one side of the axis: there the views at
+     * both ends of a small gap replace it, and the filter's weights handle larger ones. */
     const bool filled = !one_sided && g->beam == VP_CONE;
     const struct rule whole = {(filled ? 1 : 20) * PI / 180, filled ? 2.75 : 4, .all = one_sided};
-    struct circle c = weigh(views, g->views, 2 * PI, whole, stops, gaps);
-    const bool turn = c.largest < 2 * PI / 3 * (1 - 1e-9); /* but for its gaps */
+    struct circle c = weight_views(views, g->views, 2 * PI, whole, stops, gaps);
+    const bool turn = c.largest < 2 * PI / 3 * (1 - 1e-9); /* except for its gaps */
     double period = 2 * PI;
     scan->kind = c.open ? VP_SCAN_SHORT : VP_SCAN_FULL;
     scan->directions = c.groups;
     scan->step = c.step;
     scan->widest = c.open ? c.second : c.largest;
-    /* Opposite views of a parallel beam are mirror images: the half circle is enough, unless the detector
-     * sees only one side of the axis and the opposite views are what completes it. There is nothing else that could
-     * stand in for a gap than the views at its ends; beyond 50 degrees they would count for too much. */
+    /* Opposite views of a parallel beam are mirror images: the half circle is enough, unless the detector sees only one
+     * side of the axis and the opposite views complete it. Only the views at its ends can replace a gap; beyond 50
+     * degrees their weight would be too large. */
     if (g->beam == VP_PARALLEL && !(one_sided && (turn || !c.open))) {
         period = PI;
-        c = weigh(views, g->views, PI, (struct rule){50 * PI / 180, 4, false}, stops, gaps);
+        c = weight_views(views, g->views, PI, (struct rule){50 * PI / 180, 4, false}, stops, gaps);
         scan->kind = VP_SCAN_PARALLEL;
     } else if (one_sided && c.open && !turn) {
-        c = weigh(views, g->views, 2 * PI, (struct rule){whole.longer, whole.many, false}, stops, gaps);
+        c = weight_views(views, g->views, 2 * PI, (struct rule){whole.longer, whole.many, false}, stops, gaps);
         scan->widest = c.second;
     }
     scan->largest_gap = c.largest;
@@ -511,7 +512,7 @@ static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_s
     scan->offset = scan->kind != VP_SCAN_PARALLEL && one_sided && (turn || !c.open);
     free(stops);
     free(gaps);
-    return vp_way_turned(g, views, scan, err);
+    return vp_path_turned(g, views, scan, err);
 }
 
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err)

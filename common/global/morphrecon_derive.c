@@ -14,8 +14,8 @@ static int neighbours(const struct vp_morphrecon_want *w, bool flat, struct vp_e
     if (flat == (c == 4 || c == 8))
         return c;
     vp_fail(err, VP_EUSAGE, "--connectivity %d: %s", c,
-            flat ? "pages that stand alone have 4 or 8 neighbours a pixel"
-                 : "a voxel of a volume has 6, 18 or 26 neighbours");
+            flat ? "single images have 4 or 8 neighbours per pixel"
+                 : "volumes have 6, 18 or 26 neighbours per voxel");
     return flat ? -1 : vp_hint(err, "with --2d every page is an image of its own");
 }
 

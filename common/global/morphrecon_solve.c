@@ -59,7 +59,7 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
             return NULL;
         room->at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (room->at == MAP_FAILED)
-            vp_fail_errno(err, "%s: %s of what is known of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
+            vp_fail_errno(err, "%s: %s of summaries of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
         close(fd);
         if (room->at == MAP_FAILED)
             return NULL;

@@ -386,7 +386,7 @@ int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const
                        vp_type_name(in), vp_type_name(out));
     if (in != VP_F64 || fft)
         return 0;
-    vp_fail(err, VP_ERUN, "f64 samples take transforms in f64, which this program was built without (FFTW)");
+    vp_fail(err, VP_ERUN, "f64 samples need transforms in f64, but this program was built without FFTW");
     return vp_hint(err, "img-convert --type f32 makes samples of f32; make FFTW=1 builds it with FFTW");
 }
 
@@ -412,8 +412,8 @@ static int check(const struct vp_convolve_given *g, const int64_t size[3], enum 
             return vp_hint(err, "--crop same and full take any kernel");
         }
     if (g->crop == VP_CROP_FULL && g->edge == VP_EDGE_RENORMALIZE) {
-        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the border of the result almost no sample of a kernel is in the "
-                "image: expected another rule");
+        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the border of the result almost no sample of a kernel "
+                "is in the image: expected another rule");
         return vp_hint(err, "--edge zero is the full convolution; --crop same renormalizes");
     }
     return 0;

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/team.h"
 
 #include <math.h>
 #include <omp.h>

@@ -38,7 +38,7 @@ static int make(struct vp_gauss *g, const struct vp_gauss_params *p, struct vp_e
 {
     for (int a = 0; a < 3; a++) {
         if (p->order[a] && p->sigma[a] < 0.25) {
-            vp_fail(err, VP_EUSAGE, "--derivative: needs a --sigma of at least 0.25 voxels along %c, found %g",
+            vp_fail(err, VP_EUSAGE, "--derivative: expected a --sigma of at least 0.25 voxels along %c, got %g",
                     "xyz"[a], p->sigma[a]);
             return vp_hint(err, "--sigma 1 smooths by one voxel");
         }
@@ -59,12 +59,12 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
         return -1;
     for (int a = 0; a < 3; a++)
         if (p->order[a] < 0 || p->order[a] > 2)
-            return vp_fail(err, VP_EUSAGE, "--derivative: expected 0, 1 or 2 along %c, found %d", "xyz"[a],
+            return vp_fail(err, VP_EUSAGE, "--derivative: expected 0, 1 or 2 along %c, got %d", "xyz"[a],
                            p->order[a]);
     if (derivative && p->highpass)
-        return vp_fail(err, VP_EUSAGE, "--derivative and --highpass exclude each other");
+        return vp_fail(err, VP_EUSAGE, "--derivative and --highpass cannot be combined");
     if (p->iterations < 1)
-        return vp_fail(err, VP_EUSAGE, "--iterations: expected 1 or more, found %lld", (long long)p->iterations);
+        return vp_fail(err, VP_EUSAGE, "--iterations: expected 1 or more, got %lld", (long long)p->iterations);
     struct vp_gauss *const g = calloc(1, sizeof *g);
     if (!g)
         return vp_fail(err, VP_ERESOURCE, "out of memory");

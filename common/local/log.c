@@ -59,7 +59,7 @@ static int make(struct vp_log *l, const struct vp_log_params *p, struct vp_err *
             continue;
         }
         if (sigma < 0.25)
-            return vp_fail(err, VP_EUSAGE, "--sigma: expected 0 or at least 0.25 voxels along %c, found %g", "xyz"[a],
+            return vp_fail(err, VP_EUSAGE, "--sigma: expected 0 or at least 0.25 voxels along %c, got %g", "xyz"[a],
                            sigma);
         /* both get the radius of a second derivative */
         const double reach = p->truncate * sigma < 2 ? 2 / sigma : p->truncate;

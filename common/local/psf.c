@@ -104,8 +104,8 @@ int vp_psf_make(const struct vp_psf *p, float *kernel, struct vp_err *err)
 
     for (int pass = 0; pass < 2; pass++) {
         if (pass && !(sum > 0))
-            return vp_fail_hint(err, VP_EUSAGE, "--samples N looks at N x N points of each pixel; or make it wider, or "
-                                "let --size or --shift fit it",
+            return vp_fail_hint(err, VP_EUSAGE, "--samples N evaluates N x N points of each pixel; or make it wider, or "
+                                                "change --size or --shift",
                                 "the kernel is so narrow, or so far away, that it is 0 at the centres of all pixels");
         for (int64_t i = 0; i < count; i++) {
             const int64_t at[3] = {i % n[0], i / n[0] % n[1], i / n[0] / n[1]};

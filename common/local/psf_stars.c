@@ -67,7 +67,7 @@ int vp_stars_read(struct vp_stars *s, const char *path, struct vp_err *err)
     *s = (struct vp_stars){0};
     int rc = vp_text_lines(path, take_line, &list, err);
     if (!rc && !s->n)
-        rc = vp_fail(err, VP_ERUN, "%s: expected a line x y, or x y z, for each star, found none",
+        rc = vp_fail(err, VP_ERUN, "%s: expected a line x y, or x y z, for each star, got none",
                      vp_text_name(path));
     if (rc)
         vp_stars_free(s);
@@ -108,7 +108,7 @@ int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image
     const uint64_t moved = (uint64_t)(size[0] * size[1] * size[2]) * sizeof(double);
 
     if (each + moved > memory / (uint64_t)s->n)
-        return vp_fail(err, VP_ERESOURCE, "%lld stars of %lld x %lld x %lld voxels take more than the memory there is",
+        return vp_fail(err, VP_ERESOURCE, "%lld stars of %lld x %lld x %lld voxels exceed the available memory",
                        (long long)s->n, (long long)side(s, 0), (long long)side(s, 1), (long long)side(s, 2));
     for (int64_t i = 0; i < s->n; i++) {
         struct vp_star *star = &s->star[i];

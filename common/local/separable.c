@@ -607,12 +607,12 @@ int vp_separable_check(const double sigma[3], double truncate, const double spac
 {
     for (int a = 0; a < 3; a++) {
         if (!(sigma[a] >= 0 && isfinite(sigma[a])))
-            return vp_fail(err, VP_EUSAGE, "--sigma: expected 0 or more along %c, found %g", "xyz"[a], sigma[a]);
+            return vp_fail(err, VP_EUSAGE, "--sigma: expected 0 or more along %c, got %g", "xyz"[a], sigma[a]);
         if (!(spacing[a] > 0 && isfinite(spacing[a])))
             return vp_fail(err, VP_EUSAGE, "the voxel size along %c is %g: expected more than 0", "xyz"[a], spacing[a]);
     }
     if (!(truncate > 0 && isfinite(truncate)))
-        return vp_fail(err, VP_EUSAGE, "--truncate: expected more than 0, found %g", truncate);
+        return vp_fail(err, VP_EUSAGE, "--truncate: expected more than 0, got %g", truncate);
     return 0;
 }
 

@@ -20,8 +20,8 @@ bool vp_channels_are_colours(const struct vp_meta *m)
     return names && !strncmp(names, "red green blue", 14);
 }
 
-/* The pages of channel `at`, or those of the colours (mix), each image's behind each other, as --pages has them.
- * stride: pages from one channel to the next. */
+/* Lists the pages of channel `at`, or those of the colours (mix), each image's one after the other, as --pages has
+ * them. stride: pages from one channel to the next. */
 static char *choose(const struct vp_channel *c, bool mix, int64_t at, int64_t stride, int64_t pages)
 {
     char *text = NULL;
@@ -43,7 +43,7 @@ static char *choose(const struct vp_channel *c, bool mix, int64_t at, int64_t st
     return f ? vp_text_close(f, NULL) : NULL;
 }
 
-/* Which pages those of `text` are, and what axes are left. *one: the pages of one channel; malloc'd. */
+/* Finds the pages of the channels `text`, and the axes that are left. *one: the pages of one channel; malloc'd. */
 static int make(struct vp_channel *c, const char *text, const struct vp_stack *in, struct vp_axes *axes, char **one,
                 const char *name, struct vp_err *err)
 {
@@ -66,7 +66,7 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
     const bool listed = stride > 1 || (c->luminance && c->count != COLOURS);
     if (c->count < 0 || (listed && in->pages < 0))
         return vp_fail_hint(err, VP_ERUN, "give the file name instead, or use --spool",
-                            "%s: --channel: how many channels there are is not known", name);
+                            "%s: --channel: the number of channels is unknown", name);
     if (k >= c->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", name, k, (long long)c->count - 1);
     if (c->luminance && (c->count < COLOURS || (names && !vp_channels_are_colours(&in->meta))))
@@ -78,12 +78,12 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
     return c->pages && *one ? 0 : vp_fail(err, VP_ERESOURCE, "out of memory");
 }
 
-/* The header is that of one channel, whose pages make a grid, whatever order those of the colours are wanted in. */
+/* Fills the header, that of one channel, whose pages make a grid, whatever order those of the colours are wanted in. */
 static int head(const struct vp_channel *c, const struct vp_axes *axes, const struct vp_select_params *p,
                 const struct vp_stack *in, const char *name, bool seekable, struct vp_stack *out, char *note, size_t n,
                 struct vp_err *err)
 {
-    struct vp_stack known = *in; /* as many as its axes say, where it comes from a pipe */
+    struct vp_stack known = *in; /* from a pipe: with the pages that its axes have */
     struct vp_select one = {0};
     if (in->pages < 0) {
         known.pages = c->count;
@@ -110,7 +110,7 @@ int vp_channel_select(struct vp_channel *c, const char *text, struct vp_select *
     struct vp_axes axes;
     char *one = NULL;
     if (p->pages)
-        return vp_fail_hint(err, VP_EUSAGE, "use two runs in a pipe", "--channel and --pages exclude each other");
+        return vp_fail_hint(err, VP_EUSAGE, "use two runs in a pipe", "--channel and --pages cannot be combined");
     vp_axes_get(in, &axes);
     int rc = make(c, text, in, &axes, &one, name, err);
     wanted.pages = c->pages;
@@ -142,12 +142,12 @@ int vp_channel_mix(struct vp_channel *c, int64_t samples, void **in, int *n, enu
     if (room > c->room) {
         double *more = realloc(c->sum, room);
         if (!more)
-            return vp_fail(err, VP_ERESOURCE, "not enough memory for the luminance of %d pages", *n);
+            return vp_fail(err, VP_ERESOURCE, "out of memory for the luminance of %d pages", *n);
         c->sum = more;
         c->room = room;
     }
     int whole = 0;
-    if (c->done % COLOURS) /* a page was begun behind those */
+    if (c->done % COLOURS) /* a page was begun after those */
         memmove(c->sum, c->sum + c->whole * samples, page);
     for (int k = 0; k < *n; k++, c->done++) {
         const int colour = (int)(c->done % COLOURS);

@@ -17,19 +17,19 @@ struct vp_channel {
     int64_t done, whole; /* pages added; sums that were whole after the last batch */
 };
 
-/* vp_select_make and vp_select_stack for the pages of a channel: `text` is "0", "1", ... or "luminance", or NULL for
+/* Do vp_select_make and vp_select_stack for the pages of a channel: `text` is "0", "1", ... or "luminance", or NULL for
  * what `p` selects and no more. */
 int vp_channel_select(struct vp_channel *c, const char *text, struct vp_select *select,
                       const struct vp_select_params *p, const struct vp_stack *in, const char *name, bool seekable,
                       struct vp_stack *out, char *note, size_t n, struct vp_err *err);
-/* Pages of f64 that are on their way, at most, where up to n pages come at a time. */
+/* Returns the pages of f64 that are on their way, at most, where up to n pages come at a time. */
 static inline int64_t vp_channel_sums(int64_t n)
 {
     return (n + 4) / 3;
 }
 
-/* *n selected pages of `samples` each, at *in in *type, become those of the luminance in f64 that are whole by now;
- * of other channels they stay what they are. */
+/* Makes *n selected pages of `samples` each, at *in in *type, become those of the luminance in f64 that are whole by
+ * now; of other channels they stay what they are. */
 int vp_channel_mix(struct vp_channel *c, int64_t samples, void **in, int *n, enum vp_type *type, struct vp_err *err);
 void vp_channel_free(struct vp_channel *c);
 

@@ -20,7 +20,7 @@ static const char *at(const void *samples, enum vp_type type, int64_t i)
     return (const char *)samples + (size_t)i * vp_type_size(type);
 }
 
-/* a - b where doubles would lose digits: both of the same 64-bit integer type. */
+/* Returns a - b where doubles would lose digits: both of the same 64-bit integer type. */
 static void exact_difference(double *d, const struct inputs *in, int64_t first, int n)
 {
     const uint64_t *a = in->a, *b = in->b, flip = in->type_a == VP_I64 ? 1ull << 63 : 0; /* to the same order */
@@ -30,7 +30,7 @@ static void exact_difference(double *d, const struct inputs *in, int64_t first, 
     }
 }
 
-/* Leave out what is masked; judge and leave out what is not finite. index[] says where the rest was. */
+/* Leaves out what is masked; judge and leave out what is not finite. index[] says where the rest was. */
 static int keep_comparable(struct vp_compare *c, double *a, double *b, double *d, const double *mask,
                            int *index, int n)
 {
@@ -54,7 +54,7 @@ static int keep_comparable(struct vp_compare *c, double *a, double *b, double *d
     return kept;
 }
 
-/* Sum over lanes, in order. */
+/* Sums over lanes, in order. */
 static double total(const double *lane)
 {
     double s = 0;

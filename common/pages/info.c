@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What img-info measures and prints. */
+/* Measuring and printing a stack, for img-info. */
 #include "pages/info.h"
 
 #include "base/err.h"
@@ -42,7 +42,7 @@ const struct vp_opt vp_info_options[] = {
     VP_OPT_END,
 };
 
-/* ---- what is asked for ---- */
+/* ---- requests ---- */
 
 static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
 
@@ -55,7 +55,7 @@ static bool is_statistic(const char *s)
     return statistics[i];
 }
 
-/* "median" or "p99.5" */
+/* Reads "median" or "p99.5" */
 static bool is_percentile(const char *s, double *percent)
 {
     char *end;
@@ -69,7 +69,7 @@ static bool is_percentile(const char *s, double *percent)
     return *end == '\0' && *percent <= 100;
 }
 
-/* Next name of a list with commas in `name` (of 64 bytes); false at the end. */
+/* Copies the next name of a list with commas in `name` (of 64 bytes); false at the end. */
 static bool next_name(const char **at, char name[64])
 {
     const size_t n = strcspn(*at, ",");
@@ -132,7 +132,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     return n;
 }
 
-/* As many passes over the samples as it takes: the first for moments, later ones for a histogram between
+/* Makes the passes over the samples that it takes: the first for moments, later ones for a histogram between
  * the extremes that it found and for exact percentiles. */
 int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_err *err)
 {
@@ -144,7 +144,7 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
 
     if (find_range && !seekable)
         return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
-                            "--histogram: the range of samples from a pipe is not known before the end");
+                            "--histogram: the range of samples from a pipe is unknown until its end");
     if (!vp_meta_numbers(&i->stack->meta, "scale", 2, i->scale))
         memcpy(i->scale, (const double[]){1, 0}, sizeof i->scale);
     if (!i->p->range.n) {
@@ -196,7 +196,7 @@ static double percentile(const struct vp_info *i, int k)
     return vp_scale_value(i->scale, vp_quantiles_get(i->q, k));
 }
 
-/* Value of a statistic; false if there is none of this name. */
+/* Returns the value of a statistic; false if there is none of this name. */
 static bool statistic(const struct vp_info *i, const char *name, double *v)
 {
     const struct { const char *name; double v; } all[] = {
@@ -250,11 +250,11 @@ static int by_key(const void *a, const void *b)
     return order ? order : x->at - y->at;
 }
 
-/* Members of an object, a key that is there several times once, with a list; history always is one. */
+/* Prints members of an object, a key that is there several times once, with a list; history always is one. */
 static int print_metadata(const struct vp_meta *meta, struct vp_json *json, struct vp_err *err)
 {
     struct line *line = vp_alloc((size_t)meta->n, sizeof *line, "metadata", err);
-    int *next = vp_alloc((size_t)meta->n, sizeof *next, "metadata", err); /* of the same key; 0: none */
+    int *next = vp_alloc((size_t)meta->n, sizeof *next, "metadata", err); /* next line with the same key; 0: none */
     if (!line || !next) {
         free(line);
         free(next);
@@ -275,7 +275,7 @@ static int print_metadata(const struct vp_meta *meta, struct vp_json *json, stru
         if (later[k])
             continue;
         const bool list = next[k] || !strcmp(meta->key[k], "history");
-        const char *name = meta->key[k]; /* of a member; elements of a list have none */
+        const char *name = meta->key[k]; /* key of a member; elements of a list have none */
         if (list) {
             vp_json_open(json, name, '[');
             name = NULL;
@@ -398,7 +398,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     if (i->h.below || i->h.above)
         fprintf(out, "%-12s %lld below, %lld above\n", "outside", (long long)i->h.below,
                 (long long)i->h.above);
-    for (int k = 0; k < s->meta.n; k++) /* it grows with every program: what is asked for comes before it */
+    for (int k = 0; k < s->meta.n; k++) /* it grows with every program: last */
         if (!strcmp(s->meta.key[k], "history"))
             print_line(&s->meta, k, verbose, out);
 }

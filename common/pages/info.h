@@ -1,4 +1,4 @@
-/* What img-info says about a stack: header, statistics, histogram, percentiles. */
+/* Description of a stack, as img-info prints it: header, statistics, histogram, percentiles. */
 #ifndef VP_INFO_H
 #define VP_INFO_H
 
@@ -24,7 +24,7 @@ struct vp_info {
     bool want_moments;
     /* set by the caller after vp_info_ask() */
     const struct vp_stack *stack;     /* as it is read: integers as they are stored, else values */
-    const struct vp_stack *stored;    /* what is said of its type and metadata */
+    const struct vp_stack *stored;    /* type and metadata as stored */
     const char *name;
     int64_t pages;                    /* -1: unknown; found out by a pass over all pages */
     const struct vp_select *select;
@@ -34,16 +34,16 @@ struct vp_info {
     struct vp_moments m;
     struct vp_histogram h;            /* count NULL: none */
     struct vp_quantiles *q;           /* NULL: none */
-    double scale[2];                  /* of the samples as they are read */
+    double scale[2];                  /* scale of the samples as they are read */
     bool count_moments, count_histogram, count_quantiles;   /* in the pass being made */
 };
 
-/* Start: what do the parameters ask for? VP_EUSAGE if they make no sense. */
+/* Starts with what the parameters request. VP_EUSAGE if they make no sense. */
 int vp_info_ask(struct vp_info *i, const struct vp_info_params *p, struct vp_err *err);
 bool vp_info_needs_samples(const struct vp_info *i);
-/* Read what `input` reads (work and ctx are set here), as often as it takes. */
+/* Reads what `input` reads (work and ctx are set here), as often as it takes. */
 int vp_info_measure(struct vp_info *i, const struct vp_pages *pages, struct vp_err *err);
-/* Text, JSON or bare values. verbose: the geometry in full. */
+/* Prints text, JSON or bare values. verbose: the geometry in full. */
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err);
 void vp_info_free(struct vp_info *i);
 

@@ -75,7 +75,7 @@ int vp_reduce_open(struct vp_reduce *r, int op, enum vp_type in, int64_t n, int 
     default: DO(double) break; \
     }
 
-/* One part of a page; the number of NaN in it. A NaN is what differs from itself; no integer does. */
+/* Reduces one part of a page; the number of NaN in it. A NaN is what differs from itself; no integer does. */
 static int64_t add_part(const struct vp_reduce *r, const void *samples, int64_t i0, int64_t i1)
 {
     int64_t nan = 0;
@@ -149,17 +149,16 @@ static int check_same(const struct vp_reader *first, const struct vp_reader *oth
     const struct vp_stack *a = vp_reader_stack(first), *b = vp_reader_stack(other);
 
     if (a->nx != b->nx || a->ny != b->ny)
-        return vp_fail(err, VP_ERUN, "%s: pages of %lld x %lld, expected %lld x %lld as in %s",
-                       vp_reader_name(other), (long long)b->nx, (long long)b->ny, (long long)a->nx,
-                       (long long)a->ny, vp_reader_name(first));
+        return vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld as in %s, got %lldx%lld", vp_reader_name(other),
+                       (long long)a->nx, (long long)a->ny, vp_reader_name(first), (long long)b->nx, (long long)b->ny);
     if (a->type != b->type) {
-        vp_fail(err, VP_ERUN, "%s: samples are %s, expected %s as in %s", vp_reader_name(other),
-                vp_type_name(b->type), vp_type_name(a->type), vp_reader_name(first));
+        vp_fail(err, VP_ERUN, "%s: expected samples of %s as in %s, got %s", vp_reader_name(other),
+                vp_type_name(a->type), vp_reader_name(first), vp_type_name(b->type));
         return vp_hint(err, "img-convert --type %s", vp_type_name(a->type));
     }
     if (pages && a->pages >= 0 && b->pages >= 0 && a->pages != b->pages)
-        return vp_fail(err, VP_ERUN, "%s: %lld pages, expected %lld as in %s", vp_reader_name(other),
-                       (long long)b->pages, (long long)a->pages, vp_reader_name(first));
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages as in %s, got %lld", vp_reader_name(other),
+                       (long long)a->pages, vp_reader_name(first), (long long)b->pages);
     return 0;
 }
 
@@ -176,12 +175,12 @@ static int check_scale(const struct vp_reader *first, const struct vp_reader *ot
         return -1;
     if (a[0] == b[0] && a[1] == b[1])
         return 0;
-    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in %s", vp_reader_name(other),
-            b[0], b[1], a[0], a[1], vp_reader_name(first));
+    vp_fail(err, VP_ERUN, "%s: expected the scale %.9g %.9g as in %s, got %.9g %.9g", vp_reader_name(other), a[0], a[1],
+            vp_reader_name(first), b[0], b[1]);
     return vp_hint(err, "undo it in each of them first: img-convert --unscale");
 }
 
-/* Where a volume lies; false if it does not say. */
+/* Reads the position of a volume; false if it has none. */
 static bool place_of(const struct vp_reader *r, double origin[3], double voxel[3])
 {
     const struct vp_meta *m = &vp_reader_stack(r)->meta;
@@ -204,7 +203,7 @@ int vp_reduce_stack(struct vp_reader *const *readers, int n, int op, struct vp_s
         for (int k = 0; k < 3; k++)
             if (fabs(other[k] - origin[k]) > 1e-3 * fabs(voxel[k])
                 || fabs(other_voxel[k] - voxel[k]) > 1e-6 * fabs(voxel[k]))
-                snprintf(note, size, "%s: lies elsewhere than %s (origin or voxel differ)",
+                snprintf(note, size, "%s: its position differs from that of %s (origin or voxel)",
                          vp_reader_name(readers[i]), vp_reader_name(readers[0]));
     }
     if (vp_stack_copy(out, vp_reader_stack(readers[0])))
@@ -219,7 +218,7 @@ struct lockstep {
     struct vp_reduce *reduce;
     struct vp_reader *const *readers;
     int n;
-    void *page;           /* of the others */
+    void *page;           /* page of the others */
     struct vp_along along; /* reduce[i % sums] has the sums of page i */
 };
 
@@ -230,8 +229,8 @@ static int add_others(const struct lockstep *l, int64_t page, struct vp_err *err
         if (got < 0)
             return -1;
         if (!got)
-            return vp_fail(err, VP_ERUN, "%s: ends after %lld pages, %s goes on", vp_reader_name(l->readers[i]),
-                           (long long)page, vp_reader_name(l->readers[0]));
+            return vp_fail(err, VP_ERUN, "%s: expected more pages as in %s, got %lld",
+                           vp_reader_name(l->readers[i]), vp_reader_name(l->readers[0]), (long long)page);
         vp_reduce_add(l->reduce, l->page);
     }
     return 0;
@@ -275,7 +274,7 @@ int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, 
     for (int i = 1; i < n && !rc; i++) {
         rc = vp_reader_next(readers[i], l.page, err);
         if (rc > 0)
-            rc = vp_fail(err, VP_ERUN, "%s: goes on after the %lld pages of %s", vp_reader_name(readers[i]),
+            rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages as in %s, got more", vp_reader_name(readers[i]),
                          (long long)pages->done, vp_reader_name(readers[0]));
     }
     free(l.page);
@@ -294,7 +293,7 @@ static int no_axis(const char *name, const struct vp_reader *reader, struct vp_e
     const char *axes = vp_meta_get(&vp_reader_stack(reader)->meta, "axes");
 
     return vp_fail(err, VP_ERUN, "%s: --along: expected an axis %s, got the axes %s", vp_reader_name(reader), name,
-                   axes ? axes : "x y z, of which nothing is said");
+                   axes ? axes : "x y z by default");
 }
 
 int vp_along_find(struct vp_along *a, const char *name, const struct vp_reader *reader, struct vp_err *err)
@@ -318,8 +317,8 @@ int vp_along_find(struct vp_along *a, const char *name, const struct vp_reader *
         return vp_fail_hint(err, VP_ERUN, "--along channel reduces over them", "%s: all pages are channels",
                             vp_reader_name(reader));
     if (axes.n > 1 && !axes.sized)
-        return vp_fail_hint(err, VP_ERUN, "img-convert --set sizes=... says how many",
-                            "%s: how many pages there are along each of the axes %s is not known",
+        return vp_fail_hint(err, VP_ERUN, "img-convert --set sizes=... gives them",
+                            "%s: the number of pages along each of the axes %s is unknown",
                             vp_reader_name(reader), vp_meta_get(&in->meta, "axes"));
     strcpy(a->name, axes.name[which]);
     a->stride = vp_axes_stride(&axes, which);
@@ -366,7 +365,7 @@ int vp_along_stack(const struct vp_along *a, struct vp_stack *out, struct vp_err
 
 struct turned { const struct vp_along *along; struct vp_reader *reader; };
 
-/* Pages in the order in which one sum after the other becomes whole. */
+/* Reads pages in the order in which one sum after the other becomes whole. */
 static int64_t read_turned(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err)
 {
     const struct turned *t = source;
@@ -397,7 +396,7 @@ int vp_along_run(const struct vp_along *a, struct vp_reduce *r, struct vp_reader
         return -1;
     if (a->count < 0 || pages->done % (a->stride * a->count) == 0)
         return 0;
-    return vp_fail(err, VP_ERUN, "%s: expected pages by %lld, as its axes say, got %lld", vp_reader_name(reader),
+    return vp_fail(err, VP_ERUN, "%s: expected a multiple of %lld pages, by its axes, got %lld", vp_reader_name(reader),
                    (long long)(a->stride * a->count), (long long)pages->done);
 }
 
@@ -412,7 +411,7 @@ static int by_z(const void *pa, const void *pb)
     return a->z != b->z ? (a->z > b->z) - (a->z < b->z) : a->at - b->at;
 }
 
-/* Slab `next` begins where `slab` of so many pages ends. */
+/* Checks that slab `next` begins where `slab` of `pages` pages ends. */
 static int check_fit(const struct vp_reader *slab, int64_t pages, const struct vp_reader *next,
                      struct vp_err *err)
 {
@@ -422,17 +421,17 @@ static int check_fit(const struct vp_reader *slab, int64_t pages, const struct v
         return 0;
     for (int k = 0; k < 3; k++)
         if (fabs(vn[k] - v[k]) > 1e-6 * fabs(v[k]))
-            return vp_fail(err, VP_ERUN, "%s: voxel of %g x %g x %g, expected %g x %g x %g as in %s",
-                           vp_reader_name(next), vn[0], vn[1], vn[2], v[0], v[1], v[2], vp_reader_name(slab));
+            return vp_fail(err, VP_ERUN, "%s: expected voxels of %g x %g x %g as in %s, got %g x %g x %g",
+                           vp_reader_name(next), v[0], v[1], v[2], vp_reader_name(slab), vn[0], vn[1], vn[2]);
     for (int k = 0; k < 2; k++)
         if (fabs(on[k] - o[k]) > 1e-3 * fabs(v[k]))
-            return vp_fail(err, VP_ERUN, "%s: begins at %c = %g, expected %g as in %s", vp_reader_name(next),
-                           "xy"[k], on[k], o[k], vp_reader_name(slab));
+            return vp_fail(err, VP_ERUN, "%s: expected the origin %c = %g as in %s, got %g", vp_reader_name(next),
+                           "xy"[k], o[k], vp_reader_name(slab), on[k]);
     const double expected = o[2] + (double)pages * v[2], off = (on[2] - expected) / v[2];
     if (fabs(off) > 0.01)
-        return vp_fail(err, VP_ERUN, "%s: begins at z = %.9g, expected %.9g where %s ends: %s of %.6g slices",
-                       vp_reader_name(next), on[2], expected, vp_reader_name(slab),
-                       off > 0 ? "gap" : "overlap", fabs(off));
+        return vp_fail(err, VP_ERUN, "%s: expected the origin z = %.9g at the end of %s, got %.9g: %s of %.6g slices",
+                       vp_reader_name(next), expected, vp_reader_name(slab), on[2], off > 0 ? "gap" : "overlap",
+                       fabs(off));
     return 0;
 }
 

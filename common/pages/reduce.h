@@ -32,20 +32,20 @@ struct vp_reduce {
     void *held;         /* n doubles (sum, mean) or n of the type (min, max) */
 };
 int vp_reduce_open(struct vp_reduce *r, int op, enum vp_type in, int64_t n, int threads, struct vp_err *err);
-/* n samples of the input type. Sums are taken in double, in the order of the calls. min and max leave NaN out
+/* Adds n samples of the input type. Sums are taken in double, in the order of the calls. min and max leave NaN out
  * (a sample that is NaN in every call stays so); it goes through sum and mean. */
 void vp_reduce_add(struct vp_reduce *r, const void *samples);
-/* n samples of vp_reduce_type() into out (may be NULL) and back to the start. */
+/* Writes n samples of vp_reduce_type() to out (may be NULL) and goes back to the start. */
 void vp_reduce_result(struct vp_reduce *r, void *out);
 uint64_t vp_reduce_bytes(const struct vp_reduce *r);
 void vp_reduce_close(struct vp_reduce *r);
 
-/* The header of n stacks reduced page by page: that of the first. An error if sizes, types or known numbers
+/* Fills the header of n stacks reduced page by page: that of the first. An error if sizes, types or known numbers
  * of pages differ; `note` (of size bytes) is "" or says that they lie in different places. `out` is to be
  * freed. */
 int vp_reduce_stack(struct vp_reader *const *readers, int n, int op, struct vp_stack *out, char *note,
                     size_t size, struct vp_err *err);
-/* The stacks in lockstep, in their order within each page. pages->reader is the first, pages->writer takes the
+/* Reduces the stacks in lockstep, in their order within each page. pages->reader is the first, pages->writer takes the
  * result; both and the memory are set, the work is not. */
 int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_pages *pages,
                   struct vp_err *err);
@@ -57,20 +57,20 @@ struct vp_along {
     int64_t sums;          /* accumulators that are needed: `stride` of a pipe, 1 of what can be read in any order */
     char name[32];         /* "" where nothing is said of the pages */
 };
-/* The axis of that name, or (NULL) the first that is not channels, of the stack that `reader` has. -1: VP_ERUN, there is
- * none, or how many of each there are is not known. */
+/* Finds the axis of that name, or (NULL) the first that is not channels, of the stack that `reader` has. -1: VP_ERUN,
+ * there is none, or how many of each there are is not known. */
 int vp_along_find(struct vp_along *a, const char *name, const struct vp_reader *reader, struct vp_err *err);
-/* The header `out`, which is that of the pages, becomes that of the result: without the axis; the voxel of slices is as
- * thick as all of them and lies in their middle; what is said of channels or of views goes with them. count is known. */
+/* Turns the header `out` of the pages into that of the result: without the axis; the voxel of slices is as thick as
+ * all of them and lies in their middle; what is said of channels or of views goes with them. count is known. */
 int vp_along_stack(const struct vp_along *a, struct vp_stack *out, struct vp_err *err);
-/* The pages of one stack along it, r[a->sums]. pages as above; pages->writer may be NULL where there is one result, which
- * vp_reduce_result() gives. */
+/* Reduces the pages of one stack along it, r[a->sums]. pages as above; pages->writer may be NULL where there is one
+ * result, which vp_reduce_result() gives. */
 int vp_along_run(const struct vp_along *a, struct vp_reduce *r, struct vp_reader *reader, struct vp_pages *pages,
                  struct vp_err *err);
-/* Sort slabs by the z of their origin (those without one stay in order) and make the header of the whole. An
+/* Sorts slabs by the z of their origin (those without one stay in order) and make the header of the whole. An
  * error if they are not slabs of one volume: other sizes, types, voxels, or a gap or overlap in z. */
 int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struct vp_err *err);
-/* Their pages one after the other. A slab whose length was not known is checked against the next when it
+/* Writes their pages one after the other. A slab whose length was not known is checked against the next when it
  * ends. */
 int vp_join_run(struct vp_reader *const *readers, int n, struct vp_pages *pages, struct vp_err *err);
 

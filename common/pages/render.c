@@ -158,21 +158,21 @@ static int check_slices(const struct vp_slices *s, const struct vp_reader *r, bo
         const int64_t end = c->axis == VP_CUT_Z ? s->pages : c->axis == VP_CUT_Y ? in->ny : in->nx;
         *columns = *columns || c->axis == VP_CUT_X;
         if (c->at < 0 || (end >= 0 && c->at >= end))
-            return vp_fail(err, VP_EUSAGE, "%s: slice %lld is asked for, but there are only %lld along %c",
+            return vp_fail(err, VP_EUSAGE, "%s: slice %lld is out of range: there are %lld along %c",
                            vp_reader_name(r), (long long)c->at, (long long)end, "zyx"[c->axis]);
         if (s->pages < 0 && c->axis != VP_CUT_Z)
-            return vp_fail(err, VP_ERUN, "%s: the number of pages is not known", vp_reader_name(r));
+            return vp_fail(err, VP_ERUN, "%s: the number of pages is unknown", vp_reader_name(r));
     }
     return 0;
 }
 
-/* Bytes of pictures of w x h; what is too large for a picture is refused elsewhere. */
+/* Returns the bytes of pictures of w x h; what is too large for a picture is refused elsewhere. */
 static uint64_t picture_bytes(double w, double h)
 {
     return w * h < 1e18 ? (uint64_t)(w * h) * sizeof(float) : UINT64_MAX / 16;
 }
 
-/* Both halves of vp_picture_resize() at once: what it makes across, and the result. */
+/* Resizes in both directions of vp_picture_resize() at once: what it makes across, and the result. */
 static uint64_t resize_bytes(const int64_t from[2], const int64_t to[2])
 {
     const bool same = from[0] == to[0] && from[1] == to[1];
@@ -229,7 +229,7 @@ int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, s
     if (rc <= 0)
         return rc;
     vp_fail(err, VP_ERESOURCE, "the slices need more than the memory limit, %s", vp_bytes_text(memory).text);
-    return vp_hint(err, "the pipe does not say how many pages it has: use --slice N along z, or --spool");
+    return vp_hint(err, "the number of pages of a pipe is unknown: use --slice N along z, or --spool");
 }
 
 void vp_slices_free(struct vp_slices *s)
@@ -240,7 +240,7 @@ void vp_slices_free(struct vp_slices *s)
     *s = (struct vp_slices){0};
 }
 
-/* Page `at` of the stack to all cuts; returns how many of them wanted it whole. */
+/* Adds page `at` of the stack to all cuts; returns how many of them wanted it whole. */
 static int64_t place_page(const struct vp_slices *s, int64_t at, const float *page, int64_t nx, int64_t ny)
 {
     const int64_t block = s->stride * s->count, channel = at % block / s->stride, k = at / block * s->stride + at % s->stride;
@@ -281,7 +281,7 @@ static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct v
     if (got < 0)
         return -1;
     if (wanted > 0 || (s->pages >= 0 && k != s->pages * s->count))
-        return vp_fail(err, VP_ERUN, "%s: a slice is asked for that is not there: only %lld pages",
+        return vp_fail(err, VP_ERUN, "%s: a slice is out of range: there are %lld pages",
                        vp_reader_name(r), (long long)k);
     return 0;
 }
@@ -335,7 +335,7 @@ static void put_be32(uint8_t *p, uint32_t v)
         p[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
-/* A chunk of n bytes lying at buf + 8; buf has room for 12 more than n. */
+/* Writes a chunk of n bytes lying at buf + 8; buf has room for 12 more than n. */
 static int write_chunk(struct vp_outfile *f, const char *type, uint8_t *buf, size_t n, struct vp_err *err)
 {
     put_be32(buf, (uint32_t)n);
@@ -351,8 +351,8 @@ static uint8_t paeth(int a, int b, int c)
     return (uint8_t)(pa <= pb && pa <= pc ? a : pb <= pc ? b : c);
 }
 
-/* The row of n bytes, `pixel` of each, under filter type f into out (one byte of type, n of data); returns the sum of
- * absolute differences. */
+/* Writes the row of n bytes, `pixel` of each, under filter type f into out (one byte of type, n of data); returns the
+ * sum of absolute differences. */
 static uint64_t filter_row(int f, const uint8_t *row, const uint8_t *up, int pixel, int64_t n, uint8_t *out)
 {
     uint64_t sum = 0;
@@ -373,7 +373,7 @@ struct png {
     uint8_t *chunk;   /* CHUNK bytes of data with room for a chunk's frame */
 };
 
-/* Deflate n bytes into IDAT chunks; the last ones are flushed with `finish`. */
+/* Deflates n bytes into IDAT chunks; the last ones are flushed with `finish`. */
 static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool finish, struct vp_err *err)
 {
     int state;
@@ -393,8 +393,8 @@ static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool fin
     return 0;
 }
 
-/* The rows, each filtered by the rule that leaves least. `memory`: `line` bytes for two of them, zeros, and for each
- * trial. */
+/* Writes the rows, each filtered by the rule that leaves least. `memory`: `line` bytes for two of them, zeros, and
+ * for each trial. */
 static int write_rows(struct png *p, const uint8_t *pixels, int colours, int64_t w, int64_t height, int zoom,
                       size_t line, uint8_t *memory, struct vp_err *err)
 {

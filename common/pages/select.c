@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Picking pages and regions of a stack, and what that does to its metadata and geometry.
- *
- * The geometry follows the pixels: keeping columns first, first + step, ... of a detector moves the
- * principal point from c to (c - first) / step and makes the pitch step times as large; on matrices the
- * same is row' = (row - first * last row) / step. */
-#include "pages/select.h"
+/* Picking pages and regions of a stack. */
+#include "pages/select_internal.h"
 
 #include "base/err.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "geom/geom.h"
-#include "stack/set.h"
-#include "stack/axes.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const struct vp_opt vp_select_options[] = {
     VP_STRING(struct vp_select_params, pages, "pages", 'p', .metavar = "LIST", .group = "Selection",
@@ -25,7 +17,7 @@ const struct vp_opt vp_select_options[] = {
                       "the stack, negative numbers count from the end, a negative step goes backwards, and of a range "
                       "that goes beyond the stack there is what the stack has; it must have some. A "
                       "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
-                      "be in order, and if it does not say how many it has, those that are asked for must come."),
+                      "be in order, and if their number is unknown, the selected ones must exist."),
     VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
               .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
               .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
@@ -39,7 +31,7 @@ const struct vp_opt vp_select_options[] = {
 enum { A, B, STEP };
 struct slice { bool range, has[3]; int64_t part[3]; };
 
-/* One slice, up to a comma or the end of the text. */
+/* Parses one slice, up to a comma or the end of the text. */
 static bool parse_slice(const char **at, struct slice *s)
 {
     *s = (struct slice){.part = {0, 0, 1}};
@@ -61,7 +53,7 @@ static bool parse_slice(const char **at, struct slice *s)
     return (s->range || s->has[A]) && s->part[STEP] && (**at == ',' || **at == '\0');
 }
 
-/* First element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
+/* Finds first element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
  * end. `clip`: a range is cut to what there is, as in Python. */
 static int resolve(const struct slice *s, int64_t n, bool clip, const char *option, const char *text, const char *what,
                    const char *name, struct vp_span *span, struct vp_err *err)
@@ -72,7 +64,7 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
     if (n < 0) {
         if (a < 0 || b < 0 || (back && !s->has[A]))
             return vp_fail_hint(err, VP_EUSAGE, "use --spool, or count from the start",
-                                "%s '%s': %s does not say how many %s it has", option, text, name, what);
+                                "%s '%s': %s has an unknown number of %s", option, text, name, what);
     } else {
         a += a < 0 ? n : 0;
         b += b < 0 ? n : 0;
@@ -92,7 +84,7 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
     if (!s->range)
         return 0;
     if (!s->has[B] && !back && n < 0) {
-        span->step = vp_min64(span->step, INT64_MAX / 2); /* no stack has so many, and the next page has a number */
+        span->step = vp_min64(span->step, INT64_MAX / 2); /* beyond any stack, and the number of the next page fits */
         return 0;
     }
     if (back ? b >= a : b <= a)
@@ -131,7 +123,7 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
     }
 }
 
-/* Find the image that page `at` is of. */
+/* Finds the image that page `at` is of. */
 static int64_t image_of(const int64_t *first, int64_t images, int64_t at)
 {
     int64_t lo = 0, hi = images; /* first[lo] <= at < first[hi] */
@@ -160,7 +152,7 @@ int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t
     for (int64_t i = 0; !rc && i < images; i++)
         gone[i + 1] = gone[i] + (keep[i] ? 0 : first[i + 1] - first[i]);
     if (!rc && !(f = vp_text_open()))
-        rc = vp_fail(err, VP_ERESOURCE, "not enough memory for a list of pages");
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory for a list of pages");
     for (int k = 0; !rc && k < s.n_spans; k++)
         for (int64_t i = 0; i < s.span[k].count; i++) {
             const int64_t at = s.span[k].first + i * s.span[k].step;
@@ -170,7 +162,7 @@ int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t
     p->picked = f ? vp_text_close(f, NULL) : NULL;
     free(gone);
     vp_select_free(&s);
-    return rc || p->picked ? rc : vp_fail(err, VP_ERESOURCE, "not enough memory for a list of pages");
+    return rc || p->picked ? rc : vp_fail(err, VP_ERESOURCE, "out of memory for a list of pages");
 }
 
 static int parse_region(struct vp_select *s, const char *text, const char *name, struct vp_err *err)
@@ -192,87 +184,6 @@ static int parse_region(struct vp_select *s, const char *text, const char *name,
     return 0;
 }
 
-/* ---- geometry in the metadata ---- */
-
-enum layout { NO_GEOMETRY, VIEWS, SINOGRAMS, MISFIT };
-
-/* The geometry of a stack and how its pages lie in it; -1 malformed. */
-static int geometry_of(const struct vp_stack *in, struct vp_geom *g, const char *name, struct vp_err *err)
-{
-    const char *axes = vp_meta_get(&in->meta, "axes");
-    const int found = vp_geom_from_meta(g, &in->meta, name, err);
-
-    if (found <= 0)
-        return found;
-    const bool views = in->nx == g->nu && in->ny == g->nv && (in->pages < 0 || in->pages == g->views);
-    const bool sinos = in->nx == g->nu && in->ny == g->views && (in->pages < 0 || in->pages == g->nv);
-    if (sinos && (!views || (axes && !strcmp(axes, "u view v"))))
-        return SINOGRAMS;
-    if (views)
-        return VIEWS;
-    vp_geom_free(g);
-    return MISFIT;
-}
-
-static void pick_columns(struct vp_geom *g, int axis, int64_t first, int64_t step, int64_t count)
-{
-    int64_t *n = axis ? &g->nv : &g->nu;
-    double *offset = axis ? &g->offset_v : &g->offset_u, *pitch = axis ? &g->dv : &g->du;
-    const double center = (double)(*n - 1) / 2 + *offset;
-
-    if (first == 0 && step == 1 && count == *n)
-        return;
-    *n = count;
-    *offset = (center - (double)first) / (double)step - (double)(count - 1) / 2;
-    *pitch *= (double)step;
-    for (int64_t v = 0; g->matrix && v < g->views; v++) {
-        double *row = g->matrix + v * 12 + axis * 4;
-        const double *depth = g->matrix + v * 12 + 8;
-        for (int c = 0; c < 4; c++)
-            row[c] = (row[c] - (double)first * depth[c]) / (double)step;
-    }
-}
-
-/* Keep of `width` numbers for each view, if there are any, those of the n views that are selected. */
-static int pick_views(double **numbers, size_t width, const struct vp_select *s, bool views, int64_t n,
-                      struct vp_err *err)
-{
-    double *to = *numbers ? vp_alloc((size_t)n, width * sizeof *to, "views", err) : NULL;
-
-    if (*numbers && !to)
-        return -1;
-    for (int64_t i = 0; to && i < n; i++)
-        memcpy(to + width * (size_t)i, *numbers + width * (size_t)(views ? vp_select_page(s, i) : s->y0 + i),
-               width * sizeof *to);
-    free(*numbers);
-    *numbers = to;
-    return 0;
-}
-
-static int select_geometry(const struct vp_select *s, enum layout layout, struct vp_geom *g,
-                           struct vp_meta *meta, char *note, size_t size, struct vp_err *err)
-{
-    const bool views = layout == VIEWS, one_span = s->n_spans == 1 && s->span[0].step > 0;
-    const int64_t n = views ? s->pages : s->y1 - s->y0;
-
-    vp_meta_remove_prefix(meta, "geom.");
-    if (layout == MISFIT || s->pages < 0 || (!views && !one_span)) {
-        snprintf(note, size, "the scan geometry is left out: %s",
-                 layout == MISFIT ? "it is not that of these pages"
-                 : s->pages < 0 ? "the number of pages is not known" : "detector rows are not evenly spaced");
-        return 0;
-    }
-    pick_columns(g, 0, s->x0, 1, s->x1 - s->x0);
-    if (views)
-        pick_columns(g, 1, s->y0, 1, s->y1 - s->y0);
-    else
-        pick_columns(g, 1, s->span[0].first, s->span[0].step, s->span[0].count);
-    if (pick_views(&g->angle, 1, s, views, n, err) || pick_views(&g->matrix, 12, s, views, n, err))
-        return -1;
-    g->views = n;
-    return vp_geom_to_meta(g, meta, err);
-}
-
 /* ---- selection ---- */
 
 static void reverse(struct vp_select *s)
@@ -289,12 +200,12 @@ static void reverse(struct vp_select *s)
     }
 }
 
-static int out_of_order(const char *name, struct vp_err *err)
+int vp_select_disorder(const char *name, struct vp_err *err)
 {
-    return vp_fail_hint(err, VP_EUSAGE, "use --spool", "%s: pages out of order cannot be had from a pipe", name);
+    return vp_fail_hint(err, VP_EUSAGE, "use --spool", "%s: pages out of order cannot be read from a pipe", name);
 }
 
-/* How many pages the spans have, in their order. */
+/* Counts the pages of the spans, and checks their order. */
 static int count_pages(struct vp_select *s, const struct vp_select_params *p, const char *name, bool seekable,
                        struct vp_err *err)
 {
@@ -302,7 +213,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
     bool increasing = true; /* no page before or equal to the one before it */
 
     if (p->reverse && s->span[s->n_spans - 1].count < 0)
-        return vp_fail_hint(err, VP_EUSAGE, "use --spool", "--reverse: %s does not say how many pages it has", name);
+        return vp_fail_hint(err, VP_EUSAGE, "use --spool", "--reverse: %s has an unknown number of pages", name);
     if (p->reverse)
         reverse(s);
     for (int i = 0; i < s->n_spans; i++) {
@@ -310,12 +221,12 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
         span->at = s->pages;
         if (span->count < 0 && i + 1 < s->n_spans)
             return vp_fail_hint(err, VP_EUSAGE, "use --spool",
-                                "--pages '%s': %s does not say how many pages it has", p->pages, name);
+                                "--pages '%s': %s has an unknown number of pages", p->pages, name);
         increasing = increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
         after = span->count < 0 ? INT64_MAX : span->first + (span->count - 1) * span->step;
     }
-    return increasing || seekable ? 0 : out_of_order(name, err);
+    return increasing || seekable ? 0 : vp_select_disorder(name, err);
 }
 
 int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const struct vp_stack *in,
@@ -325,11 +236,11 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
 
     *s = (struct vp_select){.nx = in->nx, .ny = in->ny, .in_pages = in->pages, .x1 = in->nx, .y1 = in->ny};
     if (s->in_pages < 0 && (p->pages || p->reverse)) {
-        const int layout = geometry_of(in, &g, name, err);
+        const int layout = vp_select_layout(in, &g, name, err);
         if (layout < 0)
             return -1;
-        if (layout == VIEWS || layout == SINOGRAMS)
-            s->in_pages = layout == VIEWS ? g.views : g.nv;
+        if (layout == VP_VIEWS || layout == VP_SINOGRAMS)
+            s->in_pages = layout == VP_VIEWS ? g.views : g.nv;
         vp_geom_free(&g);
     }
     const char *const pages = p->picked ? p->picked : p->pages;
@@ -346,12 +257,12 @@ void vp_select_free(struct vp_select *s)
     s->span = NULL;
 }
 
-static bool all_columns(const struct vp_select *s)
+bool vp_select_all_columns(const struct vp_select *s)
 {
     return s->x0 == 0 && s->y0 == 0 && s->x1 == s->nx && s->y1 == s->ny;
 }
 
-static bool all_pages(const struct vp_select *s)
+bool vp_select_all_pages(const struct vp_select *s)
 {
     return s->n_spans == 1 && s->span[0].first == 0 && s->span[0].step == 1
            && (s->span[0].count < 0 || s->span[0].count == s->in_pages);
@@ -359,7 +270,7 @@ static bool all_pages(const struct vp_select *s)
 
 bool vp_select_is_all(const struct vp_select *s)
 {
-    return all_columns(s) && all_pages(s);
+    return vp_select_all_columns(s) && vp_select_all_pages(s);
 }
 
 int64_t vp_select_page(const struct vp_select *s, int64_t i)
@@ -374,344 +285,4 @@ int64_t vp_select_page(const struct vp_select *s, int64_t i)
             hi = mid - 1;
     }
     return s->span[lo].first + (i - s->span[lo].at) * s->span[lo].step;
-}
-
-/* ---- metadata ---- */
-
-/* Positions along an axis that are kept: first, first + step, ... */
-struct along {
-    int64_t first, step, count;
-    bool even;
-};
-
-/* The page axes of what is selected, if it is a grid: the same positions along one axis wherever one stands on the
- * others, as in every page of one channel. `kept` is filled then. False: it is none, or nobody knows. */
-static bool select_grid(const struct vp_select *s, const struct vp_axes *axes, struct along *kept)
-{
-    int64_t stride = 1, n = 1; /* pages of the input, and of those selected, from one position to the next */
-    const int64_t page0 = s->pages > 0 ? vp_select_page(s, 0) : -1;
-
-    if (!axes->sized || page0 < 0)
-        return false;
-    for (int a = 0; a < axes->n; a++) {
-        const int64_t block = stride * axes->size[a];
-        struct along *k = &kept[a];
-        *k = (struct along){.first = page0 / stride % axes->size[a], .step = 1, .count = 1, .even = true};
-        for (; n * k->count < s->pages; k->count++) { /* it goes on as long as those behind it stand still */
-            const int64_t page = vp_select_page(s, n * k->count), at = page / stride % axes->size[a];
-            if (page / block != page0 / block)
-                break;
-            if (k->count == 1)
-                k->step = at - k->first;
-            k->even = k->even && k->step != 0 && at == k->first + k->count * k->step;
-        }
-        n *= k->count;
-        stride = block;
-    }
-    if (n != s->pages || (s->in_pages >= 0 && stride != s->in_pages))
-        return false;
-    for (int64_t i = 0; i < s->pages; i++) {
-        int64_t page = 0;
-        stride = n = 1;
-        for (int a = 0; a < axes->n; n *= kept[a].count, stride *= axes->size[a++])
-            page += stride * (vp_select_page(s, i / n % kept[a].count * n) / stride % axes->size[a]);
-        if (page != vp_select_page(s, i))
-            return false;
-    }
-    return true;
-}
-
-/* axes and sizes. *slices: pages are picked along z, those in *z. */
-static int select_axes(const struct vp_select *s, const struct vp_stack *in, struct vp_meta *meta, bool *slices,
-                       struct along *z, char *note, size_t size)
-{
-    struct vp_axes axes;
-    struct along kept[VP_AXES_MAX];
-
-    vp_axes_get(in, &axes);
-    const int at = vp_axes_z(&axes);
-    *slices = !all_pages(s) && (axes.n ? at >= 0 : !vp_meta_get(meta, "axes"));
-    if (axes.n < 2) { /* also where it is not known how many pages there are */
-        const struct vp_span *span = &s->span[0];
-        *z = (struct along){span->first, span->step, span->count, s->n_spans == 1};
-        return 0;
-    }
-    if (all_pages(s))
-        return axes.sized ? vp_axes_set(meta, &axes) : 0;
-    if (!select_grid(s, &axes, kept)) {
-        snprintf(note, size, "the axes of the pages are left out: what is selected is no grid of them");
-        *z = (struct along){.even = false};
-        return vp_axes_lose(meta);
-    }
-    for (int a = 0; a < axes.n; a++)
-        axes.size[a] = kept[a].count;
-    *z = at >= 0 ? kept[at] : (struct along){.step = 1};
-    return vp_axes_set(meta, &axes);
-}
-
-/* voxel and origin: shifted and, where every n-th slice is kept, stretched. */
-static int select_frame(const struct vp_select *s, bool slices, const struct along *z, struct vp_meta *meta,
-                        char *note, size_t size)
-{
-    double voxel[3], origin[3];
-
-    if (!vp_meta_numbers(meta, "voxel", 3, voxel))
-        return 0;
-    const bool placed = vp_meta_numbers(meta, "origin", 3, origin);
-    const double slice = voxel[2];
-    if (slices && !z->even) {
-        if (!note[0])
-            snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
-        return vp_set_numbers(meta, "voxel", 2, voxel) || vp_meta_set(meta, "origin", NULL) ? -1 : 0;
-    }
-    if (slices && z->step != 1) {
-        voxel[2] *= (double)(z->step > 0 ? z->step : -z->step);
-        if (vp_set_numbers(meta, "voxel", 3, voxel))
-            return -1;
-    }
-    if (!placed)
-        return 0;
-    if (slices && z->step < 0) {
-        snprintf(note, size, "the origin is left out: the order of the slices is reversed");
-        return vp_meta_set(meta, "origin", NULL);
-    }
-    origin[0] += (double)s->x0 * voxel[0];
-    origin[1] += (double)s->y0 * voxel[1];
-    if (slices)
-        origin[2] += (double)z->first * slice;
-    return vp_set_numbers(meta, "origin", 3, origin);
-}
-
-int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct vp_stack *out, char *note,
-                    size_t n, struct vp_err *err)
-{
-    struct vp_geom g = {0};
-    struct along z = {.even = false};
-    bool slices;
-    int rc = -1;
-
-    note[0] = '\0';
-    if (vp_stack_copy(out, in) < 0)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (vp_select_is_all(s))
-        return 0;
-    const int layout = geometry_of(in, &g, "metadata", err);
-    if (layout < 0)
-        goto out;
-    out->nx = s->x1 - s->x0;
-    out->ny = s->y1 - s->y0;
-    out->pages = s->pages;
-    if (select_axes(s, in, &out->meta, &slices, &z, note, n) < 0
-        || select_frame(s, slices, &z, &out->meta, note, n) < 0) {
-        vp_fail(err, VP_ERESOURCE, "out of memory");
-        goto out;
-    }
-    if (layout != NO_GEOMETRY && select_geometry(s, (enum layout)layout, &g, &out->meta, note, n, err) < 0)
-        goto out;
-    rc = 0;
-out:
-    vp_geom_free(&g);
-    if (rc < 0)
-        vp_stack_free(out);
-    return rc;
-}
-
-/* ---- pages ---- */
-
-static int too_few(const struct vp_reader *r, int64_t wanted, struct vp_err *err)
-{
-    return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", vp_reader_name(r),
-                   (long long)wanted, (long long)vp_reader_position(r));
-}
-
-/* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
-static int drain(struct vp_reader *r, struct vp_err *err)
-{
-    int got = vp_reader_seekable(r) ? 0 : 1;
-
-    while (got > 0)
-        got = vp_reader_skip(r, 1, err);
-    return got;
-}
-
-/* Where selected pages come from. */
-struct picker {
-    const struct vp_select *s;
-    struct vp_reader *reader;
-};
-
-/* Rows [y0, y1) of the region of page `at`. A pipe gives the others, too: those above the region with its first rows,
- * those below with the last. 1, 0: they are not there, -1. */
-static int get_rows(const struct picker *k, int64_t at, int64_t y0, int64_t y1, void *to, int threads,
-                    struct vp_err *err)
-{
-    const struct vp_select *const s = k->s;
-    struct vp_reader *const r = k->reader;
-    const int64_t n = y1 - y0, above = y0 == 0 ? s->y0 : 0, below = s->y0 + y1 == s->y1 ? s->ny - s->y1 : 0;
-
-    if (vp_reader_seekable(r)) {
-        const struct vp_wanted w = {at, 1, s->y0 + y0, s->y0 + y1, .threads = threads, .x0 = s->x0, .x1 = s->x1};
-        return (int)vp_reader_read(r, &w, &to, err);
-    }
-    if (y0 == 0 && at < vp_reader_position(r))
-        return out_of_order(vp_reader_name(r), err);
-    if (y0 == 0) {
-        const int rc = vp_reader_skip(r, at - vp_reader_position(r), err);
-        if (rc <= 0)
-            return rc;
-    }
-    for (int part = 0; part < 3; part++) {
-        const int64_t rows = part == 0 ? above : part == 1 ? n : below;
-        const int64_t got = vp_reader_lines(r, rows, s->x0, s->x1, part == 1 ? to : NULL, threads, err);
-        if (got < rows)
-            return got < 0 ? -1 : 0;
-    }
-    return 1;
-}
-
-/* Rows of the region of selected page i. */
-static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err)
-{
-    const struct picker *const k = source;
-    const int64_t at = vp_select_page(k->s, i);
-    const int got = get_rows(k, at, y0, y1, to, threads, err);
-
-    return got || k->s->pages < 0 ? got : too_few(k->reader, at, err);
-}
-
-/* Selected pages [i, i + n), their regions to to[]. */
-static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to, int threads, struct vp_err *err)
-{
-    const struct picker *const k = source;
-    const struct vp_select *const s = k->s;
-
-    for (int64_t done = 0, m = 1; done < n; done += m, m = 1) {
-        struct vp_wanted w = {vp_select_page(s, i + done), 1, s->y0, s->y1, .threads = threads, .x0 = s->x0,
-                              .x1 = s->x1};
-        int64_t got;
-        if (vp_reader_concurrent(k->reader)) {
-            while (done + m < n && vp_select_page(s, i + done + m) == w.page + m)
-                m++; /* that follow each other */
-            w.n = m;
-            got = vp_reader_read(k->reader, &w, to + done, err);
-        } else {
-            got = read_rows(source, i + done, 0, s->y1 - s->y0, to[done], threads, err);
-        }
-        if (got <= 0)
-            return got < 0 ? -1 : done;
-    }
-    return n;
-}
-
-int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
-{
-    struct picker k = {s, p->reader};
-
-    p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * vp_type_size(vp_reader_stack(p->reader)->type);
-    if (!p->work) {
-        p->out_bytes = p->in_bytes;
-        p->in_place = true;
-    }
-    if (!vp_select_is_all(s)) {
-        p->read = read_selected;
-        p->read_rows = read_rows;
-        p->source = &k;
-        p->count = s->pages < 0 ? 0 : s->pages;
-    }
-    if (vp_pages_run(p, err))
-        return -1;
-    return all_pages(s) ? 0 : drain(p->reader, err); /* all of a pipe is checked */
-}
-
-/* ---- a second stack ---- */
-
-int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct vp_stack *in, bool repeat,
-                   struct vp_err *err)
-{
-    const struct vp_stack *own = vp_reader_stack(reader);
-    const char *name = vp_reader_name(reader);
-
-    *b = (struct vp_beside){.reader = reader, .repeat = repeat, .single = repeat && own->pages == 1,
-                            .at = -1};
-    if (own->nx != in->nx || own->ny != in->ny)
-        return vp_fail(err, VP_ERUN, "%s: expected pages of %lld x %lld, got %lld x %lld", name,
-                       (long long)in->nx, (long long)in->ny, (long long)own->nx, (long long)own->ny);
-    if (own->pages >= 0 && in->pages >= 0 && own->pages != in->pages && !b->single)
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name, (long long)in->pages,
-                       (long long)own->pages);
-    return 0;
-}
-
-uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s)
-{
-    return vp_reader_holds(b->reader, all_columns(s)) + vp_page_bytes(vp_reader_stack(b->reader));
-}
-
-int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, int64_t y0, int64_t n, const void **rows,
-                   struct vp_err *err)
-{
-    const int64_t want = b->single ? 0 : vp_select_page(s, i), height = s->y1 - s->y0;
-    const struct picker k = {s, b->reader};
-    const size_t row = (size_t)(s->x1 - s->x0) * vp_type_size(vp_reader_stack(b->reader)->type);
-
-    /* there is room for them when the first are asked for */
-    if (!b->rows && !(b->rows = vp_alloc_raw((size_t)n, row, "rows", err)))
-        return -1;
-    *rows = b->rows;
-    if (b->at == want && n == height)
-        return 0;
-    int got = 1;
-    if (b->repeat && b->at < 0 && want > 0 && vp_reader_stack(b->reader)->pages < 0) { /* it may be the only one */
-        got = get_rows(&k, 0, y0, y0 + n, b->rows, 1, err);
-        b->at = got - 1;
-    }
-    got = got > 0 ? get_rows(&k, want, y0, y0 + n, b->rows, 1, err) : got;
-    if (got < 0)
-        return -1;
-    b->single = b->single || (!got && b->repeat && b->at == 0 && vp_reader_position(b->reader) == 1);
-    if (!got && !b->single) /* a pipe of one page does not say so */
-        return too_few(b->reader, want, err);
-    b->at = b->single ? 0 : want;
-    return 0;
-}
-
-int vp_beside_finish(struct vp_beside *b, int64_t pages, struct vp_err *err)
-{
-    struct vp_reader *const r = b->reader;
-    if (drain(r, err) < 0)
-        return -1;
-    const int64_t have = vp_reader_seekable(r) ? vp_reader_stack(r)->pages : vp_reader_position(r);
-    if (pages >= 0 && have != pages && !b->single)
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(r), (long long)pages,
-                       (long long)have);
-    return 0;
-}
-
-void vp_beside_close(struct vp_beside *b)
-{
-    free(b->rows);
-    *b = (struct vp_beside){0};
-}
-
-int64_t vp_keep_masked(void *samples, enum vp_type type, const void *mask, enum vp_type mask_type, int64_t n)
-{
-    enum { BLOCK = 4096 };
-    const size_t size = vp_type_size(type), mask_size = vp_type_size(mask_type);
-    double m[BLOCK];
-    int64_t kept = 0;
-
-    for (int64_t start = 0; start < n; start += BLOCK) {
-        const int len = (int)(n - start < BLOCK ? n - start : BLOCK);
-        vp_convert(m, VP_F64, (const char *)mask + (size_t)start * mask_size, mask_type, len, 1, 0);
-        #define KEEP(T) do { T *x = samples; for (int i = 0; i < len; i++) \
-            if (m[i] < 0 || m[i] > 0) x[kept++] = x[start + i]; } while (0)
-        switch (size) {
-        case 1: KEEP(uint8_t); break;
-        case 2: KEEP(uint16_t); break;
-        case 4: KEEP(uint32_t); break;
-        default: KEEP(uint64_t); break;
-        }
-        #undef KEEP
-    }
-    return kept;
 }

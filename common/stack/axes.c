@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The words of `axes` behind the first `skip`; how many. */
+/* Reads the words of `axes` after the first `skip`; returns their number. */
 static int words(const struct vp_meta *m, int skip, char name[VP_AXES_MAX][VP_AXIS_NAME])
 {
     const char *p = vp_meta_get(m, "axes");

@@ -6,7 +6,7 @@
 
 enum { VP_AXES_MAX = 16, VP_AXIS_NAME = 32 };
 
-/* The axes behind the first two, fastest first. */
+/* The axes after the first two, fastest first. */
 struct vp_axes {
     int n;                               /* 0: nothing is said of the pages */
     bool sized;                          /* size[] is known and agrees with the number of pages */
@@ -18,26 +18,26 @@ struct vp_axes {
 #define VP_AXIS_PAGE "page"
 
 void vp_axes_get(const struct vp_stack *s, struct vp_axes *a);
-/* Say them in the metadata: sizes only where there is more than one. -1 if out of memory. */
+/* Says them in the metadata: sizes only where there is more than one. -1 if out of memory. */
 int vp_axes_set(struct vp_meta *m, const struct vp_axes *a);
-/* The pages are no regular grid any more (or never were understood): x y page. */
+/* Records that the pages are no regular grid any more (or never were understood): x y page. */
 int vp_axes_lose(struct vp_meta *m);
-/* Index of the axis along which pages are slices, or -1. */
+/* Returns the index of the axis along which pages are slices, or -1. */
 int vp_axes_z(const struct vp_axes *a);
 
-/* Index of the axis of that name, or -1. */
+/* Returns the index of the axis of that name, or -1. */
 int vp_axes_find(const struct vp_axes *a, const char *name);
-/* Pages from one index of axis i to the next, where the axes are sized (of the first: 1). */
+/* Returns the pages from one index of axis i to the next, where the axes are sized (of the first: 1). */
 int64_t vp_axes_stride(const struct vp_axes *a, int i);
-/* Leave axis i out. */
+/* Leaves axis i out. */
 void vp_axes_drop(struct vp_axes *a, int i);
 
-/* The metadata speak of `images` images, each of which became `channels` pages: the first page axis is that of the
+/* Adapts metadata of `images` images, each of which became `channels` pages: the first page axis is that of the
  * channels then. -1 if out of memory. */
 int vp_axes_channels(struct vp_meta *m, int64_t channels, int64_t images);
 
-/* A foreign file said how many pages it has along its one page axis; now they are counted: sizes goes, and where it was
- * wrong the axis with it. -1 if out of memory. */
+/* Corrects axes where a foreign file said how many pages it has along its one page axis; now they are counted: sizes
+ * goes, and where it was wrong the axis with it. -1 if out of memory. */
 int vp_axes_settle(struct vp_stack *s);
 
 #endif

@@ -35,7 +35,7 @@ static void load(double *restrict dst, enum vp_type type, const void *restrict s
     }
 }
 
-/* The exact widenings to f32. */
+/* Widens exactly to f32. */
 static bool widen_f32(float *restrict dst, const void *restrict src, enum vp_type type, int64_t n)
 {
     switch (type) {
@@ -47,7 +47,7 @@ static bool widen_f32(float *restrict dst, const void *restrict src, enum vp_typ
     }
 }
 
-/* Round and clamp to whole numbers in [lo, hi], |lo|, |hi| <= 2^32, in place. */
+/* Rounds and clamps to whole numbers in [lo, hi], |lo|, |hi| <= 2^32, in place. */
 static int64_t clamp_small(double *d, int n, double lo, double hi)
 {
     int64_t bad = 0;
@@ -108,7 +108,8 @@ static int64_t store(void *restrict dst, enum vp_type type, double *restrict d, 
     return bad;
 }
 
-/* Between the 64-bit integers, for what lies beyond 2^53 is not rounded: those that both have are the same bits. */
+/* Converts between the 64-bit integers, for what lies beyond 2^53 is not rounded: those that both have are the same
+ * bits. */
 static int64_t cross(uint64_t *dst, const uint64_t *src, int64_t n, uint64_t clamped)
 {
     int64_t bad = 0;
@@ -143,7 +144,7 @@ double vp_scale_floor(const double scale[2], double value)
     return vp_scale_value(scale, at) > value ? at - 1 : vp_scale_value(scale, at + 1) <= value ? at + 1 : at;
 }
 
-/* Through doubles; undo: what was v * gain + offset becomes v. */
+/* Converts through doubles; undo: what was v * gain + offset becomes v. */
 static int64_t blocks(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n, double gain,
                       double offset, bool undo)
 {

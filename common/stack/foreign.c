@@ -14,7 +14,7 @@
 
 enum { LONGEST_DESCRIPTION = 4096 }; /* longer texts are other programs' private data (OME-XML, tables) */
 
-/* The value of `key=` at the start of a line into buf; false if absent. */
+/* Copies the value of `key=` at the start of a line into buf; false if absent. */
 static bool line_value(const char *line, const char *key, char *buf, size_t size)
 {
     const size_t n = strlen(key);
@@ -104,7 +104,7 @@ int vp_meta_axes(struct vp_meta *m, const char *const *name, const double *size,
 /* ImageJ's axes after x and y, and ours, in the order in which they lie unless `order` says another. */
 static const char *const counts[] = {"channels", "slices", "frames"}, *const axes[] = {"channel", "z", "time"};
 
-/* Find the order of the axes after x and y, fastest first, as numbers of those above: "zct", also with xy in front.
+/* Finds the order of the axes after x and y, fastest first, as numbers of those above: "zct", also with xy in front.
  * False if what is said is no order. */
 static bool order_of(const char *text, int order[3])
 {
@@ -123,7 +123,7 @@ static bool order_of(const char *text, int order[3])
     return seen == 7 && !p[3];
 }
 
-/* Find the millimetres in the unit that a line says, or else in that of the line `unit=`; 0 if it is none. */
+/* Finds the millimetres in the unit that a line says, or else in that of the line `unit=`; 0 if it is none. */
 static double line_unit(const char *text, const char *key)
 {
     char unit[64] = "";
@@ -132,8 +132,8 @@ static double line_unit(const char *text, const char *key)
     return vp_unit_mm(unit);
 }
 
-/* Make a scale of ImageJ's calibration: value = c0 + c1 * pixel; a pixel of signed 16 bits is the sample + 32768. It is
- * about grey values of 8 and 16 bits only. Another function than the straight line is no scale, and whatever needs
+/* Makes a scale of ImageJ's calibration: value = c0 + c1 * pixel; a pixel of signed 16 bits is the sample + 32768. It
+ * is about grey values of 8 and 16 bits only. Another function than the straight line is no scale, and whatever needs
  * values refuses it. (ij.measure.Calibration, ij.io.FileOpener.) */
 static int calibration(struct vp_meta *m, const char *text, const struct vp_page_tags *t)
 {
@@ -182,7 +182,7 @@ static int imagej(struct vp_meta *m, const char *text, const struct vp_page_tags
     return vp_meta_voxel(m, flat / t->x, flat * (y / mm) / t->y, z * spacing);
 }
 
-/* Read the numbers of tifffile's {"shape": [3, 4, 16, 20]; how many, 0 if it is another text. */
+/* Reads the numbers of tifffile's {"shape": [3, 4, 16, 20]; how many, 0 if it is another text. */
 static int shape_of(const char *text, double shape[VP_AXES_MAX])
 {
     static const char start[] = "{\"shape\": [";
@@ -206,7 +206,7 @@ int64_t vp_foreign_images(const char *text, const struct vp_page_tags *t)
         n = line_number(text, "images", 1);
     } else if (last < 0) {
         return vp_ome_images(text, t->samples);
-    } else { /* where it is still that of these images: samples may follow rows and columns */
+    } else { /* only if it still is the shape of these images: samples may follow rows and columns */
         const bool plain = last >= 1 && shape[last] == nx && shape[last - 1] == ny;
         if (!plain && !(last >= 2 && shape[last] == samples && shape[last - 1] == nx && shape[last - 2] == ny))
             return 0;
@@ -280,7 +280,7 @@ bool vp_palette_get(const struct vp_meta *m, uint16_t map[3 * VP_PALETTE])
 
 /* --- descriptions ------------------------------------------------------------------------------------ */
 
-/* tifffile: {"shape": [3, 4, 16, 20], "axes": "TZYX"}, slowest first. Pages along an axis with another name than
+/* Reads tifffile's {"shape": [3, 4, 16, 20], "axes": "TZYX"}, slowest first. Pages along an axis with another name than
  * those known here, or along several without names, are not understood. */
 static int shaped(struct vp_meta *m, const char *text)
 {
@@ -294,7 +294,7 @@ static int shaped(struct vp_meta *m, const char *text)
     const char *letters = strstr(text, word);
     letters = letters ? letters + strlen(word) : "";
     const bool lettered = strcspn(letters, "\"") == (size_t)n && letters[n];
-    const int yx = lettered && n > 2 && letters[n - 1] == 'S' ? n - 3 : n - 2; /* where these are: samples may follow */
+    const int yx = lettered && n > 2 && letters[n - 1] == 'S' ? n - 3 : n - 2; /* place of YX: samples may follow */
     const bool named = lettered && yx >= 0 && !strncmp(letters + yx, "YX", 2);
     int pages = 0; /* axes of pages that are longer than one */
     for (int i = yx - 1; i >= 0; i--) {
@@ -310,7 +310,7 @@ static int shaped(struct vp_meta *m, const char *text)
            : known && known == pages  ? vp_meta_axes(m, name, size, known, 0) : 0;
 }
 
-/* One line: newlines, control characters and backslashes escaped, blanks at the ends cut. */
+/* Writes one line: newlines, control characters and backslashes escaped, blanks at the ends cut. */
 static int describe(struct vp_meta *m, const char *text)
 {
     while (*text && (unsigned char)*text <= ' ')
@@ -365,7 +365,7 @@ bool vp_voxel_mm(const struct vp_meta *m, double v[2])
     return v[0] > 1e-8 && v[1] > 1e-8 && v[0] < 1e6 && v[1] < 1e6;
 }
 
-/* channels, slices and frames, where the pages lie as ImageJ's do. */
+/* Writes channels, slices and frames, where the pages lie as ImageJ's do. */
 static void put_counts(FILE *f, const struct vp_stack *s)
 {
     struct vp_axes a;
@@ -396,8 +396,8 @@ char *vp_description(const struct vp_stack *s)
         free(lines);
         return NULL;
     }
-    /* images=1 is what lies behind a directory: with more ImageJ would take all pages to lie behind the first. Without
-     * it, it would look for the word in our lines. */
+    /* images=1: one image follows each directory; with more ImageJ would expect all pages after the first. Without it,
+     * it would search for the word in our lines. */
     fputs("ImageJ=1.11a\nimages=1\n", f);
     put_counts(f, s);
     double flat[2], v[3];

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The smallest type of at least `bits` bits; VP_N_TYPES if there is none. */
+/* Returns the smallest type of at least `bits` bits; VP_N_TYPES if there is none. */
 static enum vp_type holder(uint32_t format, uint32_t bits)
 {
     static const enum vp_type types[4][4] = {
@@ -49,7 +49,7 @@ void vp_form_judge(struct vp_form *f)
         f->format = 1;
     if (f->orientation < 1 || f->orientation > 8)
         f->orientation = 1;
-    if (f->compression == CODEC_LOG || f->compression == CODEC_LOG24) { /* the decoder is asked for floats */
+    if (f->compression == CODEC_LOG || f->compression == CODEC_LOG24) { /* the decoder is set to floats */
         f->format = 3;
         f->bits = 32;
     }
@@ -92,7 +92,7 @@ size_t vp_form_row_bytes(const struct vp_form *f, int64_t n)
 
 /* --- samples of any width ---------------------------------------------------------------------------- */
 
-/* `n` bits from position `at` on, the most significant first. */
+/* Returns `n` bits from position `at` on, the most significant first. */
 static uint64_t take_bits(const unsigned char *row, uint64_t at, unsigned n)
 {
     uint64_t v = 0;
@@ -105,7 +105,7 @@ static uint64_t take_bits(const unsigned char *row, uint64_t at, unsigned n)
     return v;
 }
 
-/* A floating-point number of `e` bits of exponent and `m` of mantissa. */
+/* Decodes a floating-point number of `e` bits of exponent and `m` of mantissa. */
 static float small_float(uint32_t v, int e, int m)
 {
     const uint32_t mantissa = v & ((1u << m) - 1), exponent = v >> m & ((1u << e) - 1), top = (1u << e) - 1;
@@ -126,7 +126,7 @@ static void put(void *out, ptrdiff_t i, enum vp_type type, uint64_t v)
     }
 }
 
-/* Whole samples of `size` bytes, `step` of them from one to the next. */
+/* Gathers whole samples of `size` bytes, `step` of them from one to the next. */
 static void gather(void *out, ptrdiff_t stride, const unsigned char *row, int64_t step, int64_t n, size_t size)
 {
     if (stride == 1 && step == 1) {
@@ -145,7 +145,7 @@ static void gather(void *out, ptrdiff_t stride, const unsigned char *row, int64_
 #undef LOOP
 }
 
-/* The i-th of the samples in a row: its bits, in the low end. */
+/* Returns the i-th of the samples in a row: its bits, in the low end. */
 static uint64_t raw_sample(const struct vp_form *f, const unsigned char *row, int64_t i)
 {
     if (f->bits == 16) {

@@ -1,4 +1,4 @@
-/* What the samples of a TIFF directory are, and how they become those of pages (internal to stack/).
+/* Samples of a TIFF directory, and their conversion to those of pages (internal to stack/).
  *
  * A directory holds one image of one or more samples a pixel; each of them becomes a page of its own, in the
  * smallest type that holds it, with the first row on top and the first column on the left. */
@@ -24,7 +24,7 @@ struct vp_form {
     /* Options of reading. */
     bool colours;               /* a palette is looked up; else its index is the sample */
     bool shown_white;           /* zero is white on the screen only, as ImageJ has it: samples stay */
-    /* What follows from it, by vp_form_judge. */
+    /* Derived by vp_form_judge. */
     enum vp_type type;          /* valid if problem is "" */
     int64_t channels;           /* pages that the directory becomes */
     bool direct;                /* one sample a pixel, in `type` as it lies there, rows and columns in order */
@@ -36,11 +36,11 @@ struct vp_form {
 };
 
 void vp_form_judge(struct vp_form *f);
-/* Columns and rows of a page. */
+/* Return columns and rows of a page. */
 static inline int64_t vp_form_nx(const struct vp_form *f) { return f->turned ? f->ny : f->nx; }
 static inline int64_t vp_form_ny(const struct vp_form *f) { return f->turned ? f->nx : f->ny; }
 
-/* A number of a palette: to be told before the form is judged, `coarse_map` being true at first. 8 bits come as
+/* Adds a number of a palette, before the form is judged, `coarse_map` being true at first. 8 bits come as
  * v * 257, or as v * 256. */
 static inline void vp_form_colour(struct vp_form *f, uint64_t v)
 {
@@ -51,19 +51,20 @@ static inline void vp_form_colour(struct vp_form *f, uint64_t v)
 /* True if samples are looked up in a palette. */
 static inline bool vp_form_mapped(const struct vp_form *f) { return f->colours && f->photometric == PHOTO_PALETTE; }
 
-/* Bytes of a row of n stored pixels, of all their samples or (planar) of one; 0 if too many. */
+/* Returns the bytes of a row of n stored pixels, of all their samples or (planar) of one; 0 if too many. */
 size_t vp_form_row_bytes(const struct vp_form *f, int64_t n);
-/* One channel of n decoded pixels of a row into out[0], out[stride], ... of the form's type. map: the three
+/* Decodes one channel of n decoded pixels of a row into out[0], out[stride], ... of the form's type. map: the three
  * columns of the palette, if there is one. */
 void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t channel, const uint16_t *const map[3],
                  int64_t n, void *out, ptrdiff_t stride);
-/* Where stored pixel (0, 0) of rows [b0, ...) goes in a plane of `rows` output rows, and how far the next column
- * and the next row are from it, in samples. */
+/* Finds the place of stored pixel (0, 0) of rows [b0, ...) in a plane of `rows` output rows, and how far the next
+ * column and the next row are from it, in samples. */
 void vp_form_place(const struct vp_form *f, int64_t rows, ptrdiff_t *origin, ptrdiff_t *dx, ptrdiff_t *dy);
-/* n samples of a type, those of a direct form whose zero is white: in place. */
+/* Inverts n samples of a type, those of a direct form whose zero is white: in place. */
 void vp_form_invert(void *buf, enum vp_type type, size_t n);
 
-/* Metadata of a stack whose `images` directories became the form's channels as pages each: their names, and axes. */
+/* Sets metadata of a stack whose `images` directories became the form's channels as pages each: their names, and
+ * axes. */
 int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t images);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes from descriptors: whole reads, passing over what nobody wants, a small buffer for headers. */
+/* Bytes from descriptors: whole reads, skips, a small buffer for headers. */
 #include "base/err.h"
 #include "stack/reader.h"
 #include "stack/source.h"
@@ -24,7 +24,7 @@ static int resize(struct vp_input *in, size_t room, struct vp_err *err)
 {
     unsigned char *buf = realloc(in->buf, room);
     if (!buf)
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for an input buffer", in->name);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory for an input buffer", in->name);
     in->buf = buf;
     in->room = room;
     return 0;
@@ -60,7 +60,7 @@ void vp_input_close(struct vp_input *in)
     free(in->memory);
 }
 
-/* One read(2); 0 at the end. */
+/* Does one read(2); 0 at the end. */
 static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err *err)
 {
     if (in->eof)
@@ -71,14 +71,14 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err
             if (poll(p, 2, -1) < 0 && errno != EINTR)
                 return vp_fail_errno(err, "%s", in->name);
             if (p[1].revents)
-                return vp_fail(err, VP_ERUN, "%s: reading was given up", in->name);
+                return vp_fail(err, VP_ERUN, "%s: reading was cancelled", in->name);
             if (!p[0].revents)
                 continue;
         }
         const ssize_t k = read(in->fd, buf, n);
         if (k < 0 && errno == EINTR)
             continue;
-        if (k < 0 && errno == EAGAIN) { /* somebody made the pipe non-blocking */
+        if (k < 0 && errno == EAGAIN) { /* another process made the pipe non-blocking */
             if (wake < 0) /* else it was waited for above */
                 (void)poll(&(struct pollfd){in->fd, POLLIN, 0}, 1, -1);
             continue;

@@ -20,7 +20,7 @@
 
 enum { STRIP_BYTES = 1 << 20, LARGEST_TILE = 1 << 30 };
 
-/* What libtiff said last, in the thread that called it. Its handlers are global; a thread-local text keeps
+/* The last message of libtiff, in the thread that called it. Its handlers are global; a thread-local text keeps
  * concurrent readers apart. */
 static _Thread_local char said[200];
 
@@ -47,8 +47,8 @@ static void init(void)
     errno = 0;
 }
 
-/* Where memory ran out, libtiff counts what it does not hold, and crashes as it is closed: it is left to the end of
- * the process then. */
+/* Leaves libtiff's handle to the end of the process where memory ran out: it counts what it does not hold, and
+ * crashes as it is closed. */
 static void leave_if_broken(TIFF **tiff)
 {
     if (errno == ENOMEM)
@@ -116,7 +116,7 @@ static TIFF *open_tiff(struct io *io, const char *name, const char *mode)
     return TIFFClientOpen(name, mode, io, io_read, io_write, io_seek, io_close, io_size, NULL, NULL);
 }
 
-/* An error of libtiff, with the system's if there was one. */
+/* Reports an error of libtiff, with the system's if there was one. */
 static int failed(const struct io *io, const char *name, int64_t page, struct vp_err *err)
 {
     if (io->error) {
@@ -126,7 +126,7 @@ static int failed(const struct io *io, const char *name, int64_t page, struct vp
     return vp_page_fail(name, page, err, "cannot be decoded%s%s", said[0] ? ": " : "", said);
 }
 
-/* Output rows of some channels of the current directory, one channel behind the other. */
+/* Output rows of some channels of the current directory, one channel after the other. */
 struct window {
     int64_t c0, c1, y0, y1;
 };
@@ -137,7 +137,7 @@ struct vp_libtiff_reader {
     const char *name;
     const struct vp_stack *stack;
     int64_t channels, image; /* pages of an image; the one that is read */
-    bool colours, shown_white; /* of the form */
+    bool colours, shown_white; /* options of the form */
     bool sparse; /* the current image has strips that are left out */
     uint64_t ifd; /* the current directory; 0: none */
     struct vp_form form; /* and what is in it */
@@ -145,7 +145,7 @@ struct vp_libtiff_reader {
     bool tiled;
     int64_t block_nx, block_ny; /* a tile, or a strip */
     size_t block_row, block_bytes; /* as decoded */
-    struct window held; /* what is in `cache`; y1 0: nothing */
+    struct window held; /* content of `cache`; y1 0: none */
     unsigned char *cache, *block;
     size_t cache_bytes, block_room;
 };
@@ -180,15 +180,15 @@ void vp_libtiff_reader_close(struct vp_libtiff_reader *r)
     free(r);
 }
 
-/* Images of several channels, and those whose rows lie as columns, are decoded as a whole and kept, so that
- * nothing is decoded twice, as long as that takes no more than this. */
+/* Returns the room for images of several channels, and those whose rows lie as columns, are decoded as a whole and
+ * kept, so that nothing is decoded twice, as long as that takes no more than this. */
 static uint64_t whole_room(void)
 {
     const uint64_t most = vp_memory_most();
     return most == UINT64_MAX ? (uint64_t)1 << 30 : most / 8;
 }
 
-/* What the current directory says, as libtiff understands it. */
+/* Reads the form of the current directory, as libtiff has it. */
 static void get_form(struct vp_libtiff_reader *r, struct vp_form *f)
 {
     TIFF *t = r->tiff;
@@ -276,9 +276,9 @@ static int need_room(unsigned char **p, size_t *room, size_t n, struct vp_err *e
     return *p ? 0 : -1;
 }
 
-/* The block at stored pixel (x, y), of one sample if they lie in planes. With libdeflate, libtiff takes damaged data
- * that seem to hold too much for whole, and leaves the rest of the buffer as it was: never what lay in our memory, and
- * the same however the rows are asked for. */
+/* Decodes the block at stored pixel (x, y), of one sample if they lie in planes. With libdeflate, libtiff takes
+ * damaged data that seem to hold too much for whole, and leaves the rest of the buffer as it was: never what lay in
+ * our memory, and the same for any request of rows. */
 static int read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t sample, void *to, size_t bytes,
                       struct vp_err *err)
 {
@@ -288,7 +288,7 @@ static int read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t
     const tmsize_t n = (tmsize_t)bytes;
     memset(to, 0, bytes);
     const uint32_t k = r->tiled ? TIFFComputeTile(t, x32, y32, 0, plane) : TIFFComputeStrip(t, y32, plane);
-    /* of a single strip libtiff may have made up a length */
+    /* libtiff may have made up the length of a single strip */
     if (r->sparse && (r->block_ny >= r->form.ny || !TIFFGetStrileOffset(t, k) || !TIFFGetStrileByteCount(t, k)))
         return r->io.error ? failed(&r->io, r->name, r->image, err) : 0;
     const bool whole = r->form.rgba ? (r->tiled ? TIFFReadRGBATile(t, x32, y32, to) : TIFFReadRGBAStrip(t, y32, to))
@@ -296,7 +296,7 @@ static int read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t
     return whole && !r->io.error ? 0 : failed(&r->io, r->name, r->image, err);
 }
 
-/* Decode the window into `to`: whole rows of blocks of it, or the whole image. */
+/* Decodes the window into `to`: whole rows of blocks of it, or the whole image. */
 static int decode(struct vp_libtiff_reader *r, const struct window *w, char *to, struct vp_err *err)
 {
     const struct vp_form *f = &r->form;
@@ -334,7 +334,7 @@ static int decode(struct vp_libtiff_reader *r, const struct window *w, char *to,
     return 0;
 }
 
-/* What to decode at once so that output row y of a channel comes out. */
+/* Returns the window to decode at once for output row y of a channel. */
 static struct window window_of(const struct vp_libtiff_reader *r, int64_t channel, int64_t y)
 {
     const struct vp_form *f = &r->form;
@@ -379,7 +379,7 @@ int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, bool spars
                            void *buf, struct vp_err *err)
 {
     if (!r->tiff)
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->name);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", r->name);
     init();
     r->io.error = 0;
     r->image = page / r->channels;
@@ -431,7 +431,7 @@ int vp_libtiff_compression(enum vp_compress compress, const char *name, struct v
                    compress == VP_COMPRESS_ZSTD ? "zstd" : "deflate");
 }
 
-/* Rows of a strip. */
+/* Returns the rows of a strip. */
 static uint32_t strip_of(const struct vp_stack *stack)
 {
     const size_t row = (size_t)stack->nx * vp_type_size(stack->type);

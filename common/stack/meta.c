@@ -15,7 +15,7 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Without blanks at both ends, in place. */
+/* Strips blanks at both ends, in place. */
 static char *trim(char *s)
 {
     while (blank(*s))
@@ -43,7 +43,7 @@ static int find(const struct vp_meta *m, const char *key)
     return -1;
 }
 
-/* All lines whose key begins with `key`, and ends with it if `whole`, but line `but`; in one pass. */
+/* Removes all lines whose key begins with `key`, and ends with it if `whole`, but line `but`; in one pass. */
 static void remove_lines(struct vp_meta *m, const char *key, bool whole, int but)
 {
     const size_t n = strlen(key);
@@ -61,7 +61,7 @@ static void remove_lines(struct vp_meta *m, const char *key, bool whole, int but
     m->n = kept; /* the capacity rule of grow(): arrays larger than it thinks are only reallocated smaller */
 }
 
-/* Capacity is the power of two not below n, so that it need not be stored. */
+/* Makes room: capacity is the power of two not below n, so that it need not be stored. */
 static bool grow(struct vp_meta *m)
 {
     if (m->n & (m->n - 1))
@@ -204,7 +204,7 @@ static int parse_lines(struct vp_meta *m, char *text, const char *mark)
     return 0;
 }
 
-/* Our lines, behind their first one; NULL if there are none. In a description that begins as ImageJ's they are
+/* Returns our lines, after their first one; NULL if there are none. In a description that begins as ImageJ's they are
  * comments. */
 static char *own_lines(char *text, const char **mark)
 {

@@ -17,7 +17,7 @@ static double number(const struct vp_xml_tag *t, const char *name, double otherw
     return end != buf && !*end && isfinite(v) ? v : otherwise;
 }
 
-/* Physical size along an axis in mm; 0 if it is not said. */
+/* Returns the physical size along an axis in mm; 0 if it is not said. */
 static double physical(const struct vp_xml_tag *t, char axis)
 {
     char name[32], unit[32];
@@ -26,7 +26,7 @@ static double physical(const struct vp_xml_tag *t, char axis)
     snprintf(name, sizeof name, "PhysicalSize%cUnit", axis);
     if (!vp_xml_attribute(t, name, unit, sizeof unit))
         strcpy(unit, "um");
-    if (!strncmp(unit, "&#", 2)) { /* of micro or Angstrom */
+    if (!strncmp(unit, "&#", 2)) { /* the character of micro or Angstrom */
         const bool hex = (unit[2] | 0x20) == 'x';
         const unsigned long c = strtoul(unit + 2 + hex, NULL, hex ? 16 : 10);
         strcpy(unit, c == 0xb5 || c == 0x3bc ? "um" : c == 0xc5 || c == 0x212b ? "A" : "");
@@ -35,7 +35,7 @@ static double physical(const struct vp_xml_tag *t, char axis)
 }
 
 struct ome {
-    char order[8];       /* of the axes behind x and y: "ZCT" */
+    char order[8];       /* order of the axes after x and y: "ZCT" */
     double size[3];      /* in this order */
     int pixels;          /* elements seen: images */
     bool sized;          /* size[] is known */
@@ -51,7 +51,7 @@ static double *size_of(struct ome *o, char axis)
     return &o->size[at ? at - o->order : 0];
 }
 
-/* <Pixels>: order and sizes. */
+/* Reads <Pixels>: order and sizes. */
 static void pixels(struct ome *o, const struct vp_xml_tag *t)
 {
     char order[16] = "";
@@ -68,7 +68,7 @@ static void pixels(struct ome *o, const struct vp_xml_tag *t)
     o->clear = o->clear && o->sized;
 }
 
-/* <TiffData>: planes that begin at (FirstZ, FirstC, FirstT) lie in directories from IFD on. */
+/* Reads <TiffData>: planes that begin at (FirstZ, FirstC, FirstT) lie in directories from IFD on. */
 static void tiff_data(struct ome *o, const struct vp_xml_tag *t)
 {
     double at = 0, stride = 1;
@@ -80,7 +80,7 @@ static void tiff_data(struct ome *o, const struct vp_xml_tag *t)
     o->clear = o->clear && at == number(t, "IFD", 0);
 }
 
-/* False if the text is not OME-XML, or has no Pixels. */
+/* Reads the text; false if it is not OME-XML, or has no Pixels. */
 static bool read_text(const char *text, struct ome *o)
 {
     const char *at = text + strspn(text, " \t\r\n\xef\xbb\xbf");

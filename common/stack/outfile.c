@@ -21,7 +21,7 @@
 
 enum { MAX_TEMPORARIES = 32, PIPE_BYTES = 1 << 20 };
 
-/* What a signal handler unlinks. A slot is filled before its file exists and emptied after the rename, so the
+/* Files that a signal handler unlinks. A slot is filled before its file exists and emptied after the rename, so the
  * handler may meet a name without a file but never misses a file. */
 static char temporary[MAX_TEMPORARIES][PATH_MAX];
 static volatile sig_atomic_t temporary_used[MAX_TEMPORARIES];
@@ -36,7 +36,7 @@ void vp_outputs_unlink(void)
 
 static void broken_pipe(void)
 {
-    /* Somebody had SIGPIPE ignored; die of it as any filter does, silently and with status 141. */
+    /* The parent had SIGPIPE ignored; die of it as any filter does, silently and with status 141. */
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
@@ -56,7 +56,7 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
         if (n < 0) {
             if (errno == EINTR)
                 continue;
-            if (errno == EAGAIN) { /* somebody made the pipe non-blocking */
+            if (errno == EAGAIN) { /* another process made the pipe non-blocking */
                 (void)poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1);
                 continue;
             }
@@ -75,7 +75,7 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
     return 0;
 }
 
-/* Remember a name of the file, until it is released; -1 with errno. */
+/* Remembers a name of the file, until it is released; -1 with errno. */
 static int take_slot(struct vp_outfile *f, const char *name, size_t length)
 {
     if (length >= PATH_MAX) {
@@ -103,7 +103,7 @@ static void give_slot(struct vp_outfile *f)
     f->temporary = NULL;
 }
 
-/* Beside the target. */
+/* Makes the temporary file beside the target. */
 static int name_slot(struct vp_outfile *f, int serial)
 {
     char name[PATH_MAX];
@@ -113,7 +113,7 @@ static int name_slot(struct vp_outfile *f, int serial)
     return take_slot(f, name, (size_t)n);
 }
 
-/* Whether the new file has the access control list of the old one, or neither has one: a folder may hand down its
+/* True if the new file has the access control list of the old one, or neither has one: a folder may hand down its
  * own. */
 static bool same_acl(int fd, const char *path)
 {
@@ -125,9 +125,9 @@ static bool same_acl(int fd, const char *path)
     return (errno == ENODATA || errno == ENOTSUP) && (!fremovexattr(fd, name) || errno == ENODATA || errno == ENOTSUP);
 }
 
-/* The owner, the group and the permissions of the file that will be replaced, as far as we may give them. Whoever could
- * not read or write the old file cannot do so with the new one; set-uid, set-gid and sticky bits were given to the old
- * content. */
+/* Copies the owner, the group and the permissions of the file that will be replaced, as far as we may give them. A
+ * user who could not read or write the old file cannot do so with the new one; set-uid, set-gid and sticky bits were
+ * given to the old content. */
 static void inherit(int fd, const char *path, const struct stat *old)
 {
     struct stat st;
@@ -160,7 +160,7 @@ static int open_temporary(struct vp_outfile *f, const struct stat *old, struct v
     }
     if (f->fd < 0) {
         vp_fail_errno(err, "%s", f->name);
-        give_slot(f); /* whose name is another's file */
+        give_slot(f); /* its name is another file's */
         return -1;
     }
     if (old)
@@ -168,7 +168,7 @@ static int open_temporary(struct vp_outfile *f, const struct stat *old, struct v
     return 0;
 }
 
-/* /dev/fd/N and the like: it is that file that is meant, not a new one in its place. */
+/* Opens /dev/fd/N and the like: that file is meant, not a new one in its place. */
 static bool names_open_file(const char *path)
 {
     return !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/dev/std", 8) || !strncmp(path, "/proc/", 6);
@@ -187,7 +187,7 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
     if (exists && S_ISDIR(st.st_mode)) {
         errno = EISDIR;
         vp_fail_errno(err, "%s", path);
-        return vp_hint(err, "name the file that is to be in it");
+        return vp_hint(err, "name a file in it");
     }
     if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
         /* O_CREAT: the kernel then minds whose FIFO it is, where everybody may make one */
@@ -199,8 +199,8 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
         return vp_fail_errno(err, "%s", path);
     f->path = vp_follow_links(path, true);
     if (!f->path && errno == EACCES) {
-        vp_fail(err, VP_ERUN, "%s: a symbolic link that somebody else made where everybody may", path);
-        return vp_hint(err, "name the file that it leads to, if that is meant");
+        vp_fail(err, VP_ERUN, "%s: a symbolic link that another user made in a folder that all may write", path);
+        return vp_hint(err, "name its target, if that is intended");
     }
     if (!f->path)
         return vp_fail_errno(err, "%s", path);
@@ -243,7 +243,7 @@ int vp_outfile_open(struct vp_outfile **out, const char *path, struct vp_err *er
         return -1;
     }
 #ifdef F_SETPIPE_SZ
-    (void)!fcntl(f->fd, F_SETPIPE_SZ, PIPE_BYTES); /* of a pipe: fewer switches between the programs of a pipeline */
+    (void)!fcntl(f->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fewer switches between the programs of a pipeline */
 #endif
     *out = f;
     return 0;

@@ -15,7 +15,7 @@ struct vp_outfile {
     int fd;                  /* read-write if it is a temporary file */
     char *name;              /* as the user said it */
     const char *temporary;   /* the name of it until it is closed; NULL: it is written in place */
-    /* of outfile.c alone */
+    /* private to outfile.c */
     volatile sig_atomic_t *used; /* that name */
     char *path;              /* the real target, symbolic links followed */
     bool standard;
@@ -26,17 +26,17 @@ int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_
 int vp_outfile_close(struct vp_outfile *f, struct vp_err *err);   /* flush, check, rename; frees */
 void vp_outfile_abort(struct vp_outfile *f);
 
-/* Unlink every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
+/* Unlinks every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
 void vp_outputs_unlink(void);
 
 /* ---- for stack/ and base/store.c ---- */
 
-/* Open the temporary file of another process, as `path`: closing it changes no name, aborting it removes it. */
+/* Opens the temporary file of another process, as `path`: closing it changes no name, aborting it removes it. */
 int vp_outfile_join(struct vp_outfile **f, const char *path, const char *temporary, struct vp_err *err);
-/* Whether `path` would be one. */
+/* True if `path` would be one. */
 bool vp_outfile_is_new(const char *path);
 
-/* Write two buffers as one (either may be empty), at a place of a file, or from where it stands if at < 0: loops over
+/* Writes two buffers as one (either may be empty), at a place of a file, or from where it stands if at < 0: loops over
  * short writes and EINTR. On EPIPE with SIGPIPE ignored, restores the default and re-raises. */
 int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,
                  struct vp_err *err);
@@ -46,10 +46,10 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
  * its memory may be made in advance. */
 struct vp_reserved;
 int vp_reserved_open(struct vp_reserved **r, int fd, const char *name, uint64_t size, bool ahead, struct vp_err *err);
-/* Two buffers (either may be empty) as one at a place. */
+/* Writes two buffers (either may be empty) as one at a place. */
 int vp_reserved_put(struct vp_reserved *r, uint64_t at, const void *a, size_t na, const void *b, size_t nb,
                     struct vp_err *err);
-/* All that was put is in the file. NULL is allowed. */
+/* Waits until all that was put is in the file. NULL is allowed. */
 void vp_reserved_close(struct vp_reserved *r);
 
 #endif

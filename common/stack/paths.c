@@ -48,7 +48,7 @@ static int add(struct vp_paths *p, const char *path, struct vp_err *err)
     p->path = more;
     p->path[p->n] = strdup(path);
     if (!p->path[p->n])
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", path);
     p->n++;
     return 0;
 }
@@ -93,13 +93,13 @@ static int add_directory(struct vp_paths *p, const char *path, const char *outpu
         if (!is_tiff_name(e->d_name))
             continue;
         if (asprintf(&full, "%s%s%s", path, slash, e->d_name) < 0) {
-            rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
+            rc = vp_fail(err, VP_ERESOURCE, "%s: out of memory", path);
             break;
         }
         struct stat st;
         const bool there = !stat(full, &st);
         if (there && is_output(full, output)) { /* that of the run before this one, most likely */
-            vp_fail(err, VP_EUSAGE, "%s: the folder that is read holds the output, %s, which would be an input", path,
+            vp_fail(err, VP_EUSAGE, "%s: the input folder contains the output, %s", path,
                     name_of(output));
             rc = vp_hint(err, "write it elsewhere, or remove it first, or name the inputs");
         } else if (!there || !S_ISDIR(st.st_mode))

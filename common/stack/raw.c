@@ -3,7 +3,14 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "stack/source.h"
+#include <stdlib.h>
 #include <string.h>
+
+struct raw {
+    uint64_t skip; /* bytes before the first page */
+    bool swap;     /* the other byte order */
+    int64_t page;  /* page of a pipe that is next, or being read */
+};
 
 static bool count(const char **s, int64_t *out)
 {
@@ -18,9 +25,8 @@ static bool count(const char **s, int64_t *out)
     return true;
 }
 
-static int parse(struct vp_samples_at *r, const char *spec, struct vp_err *err)
+static int parse(struct raw *r, struct vp_stack *s, const char *spec, struct vp_err *err)
 {
-    struct vp_stack *s = &r->stack;
     const char *p = spec;
     char type[16];
     int64_t skip = 0;
@@ -60,9 +66,8 @@ static int parse(struct vp_samples_at *r, const char *spec, struct vp_err *err)
     return 0;
 }
 
-static int check_size(struct vp_samples_at *r, const char *name, uint64_t size, struct vp_err *err)
+static int check_size(const struct raw *r, struct vp_stack *s, const char *name, uint64_t size, struct vp_err *err)
 {
-    struct vp_stack *s = &r->stack;
     const size_t page = vp_page_bytes(s);
     const uint64_t have = size > r->skip ? size - r->skip : 0;
     if (s->pages > 0) {
@@ -82,11 +87,98 @@ static int check_size(struct vp_samples_at *r, const char *name, uint64_t size, 
     return 0;
 }
 
-int vp_source_raw(struct vp_source **out, struct vp_input *in, const char *spec, size_t hold, struct vp_err *err)
+/* Passes over what comes before the samples of a pipe. Where a page takes at most `hold` bytes, and it is unknown how
+ * many come, peeks whether a second one follows: one page is an image, more are a volume, and some need that at once,
+ * as from a file. */
+static int begin_pipe(struct vp_source *s, uint64_t skip, size_t hold, struct vp_err *err)
 {
-    struct vp_samples_at r = {.swap = false};
-    if (!parse(&r, spec, err) && !(in->anywhere && check_size(&r, in->name, in->size, err)))
-        return vp_source_samples(out, in, &r, hold, err);
-    vp_input_close(in);
-    return -1;
+    const size_t page = vp_page_bytes(&s->stack);
+    const bool look = s->stack.pages < 0 && page <= hold;
+    const unsigned char *p;
+    if (vp_input_at(&s->in, skip, NULL, 0, err) < 0)
+        return -1;
+    if (s->in.position < skip)
+        return vp_fail(err, VP_ERUN, "%s: truncated: expected %llu bytes to skip, got %llu", s->name,
+                       (unsigned long long)skip, (unsigned long long)s->in.position);
+    const int64_t n = vp_input_peek(&s->in, &p, look ? page + 1 : 1, err);
+    if (n == 0)
+        return vp_fail(err, VP_ERUN, "%s: empty: expected pages of %zu bytes", s->name, page);
+    if (look && n == (int64_t)page)
+        s->stack.pages = 1;
+    return n < 0 ? -1 : 0;
 }
+
+static int sniff(struct vp_input *in, const struct vp_reader_options *o, struct vp_err *err)
+{
+    (void)in, (void)err;
+    return o->raw != NULL;
+}
+
+static int open_raw(struct vp_source *s, const struct vp_reader_options *o, struct vp_err *err)
+{
+    struct raw *r = s->own = vp_alloc(1, sizeof *r, s->name, err);
+    if (!r || parse(r, &s->stack, o->raw, err))
+        return -1;
+    return s->seekable ? check_size(r, &s->stack, s->name, s->in.size, err) : begin_pipe(s, r->skip, o->hold, err);
+}
+
+/* Passes over the rest of a pipe's page. */
+static int pass_page(struct vp_source *s, struct vp_err *err)
+{
+    const struct raw *r = s->own;
+    const uint64_t bytes = vp_page_bytes(&s->stack), at = r->skip + (uint64_t)r->page * bytes;
+    if (vp_input_at(&s->in, at + bytes, NULL, 0, err) < 0)
+        return -1;
+    const uint64_t end = s->in.position;
+    return end < at + bytes ? vp_source_cut(s, r->page, vp_bytes_before(at, bytes, end), err) : 0;
+}
+
+/* True if another page of a pipe follows: 1, 0 or -1. */
+static int more(struct vp_source *s, struct vp_err *err)
+{
+    const unsigned char *p;
+    const int64_t n = vp_input_peek(&s->in, &p, 1, err), pages = s->stack.pages,
+                  next = ((const struct raw *)s->own)->page + 1;
+    if (n < 0)
+        return -1;
+    if (pages > 0 && next >= pages && n > 0)
+        return vp_fail(err, VP_ERUN, "%s: trailing data: expected %lld pages of %zu bytes, got more", s->name,
+                       (long long)pages, vp_page_bytes(&s->stack));
+    if (pages > 0 && next < pages && n == 0)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", s->name, (long long)pages, (long long)next);
+    return n > 0;
+}
+
+static int begin(struct vp_source *s, int64_t page, struct vp_err *err)
+{
+    struct raw *r = s->own;
+    for (; r->page < page; r->page++) {
+        const int rc = pass_page(s, err) ? -1 : more(s, err);
+        if (rc <= 0)
+            return rc;
+    }
+    return 1;
+}
+
+static int rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+{
+    const struct raw *r = s->own; /* NULL: nothing comes before the samples (vp_source_samples) */
+    const size_t size = vp_type_size(s->stack.type), n = (size_t)(y1 - y0) * (size_t)s->stack.nx;
+    const uint64_t at = (r ? r->skip : 0) + (uint64_t)page * vp_page_bytes(&s->stack)
+                        + (uint64_t)y0 * (uint64_t)s->stack.nx * size;
+    int rc = vp_source_read(s, page, at, buf, n * size, err);
+    if (rc == 1)
+        rc = pass_page(s, err);
+    if (!rc && r && r->swap)
+        vp_source_swap(buf, size, n);
+    return rc;
+}
+
+static void close_raw(struct vp_source *s)
+{
+    free(s->own);
+}
+
+const struct vp_format vp_raw_samples = {
+    .name = "raw samples", .sniff = sniff, .open = open_raw, .begin = begin, .rows = rows, .close = close_raw,
+};

@@ -1,56 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One or many inputs as one stack. */
-#include "stack/reader.h"
+#include "stack/reader_internal.h"
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
 #include "stack/axes.h"
 #include "stack/form.h"
-#include "stack/paths.h"
-#include "stack/source.h"
 #include <assert.h>
-#include <fcntl.h>
-#include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { CONVERT_BYTES = 256 << 10, COUNT_BYTES = 1 << 20, IDLE = 16 };
-
-/* One of the files. Its source is shared by all who read it, and stays open for a while after the last. */
-struct input {
-    struct vp_source *source; /* NULL: not open */
-    int users;
-    bool opening; /* somebody is at it */
-    bool keep; /* can be read anywhere, but not be opened again */
-};
-
-struct vp_inputs {
-    struct vp_paths paths;
-    int64_t *first; /* stack page of the first page of input i; n + 1 of them; seekable only */
-    _Atomic uint64_t bytes; /* read so far */
-    pthread_mutex_t lock; /* of all below, and of `disagrees` */
-    pthread_cond_t opened;
-    struct input *input; /* paths.n */
-    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first; only the last one holds more than its table */
-    int n_idle;
-};
-
-/* Standard input is taken over: a second reader of it must not get bytes of something else, and closing ours tells the
- * program before us that nobody reads any more. */
-static int take_standard_input(void)
-{
-    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_RDONLY);
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        if (null != STDIN_FILENO)
-            close(null);
-    }
-    return fd;
-}
+enum { CONVERT_BYTES = 256 << 10, COUNT_BYTES = 1 << 20 };
 
 uint64_t vp_reader_holds(const struct vp_reader *r, bool whole)
 {
@@ -58,278 +19,14 @@ uint64_t vp_reader_holds(const struct vp_reader *r, bool whole)
     return (r->need > NOTHING ? r->need : 0) + r->decoding[whole] + r->spooled;
 }
 
-/* Can the input be opened again? */
-static bool lasts(const char *path)
-{
-    struct stat st;
-    return strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode);
-}
-
-static const char *name_of(const struct vp_reader *r, int64_t i)
-{
-    return strcmp(r->in->paths.path[i], "-") ? r->in->paths.path[i] : "standard input";
-}
-
-int vp_scale_of(const struct vp_meta *m, const char *name, double scale[2], struct vp_err *err)
-{
-    const char *text = vp_meta_get(m, "scale");
-    scale[0] = 1;
-    scale[1] = 0;
-    if (!text || (vp_meta_numbers(m, "scale", 2, scale) && isfinite(scale[0]) && isfinite(scale[1]) && scale[0]))
-        return 0;
-    vp_fail(err, VP_ERUN, "%s: the scale in the metadata: expected a gain that is not 0 and an offset, got '%s'", name,
-            text);
-    return vp_hint(err, "img-convert --set scale= takes the samples for values%s",
-                   strncmp(text, "ImageJ", 6) ? "" : "; ImageJ makes values of them as 32-bit images");
-}
-
-/* The source of input i, by itself. */
-static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
-{
-    const char *path = r->in->paths.path[i], *name = name_of(r, i);
-    const bool single = r->in->paths.n == 1;
-    const struct vp_tiff_options tiff = {r->options.colours, single ? r->options.pick : NULL, r->options.picks};
-    struct vp_input in;
-    const int fd = strcmp(path, "-") ? vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0) : take_standard_input();
-    if (fd < 0)
-        return vp_fail_errno(err, "%s", name);
-    if (vp_input_open(&in, fd, name, &r->in->bytes, err))
-        return -1;
-    if (r->options.spool && !in.anywhere) {
-        if (vp_spool(&in, err))
-            return -1;
-        r->spooled += vp_scratch_in_memory() ? in.size : 0;
-    }
-    return r->options.raw ? vp_source_raw(out, &in, r->options.raw, r->options.hold, err)
-                          : vp_source_tiff(out, &in, &tiff, err);
-}
-
-/* Are the files after the first that can be opened at any time as the first is? If not, values are what they have in
- * common. */
-static int all_alike(struct vp_reader *r, const struct vp_source *first, bool *alike, struct vp_err *err)
-{
-    *alike = true;
-    for (int64_t i = 1; i < r->in->paths.n && *alike; i++) {
-        struct vp_source *s;
-        double scale[2];
-        if (!lasts(r->in->paths.path[i]))
-            continue;
-        if (open_stored(r, i, &s, err))
-            return -1;
-        const int rc = vp_scale_of(&s->stack.meta, s->name, scale, err);
-        *alike = s->stack.type == first->stack.type && !memcmp(scale, first->scale, sizeof scale);
-        vp_source_close(s);
-        if (rc)
-            return -1;
-    }
-    return 0;
-}
-
-/* Must values be made of the first input? Integers are turned round if that is enough. */
-static int steps_of(struct vp_reader *r, struct vp_source *s, struct vp_err *err)
-{
-    const enum vp_type type = s->stack.type;
-    bool alike = true;
-    if (!vp_meta_get(&s->stack.meta, "scale"))
-        return 0;
-    if (all_alike(r, s, &alike, err))
-        return -1;
-    s->turned = alike && !vp_type_is_float(type) && vp_type_size(type) < 8 && s->scale[0] < 0;
-    s->scaled = !alike || vp_type_is_float(type) || (s->scale[0] < 0 && !s->turned);
-    r->turned = s->turned;
-    return 0;
-}
-
-/* Are values to be made of the samples? */
-static int undo_scale(struct vp_reader *r, struct vp_source *s, struct vp_err *err)
-{
-    const bool first = !r->stored.nx, stored = r->options.samples == VP_AS_STORED;
-    const char *const said = vp_meta_get(&s->stack.meta, "scale");
-    const char *const of_all = vp_meta_get(&r->stored.meta, "scale");
-    double of_first[2];
-    if (first && vp_stack_copy(&r->stored, &s->stack))
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", s->name);
-    if (stored && (first || (said && of_all && !strcmp(said, of_all))))
-        return 0;
-    if (vp_scale_of(&s->stack.meta, s->name, s->scale, err) ||
-        vp_scale_of(&r->stored.meta, name_of(r, 0), of_first, err))
-        return -1;
-    s->turned = r->turned;
-    s->scaled = r->options.samples == VP_AS_VALUES ? vp_meta_get(&s->stack.meta, "scale") != NULL
-                                           : r->options.samples == VP_UPRIGHT && first && s->scale[0] < 0;
-    if (first && r->options.samples == VP_AS_STEPS && steps_of(r, s, err))
-        return -1;
-    if (first)
-        r->undone = s->scaled;
-    s->scaled = s->scaled || r->undone;
-    if (s->scaled || (s->scale[0] == of_first[0] && s->scale[1] == of_first[1]))
-        return 0;
-    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in the first input", s->name,
-            s->scale[0], s->scale[1], of_first[0], of_first[1]);
-    return vp_hint(err, "undo it in each of them first: img-convert --unscale");
-}
-
-/* Of what comes out of it. */
-static enum vp_type type_of(const struct vp_source *s)
-{
-    return s->scaled ? vp_type_of_values(s->stack.type) : s->stack.type;
-}
-
-static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
-{
-    const struct vp_stack *a = &r->stored, *b = &s->stack;
-    if (a->nx != b->nx || a->ny != b->ny || r->stack.type != type_of(s)) {
-        vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
-                (long long)a->nx, (long long)a->ny, vp_type_name(r->stack.type), name_of(r, 0), (long long)b->nx,
-                (long long)b->ny, vp_type_name(type_of(s)));
-        if (r->options.samples == VP_AS_VALUES && a->nx == b->nx && a->ny == b->ny)
-            vp_hint(err, "if one has a scale and another has none: img-convert --unscale");
-        return -1;
-    }
-    if (r->channels == s->channels)
-        return 0;
-    vp_fail(err, VP_ERUN, "%s: expected images of %lld channels as in %s, got %lld", s->name, (long long)r->channels,
-            name_of(r, 0), (long long)s->channels);
-    return vp_hint(err, "take one channel of each first, as with: img-convert --channel luminance");
-}
-
-/* The next line of the scan geometry from line i on, of a key that the other one has, too. */
-static int shared_line(const struct vp_meta *m, int i, const struct vp_meta *other)
-{
-    while (i < m->n && (strncmp(m->key[i], "geom.", 5) || !vp_meta_get(other, m->key[i])))
-        i++;
-    return i;
-}
-
-/* What a later input says of its samples or of the scan, otherwise than the first one. */
-static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b)
-{
-    static const char *const keys[] = {"quantity", "value-unit", "voxel", "palette"};
-
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *x = vp_meta_get(a, keys[i]), *y = vp_meta_get(b, keys[i]);
-        if (x && y && strcmp(x, y))
-            return keys[i];
-    }
-    /* line by line: lists of angles and of matrices are many lines of one key */
-    int i = shared_line(a, 0, b), k = shared_line(b, 0, a);
-    while (i < a->n && k < b->n && !strcmp(a->key[i], b->key[k]) && !strcmp(a->value[i], b->value[k])) {
-        i = shared_line(a, i + 1, b);
-        k = shared_line(b, k + 1, a);
-    }
-    return i < a->n || k < b->n ? "scan geometry" : NULL;
-}
-
-/* Refuse a volume as one of several inputs: along the seam it would be mixed with the next. */
-static int check_alone(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
-{
-    const struct vp_stack *k = &s->stack;
-    struct vp_axes a;
-    if (r->in->paths.n == 1 || !r->options.volumes || k->pages == 1)
-        return 0;
-    vp_axes_get(k, &a);
-    const int z = vp_axes_z(&a);
-    /* of pages without a name an origin says that they are slices, whatever the program takes them for */
-    const bool slices = z >= 0 ? a.size[z] != 1 : a.n == 0 && (!r->options.views || vp_meta_get(&k->meta, "origin"));
-    const int64_t n = z >= 0 ? a.size[z] : k->pages;
-    char text[32] = "several";
-    if (!slices)
-        return 0;
-    if (n > 0)
-        snprintf(text, sizeof text, "%lld", (long long)n);
-    return vp_fail_hint(err, VP_EUSAGE, r->options.volumes, "%s: one of %lld files: expected one slice, got a volume of %s",
-                        s->name, (long long)r->in->paths.n, text);
-}
-
-/* The source of input i, which fits the stack; NULL with an error. */
-static struct vp_source *open_source(struct vp_reader *r, int64_t i, struct vp_err *err)
-{
-    struct vp_source *s;
-    if (open_stored(r, i, &s, err))
-        return NULL;
-    if (!check_alone(r, s, err) && !undo_scale(r, s, err) && !(r->stack.nx && check_like_first(r, s, err)))
-        return s;
-    vp_source_close(s);
-    return NULL;
-}
-
-/* Many may stay open, but what they have decoded only of the last. */
-static void rest_last(struct vp_reader *r, int64_t but)
-{
-    const int64_t last = r->in->n_idle ? r->in->idle[r->in->n_idle - 1] : but;
-    if (last != but)
-        vp_source_rest(r->in->input[last].source);
-}
-
-static int64_t drop_idle(struct vp_reader *r, int k)
-{
-    const int64_t i = r->in->idle[k];
-    memmove(r->in->idle + k, r->in->idle + k + 1, (size_t)(--r->in->n_idle - k) * sizeof *r->in->idle);
-    return i;
-}
-
-/* Use input i, opened if it is not. */
-static struct vp_source *take(struct vp_reader *r, int64_t i, struct vp_err *err)
-{
-    struct input *in = &r->in->input[i];
-    pthread_mutex_lock(&r->in->lock);
-    rest_last(r, i);
-    while (in->opening)
-        pthread_cond_wait(&r->in->opened, &r->in->lock);
-    for (int k = 0; k < r->in->n_idle; k++)
-        if (r->in->idle[k] == i)
-            drop_idle(r, k);
-    struct vp_source *s = in->source;
-    in->users += s != NULL;
-    in->opening = !s;
-    pthread_mutex_unlock(&r->in->lock);
-    if (s)
-        return s;
-
-    s = open_source(r, i, err);
-    const char *key = s && i > 0 ? disagreement(&r->stack.meta, &s->stack.meta) : NULL;
-    pthread_mutex_lock(&r->in->lock);
-    r->disagrees = r->disagrees ? r->disagrees : key;
-    in->opening = false;
-    in->source = s;
-    in->users = s != NULL;
-    in->keep = s && s->seekable && !lasts(r->in->paths.path[i]);
-    pthread_cond_broadcast(&r->in->opened);
-    pthread_mutex_unlock(&r->in->lock);
-    return s;
-}
-
-/* Input i is not used any more. It stays open, for it may be wanted again soon. */
-static void give(struct vp_reader *r, int64_t i)
-{
-    struct input *in = &r->in->input[i], *old = NULL;
-    struct vp_source *closing = NULL;
-    pthread_mutex_lock(&r->in->lock);
-    if (--in->users == 0 && !in->keep) {
-        rest_last(r, i);
-        if (!in->source->seekable)
-            old = in;
-        else if (r->in->n_idle == IDLE)
-            old = &r->in->input[drop_idle(r, 0)];
-        if (old != in)
-            r->in->idle[r->in->n_idle++] = i;
-        if (old) {
-            closing = old->source;
-            old->source = NULL;
-        }
-    }
-    pthread_mutex_unlock(&r->in->lock);
-    vp_source_close(closing);
-}
-
 static void leave(struct vp_reader *r)
 {
     if (r->now)
-        give(r, r->at);
+        vp_inputs_give(r, r->at);
     r->now = NULL;
 }
 
-/* What the first input says about its own pages does not hold for all: `joined` does, as far as it is known. */
+/* Replaces the axes of the first input by those of all, `joined`, as far as these are known. */
 static int say_axes(const struct vp_reader *r, const struct vp_axes *joined, struct vp_meta *m)
 {
     const char *said = vp_meta_get(m, "axes");
@@ -358,7 +55,7 @@ static void join_axes(struct vp_axes *a, const struct vp_stack *s)
         a->size[last] += b.size[last];
 }
 
-/* Memory that reading rows or whole pages of an input takes. */
+/* Counts the memory that reading rows or whole pages of an input takes. */
 static void count_decoding(struct vp_reader *r, const struct vp_source *s)
 {
     for (int whole = 0; whole < 2; whole++) {
@@ -367,22 +64,22 @@ static void count_decoding(struct vp_reader *r, const struct vp_source *s)
     }
 }
 
-/* Read the headers of all inputs that can be read again; the others come when it is their turn. */
+/* Reads the headers of all inputs that can be read again; the others come when it is their turn. */
 static int survey(struct vp_reader *r, struct vp_err *err)
 {
     const int64_t n = r->in->paths.n;
     r->in->first = vp_alloc((size_t)n + 1, sizeof *r->in->first, "a list of inputs", err);
     r->in->input = vp_alloc((size_t)n, sizeof *r->in->input, "a list of inputs", err);
-    if (!r->in->first || !r->in->input || !(r->now = take(r, 0, err)))
+    if (!r->in->first || !r->in->input || !(r->now = vp_inputs_take(r, 0, err)))
         return -1;
     if (vp_stack_copy(&r->stack, &r->now->stack))
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
-    r->stack.type = type_of(r->now);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", r->now->name);
+    r->stack.type = vp_type_read(r->now);
     double upright[2] = {-r->now->scale[0], /* about the middle of the type */
                          vp_type_max(r->stack.type) + vp_type_min(r->stack.type) - r->now->scale[1]};
     if ((r->now->scaled && vp_meta_set(&r->stack.meta, "scale", NULL))
         || (r->turned && vp_meta_setf(&r->stack.meta, "scale", "%.17g %.17g", upright[0], upright[1])))
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", r->now->name);
     if (r->options.samples != VP_AS_STORED) /* it is one of samples that go through as they are */
         vp_meta_set(&r->stack.meta, "palette", NULL);
     r->channels = r->now->channels;
@@ -395,12 +92,12 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     struct vp_axes axes;
     vp_axes_get(&r->now->stack, &axes);
     for (int64_t i = 1; i < n; i++) {
-        if (!lasts(r->in->paths.path[i]) && !r->options.spool) {
+        if (!vp_input_lasts(r->in->paths.path[i]) && !r->options.spool) {
             r->seekable = r->concurrent = axes.sized = false;
             r->in->first[i + 1] = -1;
             continue;
         }
-        const struct vp_source *s = take(r, i, err);
+        const struct vp_source *s = vp_inputs_take(r, i, err);
         if (!s)
             return -1;
         r->seekable = r->seekable && s->seekable;
@@ -409,14 +106,14 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         most = s->need > most ? s->need : most;
         count_decoding(r, s);
         join_axes(&axes, &s->stack);
-        give(r, i);
+        vp_inputs_give(r, i);
     }
     r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
     if (vp_memory_claim(r->need, "reading it", r->name, err))
         return -1;
     r->stack.pages = r->stored.pages = r->in->first[n];
     if (n > 1 && (say_axes(r, &axes, &r->stack.meta) || say_axes(r, &axes, &r->stored.meta)))
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", r->now->name);
     if (r->seekable)
         leave(r);
     return 0;
@@ -460,7 +157,7 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     r->options = o ? *o : (struct vp_reader_options){0};
     int rc = vp_paths_expand(&r->in->paths, paths, n, r->options.output, err);
     if (!rc && !(r->name = make_name(&r->in->paths)))
-        rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
     if (rc || survey(r, err)) {
         release(r);
         return -1;
@@ -479,13 +176,13 @@ uint64_t vp_reader_bytes(const struct vp_reader *r)
     return r->in->bytes;
 }
 
-/* Make the source of the next page stand at it, if it is not anywhere at once: 1, or 0 at the end of the stack. */
+/* Makes the source of the next page stand at it, if it is not anywhere at once: 1, or 0 at the end of the stack. */
 static int advance(struct vp_reader *r, struct vp_err *err)
 {
     if (r->seekable)
         return r->position < r->stack.pages;
     while (r->at < r->in->paths.n) {
-        if (!r->now && !(r->now = take(r, r->at, err)))
+        if (!r->now && !(r->now = vp_inputs_take(r, r->at, err)))
             return -1;
         const int rc = vp_source_begin(r->now, r->page, err);
         if (rc)
@@ -527,7 +224,7 @@ static size_t stride_of(const struct vp_reader *r, const struct vp_wanted *w)
     return w->stride ? w->stride : (size_t)columns_of(r, w) * vp_type_size(w->f32 ? VP_F32 : r->stack.type);
 }
 
-/* Rows of a page as they are stored, but turned round where that is asked for. */
+/* Reads rows of a page as they are stored, inverted if the source is. */
 static int stored_rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
 {
     if (vp_source_rows(s, page, y0, y1, buf, err))
@@ -537,7 +234,7 @@ static int stored_rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1
     return 0;
 }
 
-/* Rows of a page that has one row or one column, spread over the stack's (vp_reader_spread). */
+/* Reads rows of a page that has one row or one column, spread over the stack's (vp_reader_spread). */
 static int spread_rows(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page,
                        int64_t y0, int64_t y1, char *to, int64_t *bad, struct vp_err *err)
 {
@@ -570,8 +267,8 @@ static int spread_rows(const struct vp_reader *r, struct vp_source *s, const str
     return rc;
 }
 
-/* Rows of a page of one of the inputs, as what is wanted: in pieces that stay in the cache between being read and being
- * cut, converted or counted. Nowhere if buf is NULL. */
+/* Reads rows of a page of one of the inputs, as requested: in pieces that stay in the cache between being read and
+ * being cut, converted or counted. Nowhere if buf is NULL. */
 static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page, int64_t y0,
                    int64_t y1, void *buf, int64_t *bad, struct vp_err *err)
 {
@@ -620,7 +317,7 @@ static int64_t input_of(const struct vp_reader *r, int64_t page)
     return lo;
 }
 
-/* Rows of any page of a seekable stack. */
+/* Reads rows of any page of a seekable stack. */
 static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t y0, int64_t y1, void *buf,
                    int64_t *bad, struct vp_err *err)
 {
@@ -634,7 +331,7 @@ static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page,
     if (y0 == y1)
         return 0;
     const int64_t i = input_of(r, page);
-    struct vp_source *s = take(r, i, err);
+    struct vp_source *s = vp_inputs_take(r, i, err);
     if (!s)
         return -1;
     page -= r->in->first[i];
@@ -643,7 +340,7 @@ static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page,
         rc = vp_page_fail(s->name, page, err, "truncated while it is read");
     else
         rc = rows_of(r, s, w, page, y0, y1, buf, bad, err);
-    give(r, i);
+    vp_inputs_give(r, i);
     return rc;
 }
 
@@ -666,7 +363,7 @@ static int read_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_er
     return rc;
 }
 
-/* Rows [y0, y1) of n pages of a seekable stack, by several threads where that can be. */
+/* Reads rows [y0, y1) of n pages of a seekable stack, by several threads where possible. */
 static int read_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t n, int64_t y0, int64_t y1,
                      void *const *to, struct vp_err *err)
 {
@@ -683,7 +380,7 @@ static int read_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t pag
     return rc;
 }
 
-/* Rows [y0, y1) of the page that comes next: 1, 0 at the end of the stack, or -1. */
+/* Reads rows [y0, y1) of the page that comes next: 1, 0 at the end of the stack, or -1. */
 static int next_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t y0, int64_t y1, void *to,
                      struct vp_err *err)
 {
@@ -756,14 +453,12 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
     return 0;
 }
 
-/* So many pages that were kept are all that there is now. */
+/* Makes the `pages` pages that were kept the only input. */
 static int become(struct vp_reader *r, struct vp_kept *k, int64_t pages, struct vp_err *err)
 {
-    const struct vp_stack *now = &r->stack;
-    const struct vp_samples_at at = {.stack = {.nx = now->nx, .ny = now->ny, .pages = pages, .type = now->type}};
     struct vp_input in = vp_kept_input(k);
     struct vp_source *s;
-    if (vp_source_samples(&s, &in, &at, 0, err))
+    if (vp_source_samples(&s, &in, &r->stack, pages, err))
         return -1;
     leave(r);
     for (int64_t i = 0; i < r->in->paths.n; i++) {
@@ -773,7 +468,7 @@ static int become(struct vp_reader *r, struct vp_kept *k, int64_t pages, struct 
     }
     r->in->n_idle = 0;
     r->in->paths.n = 1;
-    r->in->input[0] = (struct input){.source = s, .keep = true};
+    r->in->input[0] = (struct vp_opened){.source = s, .keep = true};
     r->in->first[0] = 0;
     r->in->first[1] = r->stack.pages = r->stored.pages = pages;
     r->seekable = r->concurrent = true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files written in pieces, by several threads.
  *
- * A file system lets one thread at a time write to a file. Where a disk is behind it that is fast enough. tmpfs
+ * A file system lets one thread at a time write to a file. For a disk that is fast enough. tmpfs
  * gives pages their memory under that lock, one by one, which takes longer than copying into them; so there several
  * threads copy through a mapping, which needs no lock, and memory comes before it is needed:
  *   - in huge pages, if the system has them (Linux 6.1: MADV_COLLAPSE makes one of a piece that has at least one page;
- *     it does so where the mount did not ask for them, but not where the administrator denied them). 8 GiB by sixteen
+ *     it does so where the mount did not enable them, but not where the administrator denied them). 8 GiB by sixteen
  *     threads, with eight that made them ahead in batches of 16 MiB, took 0.36 to 0.39 s instead of 1.9;
  *   - else in small ones, by a thread of our own that allocates ahead. A thread that is alone then writes: faulting
  *     pages in costs it more than it gains. */
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* of Linux; unknown to older C libraries, as the next is; older systems refuse them */
+#define MADV_COLLAPSE 25 /* Linux; unknown to older C libraries, as the next is; older systems refuse them */
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -47,12 +47,12 @@ struct vp_reserved {
     char *map; /* NULL: not on tmpfs; begins where a huge page may */
     size_t mapped; /* with what lies before it */
     char *mapping;
-    uintptr_t page; /* of the system */
+    uintptr_t page; /* page size of the system */
     atomic_int putting; /* threads in vp_reserved_put */
     atomic_bool huge; /* no huge page has been refused */
     struct piece *piece; /* those that are whole: `pieces` of them */
     uint64_t pieces;
-    _Atomic uint64_t kept[MOST_KEPT]; /* of a thread: 1 + the huge page that it copied into last, still mapped */
+    _Atomic uint64_t kept[MOST_KEPT]; /* for each thread: 1 + the huge page that it copied into last, still mapped */
     pthread_mutex_t lock;
     pthread_cond_t ready;
     pthread_t ahead[MOST_AHEAD];
@@ -62,11 +62,11 @@ struct vp_reserved {
     atomic_bool stop;
 };
 
-/* Of a processor, for a piece (0.3 to 1.2 ms where all is well): memory that has to be put together first, or that a
+/* Processor time for a piece (0.3 to 1.2 ms at best): memory that has to be put together first, or that a
  * virtual machine has given back to its host, is not worth waiting for. */
 static const double TOO_LONG_SECONDS = 0.003;
 
-/* That this thread has taken. */
+/* Returns the processor time of this thread. */
 static double processor_seconds(void)
 {
     struct timespec t;
@@ -74,13 +74,13 @@ static double processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Whole pages of a range: they belong to the file, and shall not count as ours. */
+/* Releases whole pages of a range: they belong to the file, and shall not count as ours. */
 static void forget(char *at, size_t n)
 {
     (void)madvise(at, n, MADV_DONTNEED);
 }
 
-/* Huge pages for n pieces that the caller has marked UNDER_WAY. */
+/* Makes huge pages for n pieces that the caller has marked UNDER_WAY. */
 static void make_huge(struct vp_reserved *r, uint64_t first, uint64_t n)
 {
     const double t = processor_seconds();
@@ -104,8 +104,8 @@ static bool claim(struct vp_reserved *r, uint64_t piece)
     return atomic_compare_exchange_strong(&r->piece[piece].state, &expected, UNDER_WAY);
 }
 
-/* Before anything is put into a piece: a huge page made of pages that are in use would have to copy them. Whether it
- * is one. */
+/* True if a piece is a huge page, after waiting for it: nothing was put into it yet, for pages in use would have to be
+ * copied. */
 static bool await_huge(struct vp_reserved *r, uint64_t piece)
 {
     if (piece >= r->pieces)
@@ -186,8 +186,8 @@ static int map_tmpfs(struct vp_reserved *r, bool ahead, struct vp_err *err)
     if (mmap(place, (size_t)r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, r->fd, 0) == MAP_FAILED)
         return 0;
     r->map = place;
-    (void)madvise(place, (size_t)r->size, MADV_HUGEPAGE); /* where tmpfs was mounted for it */
-    /* where huge pages are of another size, madvise says yes to a piece and does nothing */
+    (void)madvise(place, (size_t)r->size, MADV_HUGEPAGE); /* if tmpfs was mounted for it */
+    /* with huge pages of another size, madvise says yes to a piece and does nothing */
     r->huge = r->pieces > 0 && r->page * (r->page / sizeof(void *)) == PIECE;
     /* all of it will be needed, but perhaps not before other memory is free again */
     if (ahead && r->size >= WORTH_A_THREAD && r->size <= vp_memory_available() / 2)
@@ -195,7 +195,7 @@ static int map_tmpfs(struct vp_reserved *r, bool ahead, struct vp_err *err)
     return 0;
 }
 
-/* A huge page stays mapped until its thread goes on to another: small pages would fault it in one by one. */
+/* Keeps a huge page mapped until its thread goes on to another: small pages would fault it in one by one. */
 static void keep(struct vp_reserved *r, uint64_t piece)
 {
     const uint64_t old = atomic_exchange(&r->kept[omp_get_thread_num() % MOST_KEPT], piece + 1);
@@ -203,7 +203,7 @@ static void keep(struct vp_reserved *r, uint64_t piece)
         forget(r->map + (old - 1) * PIECE, PIECE);
 }
 
-/* False if there is no memory: write(2) then says why. */
+/* Copies to a piece; false if there is no memory: write(2) then reports why. */
 static bool copy_mapped(struct vp_reserved *r, uint64_t at, const void *buf, size_t n, bool huge)
 {
     char *const to = r->map + at;
@@ -245,7 +245,7 @@ int vp_reserved_open(struct vp_reserved **out, int fd, const char *name, uint64_
     return 0;
 }
 
-/* Piece by piece of the file. */
+/* Puts piece by piece of the file. */
 static int put_mapped(struct vp_reserved *r, uint64_t at, const char *from, size_t n, struct vp_err *err)
 {
     for (size_t m; n > 0; at += m, from += m, n -= m) {

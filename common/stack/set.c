@@ -33,8 +33,8 @@ int vp_set_numbers(struct vp_meta *m, const char *key, int n, const double *v)
     return vp_meta_set(m, key, text);
 }
 
-/* Up to `most` numbers separated by commas or blanks, each or the last with a unit of length behind it, in that unit
- * (*mm: millimetres in it; 1 if none is said). How many, or 0. */
+/* Parses up to `most` numbers separated by commas or blanks, each or the last with a unit of length after it, in that
+ * unit (*mm: millimetres in it; 1 if none is given). Returns their number, or 0. */
 static int numbers(const char *text, int most, double *v, bool lengths, double *mm)
 {
     char unit[16] = "";
@@ -73,7 +73,7 @@ static int wrong(const char *key, const char *value, const char *expected, struc
     return vp_fail(err, VP_EUSAGE, "--set %s: expected %s, got '%s'", key, expected, value);
 }
 
-/* What is so many numbers. */
+/* Keys whose value is `least` to `most` numbers. */
 static const struct kind { const char *key; int least, most; bool lengths; const char *expected; } kinds[] = {
     {"voxel", 1, 3, true, "one to three lengths as in 0.5,0.5,2mm"},
     {"origin", 3, 3, true, "three coordinates as in 0,0,-25.5mm"},
@@ -101,7 +101,7 @@ static int set_numbers(struct vp_meta *m, int kind, const char *value, struct vp
     return rc || (k->lengths && vp_meta_set(m, "unit", "mm")) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
-/* Names or numbers with blanks between them. */
+/* Sets names or numbers with blanks between them. */
 static int set_words(struct vp_meta *m, const char *key, const char *value, const char *letters, const char *expected,
                      struct vp_err *err)
 {
@@ -144,7 +144,7 @@ static int set_one(struct vp_meta *m, const char *key, const char *value, struct
         wrong(key, value, "mm or pixel", err);
         return vp_hint(err, "other lengths are given as in --set voxel=12um");
     }
-    /* of one line, and nothing that drives a terminal */
+    /* one line, without controls of a terminal */
     for (const char *s = value; *s; s++)
         if ((unsigned char)*s < ' ' || *s == 0x7f)
             return wrong(key, value, "one line without control characters", err);
@@ -159,7 +159,7 @@ static int set_one(struct vp_meta *m, const char *key, const char *value, struct
     return vp_meta_set(m, key, text) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
-/* The axes said must be those of the pages. */
+/* Checks that the axes given are those of the pages. */
 static int check_axes(struct vp_stack *s, bool sizes, struct vp_err *err)
 {
     struct vp_axes a;
@@ -174,7 +174,7 @@ static int check_axes(struct vp_stack *s, bool sizes, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--set axes: expected at least two, as in x,y");
     if (a.n == 0 && axes && s->pages > 1)
         return vp_fail_hint(err, VP_EUSAGE, "name their axis, as in --set axes=x,y,z",
-                            "--set axes: '%s' says nothing of the %lld pages", axes, (long long)s->pages);
+                            "--set axes: '%s' has no axis for the %lld pages", axes, (long long)s->pages);
     double said;
     const bool mismatch = a.n == 1 && sizes && s->pages >= 0
                           && !(vp_meta_numbers(&s->meta, "sizes", 1, &said) && said == (double)s->pages);

@@ -1,4 +1,4 @@
-/* What a user says about a stack: metadata set by hand, for plain TIFFs and raw files that bring none. */
+/* Metadata by the user: metadata set by hand, for plain TIFFs and raw files that bring none. */
 #ifndef VP_SET_H
 #define VP_SET_H
 
@@ -8,9 +8,9 @@
 struct vp_set_params { struct vp_strings set; };   /* "voxel=0.5,0.5,2mm" */
 extern const struct vp_opt vp_set_options[];       /* --set */
 
-/* Set what is given in the header of the output. VP_EUSAGE for what cannot be. */
+/* Sets what is given in the header of the output. VP_EUSAGE for what cannot be. */
 int vp_set_stack(const struct vp_set_params *p, struct vp_stack *out, struct vp_err *err);
-/* At most four numbers as the value of a key, as short as they read back the same. 0 or -1 (out of memory). */
+/* Sets at most four numbers as the value of a key, as short as they read back the same. 0 or -1 (out of memory). */
 int vp_set_numbers(struct vp_meta *m, const char *key, int n, const double *v);
 
 #endif

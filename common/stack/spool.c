@@ -11,7 +11,7 @@
 int vp_kept_open(struct vp_kept *k, const char *name, uint64_t memory, size_t count, size_t n, struct vp_err *err)
 {
     *k = (struct vp_kept){.name = name, .fd = -1, .memory = memory};
-    k->data = vp_alloc_raw(count, n, "what is kept of the input", err);
+    k->data = vp_alloc_raw(count, n, "copy of the input", err);
     k->room = count * n; /* which vp_alloc_raw has seen to fit */
     return k->data ? 0 : -1;
 }
@@ -22,7 +22,7 @@ void *vp_kept_next(struct vp_kept *k, size_t n, struct vp_err *err)
     if (n > k->room - used) {
         char *more = realloc(k->data, 2 * k->room + n);
         if (!more) {
-            vp_fail(err, VP_ERESOURCE, "not enough memory for what is kept of the input");
+            vp_fail(err, VP_ERESOURCE, "out of memory for the copy of the input");
             return NULL;
         }
         k->data = more;

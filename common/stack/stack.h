@@ -1,4 +1,4 @@
-/* What a stack is: equally sized pages of one sample type, and their meaning as text.
+/* A stack: equally sized pages of one sample type, and their meaning as text.
  *
  * Index order everywhere: x (or detector u) fastest, then y (detector v), then the page (z, view,
  * channel, time). Sample i of a page is at [y * nx + x]. */
@@ -17,14 +17,14 @@ size_t vp_type_size(enum vp_type t);          /* bytes */
 const char *vp_type_name(enum vp_type t);     /* "u16" */
 bool vp_type_parse(const char *name, enum vp_type *out); /* "u16", "uint16", "float32", ... */
 bool vp_type_is_float(enum vp_type t);
-/* Largest and smallest value of the type as double (floats: +-infinity). */
+/* Return the smallest and largest value of the type as double (floats: +-infinity). */
 double vp_type_min(enum vp_type t);
 double vp_type_max(enum vp_type t);
-/* What holds the values behind stored samples of a type, and their sums: f64 for f64 and integers of 32 and 64 bits,
- * else f32. */
+/* Returns the type of the values of stored samples of a type, and of their sums: f64 for f64 and integers of 32 and
+ * 64 bits, else f32. */
 enum vp_type vp_type_of_values(enum vp_type stored);
 
-/* dst[i] = src[i] * gain + offset, computed in double. With gain = 1 and offset = 0 equal types are copied
+/* Computes dst[i] = src[i] * gain + offset, computed in double. With gain = 1 and offset = 0 equal types are copied
  * untouched, and 64-bit integers of one type become those of the other without a rounding. To integers:
  * rounded to nearest even and clamped to the range; NaN becomes 0. Returns the number of samples that were
  * clamped or NaN. Threads: none; call it on parts. */
@@ -40,7 +40,7 @@ double vp_scale_stored(const double scale[2], double value);
 double vp_scale_steps(const double scale[2], double difference);
 double vp_scale_floor(const double scale[2], double value);
 
-/* The values behind samples that were stored with a scale: dst[i] = (src[i] - scale[1]) / scale[0], which is exactly 0
+/* Computes the values of samples stored with a scale: dst[i] = (src[i] - scale[1]) / scale[0], which is exactly 0
  * where 0 was stored exactly. Else as vp_convert. */
 int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
                    const double scale[2]);
@@ -48,7 +48,7 @@ int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_ty
 /* Metadata: ordered `key = value` lines. Keys are [a-z0-9._-]+, values one line, no leading or
  * trailing blanks. Known keys:
  *   axes     "x y z", "u v view", "u view v" (sinograms), "x y channel z time", ... fastest first
- *   sizes    "3 40 20": lengths of the axes behind the second, only if the page axis is more than one axis
+ *   sizes    "3 40 20": lengths of the axes after the second, only if the page axis is more than one axis
  *   voxel    "0.1 0.1 0.1": spacing along the axes x y z (or u v)
  *   unit     "mm" or "pixel": of `voxel`
  *   origin   "-25.55 -25.55 -25.55": centre of the first voxel
@@ -63,19 +63,19 @@ int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_ty
 struct vp_meta { int n; char **key; char **value; };
 
 const char *vp_meta_get(const struct vp_meta *m, const char *key);       /* first value or NULL */
-/* Replace all lines of `key` by one (in place of the first); NULL removes. -1 if out of memory or malformed.
+/* Replaces all lines of `key` by one (in place of the first); NULL removes. -1 if out of memory or malformed.
  */
 int vp_meta_set(struct vp_meta *m, const char *key, const char *value);
 int vp_meta_setf(struct vp_meta *m, const char *key, const char *fmt,
                  ...) __attribute__((format(printf, 3, 4)));
 int vp_meta_add(struct vp_meta *m, const char *key, const char *value);  /* append, even if the key exists */
 void vp_meta_remove_prefix(struct vp_meta *m, const char *prefix);       /* "geom." */
-/* dst is overwritten (freed first) */
+/* Copies; dst is overwritten (freed first) */
 int vp_meta_copy(struct vp_meta *dst, const struct vp_meta *src);
 void vp_meta_free(struct vp_meta *m);
-/* Parse n numbers of a value ("0.1 0.1 0.1"); false if absent or not exactly n numbers. */
+/* Parses n numbers of a value ("0.1 0.1 0.1"); false if absent or not exactly n numbers. */
 bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *out);
-/* The lines, each with `mark` before it and ended by \n; malloc'd. The first is always "voxpipe = 1". */
+/* Returns the lines, each with `mark` before it and ended by \n; malloc'd. The first is always "voxpipe = 1". */
 char *vp_meta_format(const struct vp_meta *m, const char *mark);
 /* In the text of tag 270, which begins as ImageJ's does, our lines are comments. */
 #define VP_META_MARK "# "
@@ -83,7 +83,7 @@ char *vp_meta_format(const struct vp_meta *m, const char *mark);
 /* Tags of a page that a foreign text in tag 270 is about: 282, 283 and 296 (samples per unit, 0 if absent), and what
  * its samples are. */
 struct vp_page_tags { double x, y; uint32_t unit; enum vp_type type; int64_t nx, ny, samples; };
-/* From the text of tag 270. A foreign text becomes `description` (and voxel, unit, axes, sizes and scale where
+/* Reads the text of tag 270. A foreign text becomes `description` (and voxel, unit, axes, sizes and scale where
  * it is ImageJ's, OME-XML or tifffile's). t: may be NULL. */
 int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_page_tags *t);
 
@@ -94,7 +94,7 @@ struct vp_stack {
     struct vp_meta meta;
 };
 
-/* Bytes of a page; checked: 0 if it does not fit size_t. */
+/* Returns the bytes of a page; checked: 0 if it does not fit size_t. */
 size_t vp_page_bytes(const struct vp_stack *s);
 int vp_stack_copy(struct vp_stack *dst, const struct vp_stack *src);
 void vp_stack_free(struct vp_stack *s);      /* frees the metadata */

@@ -15,13 +15,13 @@
 
 enum { MAX_ENTRIES = 4096, MAX_FAR = 16, MAX_STRIPS = 1 << 22, MAX_TEXT = 64 << 20 };
 
-/* What metadata take: a program holds several copies at a time, each line two small blocks of the heap. */
+/* Memory for metadata: a program holds several copies at a time, each line two small blocks of the heap. */
 enum { COPIES = 6, LINE_COST = 100 };
 
 struct entry {
     uint16_t tag, type;
     uint64_t count;
-    uint64_t offset; /* of the values, if they do not fit the entry */
+    uint64_t offset; /* offset of the values, if they do not fit the entry */
     const unsigned char *raw; /* the value field */
     bool far; /* the values lie at offset */
 };
@@ -58,7 +58,7 @@ int vp_tiff_disorder(const struct vp_tiff *t, bool directory, struct vp_err *err
     return vp_hint(err, "give the file name instead, or use --spool");
 }
 
-/* The input ends before byte `end`. */
+/* Fails: the input ends before byte `end`. */
 static int cut(const struct vp_tiff *t, uint64_t end, struct vp_err *err)
 {
     const unsigned long long got = t->in->anywhere ? t->in->size : t->in->position;
@@ -73,7 +73,7 @@ static int cut(const struct vp_tiff *t, uint64_t end, struct vp_err *err)
                         (unsigned long long)end, got);
 }
 
-/* What lies behind the samples that come next, if it is not far behind. */
+/* Peeks at what follows the samples that come next, if it is not far. */
 static int look_ahead(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err)
 {
     enum { FAR = 16 << 20 };
@@ -85,14 +85,14 @@ static int look_ahead(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, s
     const int64_t got = vp_input_peek(t->in, &start, want, err);
     if (got < 0)
         return -1;
-    if ((size_t)got < want) /* cut: the samples will tell */
+    if ((size_t)got < want) /* cut: reported with the samples */
         return 1;
     memcpy(buf, start + want - n, n);
     t->need = want > t->need ? want : t->need;
     return 0;
 }
 
-/* n bytes of a directory: 0; 1 if they lie behind the position of a pipe, or too far ahead of it; -1. */
+/* Reads n bytes of a directory: 0; 1 if they lie before the position of a pipe, or too far ahead of it; -1. */
 static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err)
 {
     if (t->ahead)
@@ -145,7 +145,7 @@ static int not_tiff(struct vp_tiff *t, const unsigned char head[8], size_t n, st
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (n >= known[i].at + known[i].n && !memcmp(start + known[i].at, known[i].magic, known[i].n))
             return vp_hint(err, "%s", known[i].what);
-    return vp_hint(err, "for headerless samples say how they lie, as in --raw-in 2048x2048:u16le");
+    return vp_hint(err, "for headerless samples give their layout, as in --raw-in 2048x2048:u16le");
 }
 
 int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)
@@ -154,15 +154,10 @@ int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)
     const int64_t n = vp_input_at(t->in, 0, h, 8, err);
     if (n < 0)
         return -1;
-    t->swap = n > 1 && !memcmp(h, "MM", 2);
-    if (n > 1 && !t->swap && memcmp(h, "II", 2))
-        return not_tiff(t, h, (size_t)n, err);
     if (n < 8)
         return cut(t, 8, err);
-    const uint64_t version = get(t, h + 2, 2);
-    if (version != 42 && version != 43)
-        return not_tiff(t, h, 8, err);
-    t->big = version == 43;
+    t->swap = !memcmp(h, "MM", 2);
+    t->big = get(t, h + 2, 2) == VERSION_BIG;
     if (t->big && get(t, h + 4, 2) != 8)
         return vp_fail(err, VP_ERUN, "%s: BigTIFF with offsets of %d bytes: expected 8", t->in->name,
                        (int)get(t, h + 4, 2));
@@ -179,14 +174,14 @@ int vp_tiff_keep_front(struct vp_tiff *t, uint64_t first, struct vp_err *err)
     if (first <= at || first - at > LITTLE)
         return 0;
     const size_t n = (size_t)(first - at);
-    t->front = vp_alloc_raw(1, n, "what is in front of the first directory", err);
+    t->front = vp_alloc_raw(1, n, "data before the first directory", err);
     const int64_t got = t->front ? vp_input_at(t->in, at, t->front, n, err) : -1;
     t->front_at = at;
     t->front_end = at + (uint64_t)(got > 0 ? got : 0);
     return got < 0 ? -1 : 0;
 }
 
-/* Only whole numbers; other types give 0. */
+/* Returns whole numbers; other types give 0. */
 static uint64_t number(const struct vp_tiff *t, unsigned type, const unsigned char *p)
 {
     static const uint32_t whole = 1u << FIELD_BYTE | 1u << FIELD_SHORT | 1u << FIELD_LONG | 1u << FIELD_IFD |
@@ -194,20 +189,20 @@ static uint64_t number(const struct vp_tiff *t, unsigned type, const unsigned ch
     return whole >> type & 1 ? get(t, p, type_bytes(type)) : 0;
 }
 
-/* The i-th value of an entry that is held in the directory itself. */
+/* Returns the i-th value of an entry that is held in the directory itself. */
 static uint64_t value(const struct vp_tiff *t, const struct entry *e, uint64_t i)
 {
     return i < e->count && !e->far ? number(t, e->type, e->raw + i * (uint64_t)type_bytes(e->type)) : 0;
 }
 
-/* The first n bytes of an entry's values, wherever they are. */
+/* Reads the first n bytes of an entry's values, wherever they are. */
 static int bytes_of(struct vp_tiff *t, const struct entry *e, void *buf, size_t n, struct vp_err *err)
 {
     return e->far ? fetch(t, e->offset, buf, n, err) : (memcpy(buf, e->raw, n), 0);
 }
 
-/* They are read to the end of `out`, and spread from there. A directory that repeats the tag may have fewer: the rest is
- * 0. */
+/* Reads an array to the end of `out`, and spread from there. A directory that repeats the tag may have fewer: the
+ * rest is 0. */
 static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *out, struct vp_err *err)
 {
     const size_t size = (size_t)type_bytes(e->type);
@@ -260,9 +255,9 @@ static int rational(struct vp_tiff *t, const struct entry *e, double *out, struc
 
 enum kind {
     NEAR, /* a number in the directory itself, or of no interest */
-    OFFSETS, SIZES, /* where the samples are */
+    OFFSETS, SIZES, /* places of the samples */
     LIST, /* one value a sample of a pixel, or the colours of a palette that is looked up */
-    MEANING /* which may be done without */
+    MEANING /* metadata: may be absent */
 };
 
 static enum kind kind_of(const struct vp_tiff *t, uint16_t tag)
@@ -290,7 +285,7 @@ static int by_offset(const void *a, const void *b)
     return x->offset != y->offset ? (x->offset > y->offset) - (x->offset < y->offset) : (x->raw > y->raw) - (x->raw < y->raw);
 }
 
-/* Values in the directory itself. */
+/* Takes values in the directory itself. */
 static void near_values(const struct vp_tiff *t, const struct entry *e, struct vp_ifd *f)
 {
     const uint64_t v = value(t, e, 0);
@@ -349,7 +344,7 @@ static int list(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, stru
     return rc;
 }
 
-/* Read the numbers of MetaMorph's planes. By its type it is one fraction a plane, but there are three. */
+/* Reads the numbers of MetaMorph's planes. By its type it is one fraction a plane, but there are three. */
 static int metamorph(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
 {
     enum { MAX_PLANES = 1 << 20 };
@@ -370,7 +365,7 @@ static int metamorph(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f,
     return rc;
 }
 
-/* Read how many planes NIH Image's header counts; they follow one directory. */
+/* Reads how many planes NIH Image's header counts; they follow one directory. */
 static int nih_image(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
 {
     enum { AT = 260 };
@@ -394,25 +389,25 @@ static int meaning(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, s
     }
 }
 
-/* Name what is missing without a tag. */
+/* Returns the name of what is missing without a tag. */
 static const char *lost_of(uint16_t tag)
 {
     return tag == TAG_IMAGE_DESCRIPTION ? "description" : tag == TAG_COLOR_MAP ? "palette"
            : tag == TAG_UIC2 || tag == TAG_NIH_IMAGE ? "table of planes" : "resolution";
 }
 
-/* Is it a tag that says how many images there are, or what their samples are? */
+/* True of tags that say how many images there are, or what their samples are. */
 static bool needed(uint16_t tag)
 {
     return tag == TAG_IMAGE_DESCRIPTION || tag == TAG_NIH_IMAGE;
 }
 
-/* The values elsewhere in the file, in the order in which they lie there. What a stream has behind its samples is
- * looked for ahead once it is known where they are. */
+/* Reads the values elsewhere in the file, in the order in which they lie there. Those after the samples of a stream
+ * are peeked at once the place of the samples is known. */
 static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e, int n, struct vp_err *err)
 {
     bool behind[MAX_FAR] = {false};
-    uint64_t placed = UINT64_MAX; /* where the samples begin, as far as is known */
+    uint64_t placed = UINT64_MAX; /* start of the samples, as far as is known */
     for (int i = 0; i < n; i++) {
         const enum kind kind = kind_of(t, e[i].tag);
         int rc = 0;
@@ -446,8 +441,8 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
     return 0;
 }
 
-/* Find strips without bytes. Where no strip has any, all have a place and none needs a decoder, it is only not said how
- * long they are. */
+/* Finds strips without bytes. Where no strip has any, all have a place and none needs a decoder, only their lengths
+ * are unknown. */
 static void find_sparse(struct vp_ifd *f)
 {
     bool some = false, placed = true, empty = false;
@@ -482,7 +477,7 @@ static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_of
     return f->offset && f->count ? 0 : -1;
 }
 
-/* Time is to be linear in the size of the file, whatever its directories share. */
+/* Limits time to be linear in the size of the file, whatever its directories share. */
 static int spend(struct vp_tiff *t, uint64_t bytes, struct vp_err *err)
 {
     t->spent = bytes < UINT64_MAX - t->spent ? t->spent + bytes : UINT64_MAX;
@@ -620,7 +615,7 @@ int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct 
     return 0;
 }
 
-/* Say why no page can be made of it: 0 if one can. */
+/* Reports why no page can be made of it: 0 if one can. */
 static int problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
 {
     if (!*f->form.problem)
@@ -629,7 +624,7 @@ static int problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_er
     return vp_hint(err, "%s", f->form.hint);
 }
 
-/* Set what other tags than the text say. */
+/* Sets what other tags than the text say. */
 static int other_meaning(struct vp_ifd *f, struct vp_stack *s)
 {
     const struct vp_form *form = &f->form;
@@ -662,7 +657,7 @@ int vp_ifd_stack(const struct vp_tiff *t, struct vp_ifd *f, struct vp_stack *s, 
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
         rc = vp_meta_voxel(&s->meta, 10 / xres, 10 / yres, 0);
-    return rc ? vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", t->in->name) : 0;
+    return rc ? vp_fail(err, VP_ERESOURCE, "%s: out of memory for its metadata", t->in->name) : 0;
 }
 
 int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const struct vp_stack *s, int64_t channels,

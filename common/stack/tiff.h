@@ -13,16 +13,16 @@ enum {
     TAG_PAGE_NUMBER = 297, TAG_SOFTWARE = 305,
     TAG_COLOR_MAP = 320, TAG_TILE_WIDTH = 322, TAG_TILE_LENGTH = 323, TAG_TILE_OFFSETS = 324,
     TAG_TILE_BYTE_COUNTS = 325, TAG_EXTRA_SAMPLES = 338, TAG_SAMPLE_FORMAT = 339,
-    TAG_UIC2 = 33629, /* MetaMorph's, with as many values as there are planes */
+    TAG_UIC2 = 33629, /* MetaMorph's, with a value for each plane */
     TAG_NIH_IMAGE = 43314 /* its header */
 };
 
 enum { FIELD_BYTE = 1, FIELD_ASCII = 2, FIELD_SHORT = 3, FIELD_LONG = 4, FIELD_RATIONAL = 5, FIELD_IFD = 13,
       FIELD_LONG8 = 16, FIELD_IFD8 = 18 };
 
-enum { RESOLUTION_CM = 3 };
+enum { RESOLUTION_CM = 3, VERSION_CLASSIC = 42, VERSION_BIG = 43 };
 
-/* Tag 339 of a type: unsigned, signed, floating point. */
+/* Returns the tag 339 of a type: unsigned, signed, floating point. */
 static inline uint16_t vp_sample_format(enum vp_type t)
 {
     return vp_type_is_float(t) ? 3 : t >= VP_I8 && t <= VP_I64 ? 2 : 1;
@@ -35,11 +35,11 @@ struct vp_tiff {
     struct vp_input *in;
     bool big, swap;             /* BigTIFF; the other byte order */
     bool ahead;                 /* look at what comes next in a pipe, but do not take it */
-    bool colours, shown_white;  /* of the form of its pages */
+    bool colours, shown_white;  /* options of the form of its pages */
     int64_t page;               /* the page whose directory is read, for messages; -1: none yet */
     int64_t first;              /* the page that all are to be like */
     uint64_t need;              /* memory that looking ahead took */
-    unsigned char *front;       /* of a pipe: what lies between the header and the first directory; malloc'd, or NULL */
+    unsigned char *front;       /* on a pipe: what lies between the header and the first directory; malloc'd, or NULL */
     uint64_t front_at, front_end;
     /* Bytes of directories and tables that may still be read: what an honest file holds, and some more. Directories
      * that share their tables, or overlap, cost more than the file's size; 0 of `allowed`: not counted. */
@@ -66,30 +66,30 @@ struct vp_ifd {
     double xres, yres;
     uint32_t resolution_unit;
     uint32_t page_number, page_total;
-    const char *lost;           /* what lies too far behind a stream's samples to be had ("description"), or NULL */
+    const char *lost;           /* part that lies too far after a stream's samples ("description"), or NULL */
 };
 
 /* vp_fail with VP_ERUN and "NAME: page N: " before it, for the page whose directory is read. */
 #define vp_tiff_fail(t, err, ...) vp_page_fail((t)->in->name, (t)->page, err, __VA_ARGS__)
 
-/* A pipe has samples, or a directory, before what is needed to read them. */
+/* Fails: a pipe has samples, or a directory, before what is needed to read them. */
 int vp_tiff_disorder(const struct vp_tiff *t, bool directory, struct vp_err *err);
 
-/* Read 8 (or 16) bytes of header; *first is the offset of the first directory. */
+/* Reads 8 (or 16) bytes of header; *first is the offset of the first directory. */
 int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err);
-/* Keep what a pipe has in front of its first directory, if that is little: values of it may lie there. */
+/* Keeps what a pipe has in front of its first directory, if that is little: values of it may lie there. */
 int vp_tiff_keep_front(struct vp_tiff *t, uint64_t first, struct vp_err *err);
-/* Read a directory. `text`: also the tags that say what the page means. Free it whatever is returned. */
+/* Reads a directory. `text`: also the tags that say what the page means. Free it whatever is returned. */
 int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool text, struct vp_ifd *ifd, struct vp_err *err);
 void vp_ifd_free(struct vp_ifd *ifd);
 
 /* True if the samples lie in strips as they are (but that zero may be white), and need no decoder. */
 bool vp_ifd_plain(const struct vp_ifd *ifd);
-/* Check that the strip table covers the page (plain pages), which is one of a stack. */
+/* Checks that the strip table covers the page (plain pages), which is one of a stack. */
 int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_err *err);
-/* Fill a header from a directory read with `text`. pages is left -1. Free it whatever is returned. */
+/* Fills a header from a directory read with `text`. pages is left -1. Free it whatever is returned. */
 int vp_ifd_stack(const struct vp_tiff *t, struct vp_ifd *ifd, struct vp_stack *s, struct vp_err *err);
-/* Check that the page is one of stack `s`, of as many channels as the first. */
+/* Checks that the page is one of stack `s`, of `channels` channels. */
 int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *ifd, const struct vp_stack *s, int64_t channels,
                       struct vp_err *err);
 

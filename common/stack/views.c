@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Projections view by view. A sinogram stack has detector row v as page v and view i as its row i; to hand
- * over views, a block of consecutive views is held for the rows asked for. Of a pipe, which comes row by row of the
+ * over views, a block of consecutive views is held for the rows requested. Of a pipe, which comes row by row of the
  * detector, all are kept in memory first. */
 #include "stack/views.h"
 #include "base/err.h"
@@ -22,7 +22,7 @@ struct vp_views {
     uint64_t memory; /* bytes that may be taken */
 };
 
-/* Of all sinograms of a pipe, as they are kept. */
+/* Returns the bytes of all sinograms of a pipe, as they are kept. */
 static uint64_t held_bytes(const struct vp_views *v)
 {
     size_t bytes;
@@ -63,7 +63,7 @@ int vp_views_open(struct vp_views **out, struct vp_reader *reader, bool sinogram
     v->nv = sinograms ? s->pages : s->ny;
     v->count = sinograms ? s->ny : s->pages;
     v->memory = memory ? memory : UINT64_MAX;
-    /* how many there are must be known now, what is in them later: a plan reads no samples */
+    /* their number must be known now, their samples later: a plan reads none */
     if (sinograms && !vp_reader_seekable(reader) &&
         (v->nv < 0 ? hold(v, err) : held_bytes(v) > v->memory && too_large(v, err))) {
         vp_views_close(v);
@@ -88,7 +88,7 @@ bool vp_views_seekable(const struct vp_views *v)
     return v->sinograms || vp_reader_seekable(v->reader);
 }
 
-/* Samples of the block that load() fills: all the views that it helps to read at once, but no more than an
+/* Returns the samples of the block that load() fills: all the views that it helps to read at once, but no more than an
  * eighth of the memory, for the block is only one of those who want it. */
 static int64_t block_samples(const struct vp_views *v)
 {
@@ -123,7 +123,7 @@ static int64_t read_views(struct vp_views *v, int64_t first, int64_t n, int64_t 
     return got < 0 ? -1 : v->sinograms ? n : got;
 }
 
-/* Have `view` and rows [v0, v1) in the block, with as many of the views after it as memory allows. */
+/* Loads `view` and rows [v0, v1) into the block, with the views after it that memory allows. */
 static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct vp_err *err)
 {
     if (view >= v->first && view < v->first + v->views && v0 >= v->v0 && v1 <= v->v1)
@@ -167,7 +167,7 @@ static int64_t blocks(struct vp_views *v, int64_t first, int64_t n, int64_t v0, 
     return n;
 }
 
-/* View `first` of a pipe is to come next: 1, 0 if that ends before it, or -1. */
+/* Advances a pipe to view `first`: 1, 0 if that ends before it, or -1. */
 static int go_on_to(struct vp_views *v, int64_t first, struct vp_err *err)
 {
     const int64_t next = vp_reader_position(v->reader);

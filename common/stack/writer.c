@@ -38,7 +38,7 @@ struct vp_writer {
     struct vp_reserved *reserved; /* pages and rows may come in any order */
     int64_t written; /* pages, in order */
     int64_t line; /* rows of the next page that were given */
-    _Atomic int64_t rows; /* of pages, in any order */
+    _Atomic int64_t rows; /* rows of pages, in any order */
     uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
     char *held; /* pages that wait to know whether more than `hold` come, then whether one is the last; and rows of one
                    that must be whole */
@@ -93,7 +93,7 @@ static int kind_of(int64_t page)
     return page == 0 ? FIRST : page <= UINT16_MAX ? NUMBERED : UNNUMBERED;
 }
 
-/* Compose the directory of a page that lies at `offset` into `head`, unless that is NULL. Returns its length, padding
+/* Composes the directory of a page that lies at `offset` into `head`, unless that is NULL. Returns its length, padding
  * included, which depends on nothing but the kind of page. */
 static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, unsigned char *head)
 {
@@ -132,7 +132,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
     for (struct entry *e = all; e < stop; e++)
         n += e->count > 0;
 
-    /* Where everything goes. */
+    /* the layout */
     uint64_t end = (offset + count_size + n * entry_size + word + 7) / 8 * 8;
     for (struct entry *e = all; e < stop; e++)
         if (e->count && e->size > word) {
@@ -164,7 +164,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
     return length;
 }
 
-/* The most that a directory with its values and padding can take. */
+/* Returns the most that a directory with its values and padding can take. */
 static size_t head_limit(const struct vp_writer *w)
 {
     return 8 + MAX_ENTRIES * 20 + 8 + w->text_len + 8 + 2 * 8 + 16 + 2 * ALIGN + (w->coloured ? sizeof w->palette : 0);
@@ -176,19 +176,19 @@ static int write_header(struct vp_writer *w, struct vp_err *err)
     memcpy(p, "II", 2);
     p += 2;
     if (w->big) {
-        put(&p, 43, 2);
+        put(&p, VERSION_BIG, 2);
         put(&p, 8, 2);
         put(&p, 0, 2);
         put(&p, 16, 8);
     } else {
-        put(&p, 42, 2);
+        put(&p, VERSION_CLASSIC, 2);
         put(&p, 16, 4);
         put(&p, 0, 8); /* the first directory aligned like all others */
     }
     return vp_outfile_write(w->file, header, sizeof header, err);
 }
 
-/* Where the directory of a page starts (raw: its samples). */
+/* Returns the offset of the directory of a page (raw: of its samples). */
 static uint64_t place(const struct vp_writer *w, int64_t page)
 {
     if (w->raw)
@@ -202,14 +202,14 @@ static uint64_t place(const struct vp_writer *w, int64_t page)
     return at;
 }
 
-/* Past the last byte of a page's samples. There is no gap after the last page; a gap before a directory is
- * written with it. */
+/* Returns the offset past the last byte of a page's samples. There is no gap after the last page; a gap before a
+ * directory is written with it. */
 static uint64_t place_end(const struct vp_writer *w, int64_t page)
 {
     return place(w, page) + (w->raw ? 0 : w->head[kind_of(page)]) + w->page_bytes;
 }
 
-/* All that comes between the samples of the page before and those of this one, into `head`. */
+/* Composes all that comes between the samples of the page before and those of this one, into `head`. */
 static size_t compose_all(const struct vp_writer *w, int64_t page, unsigned char *head)
 {
     const uint64_t at = place(w, page);
@@ -218,7 +218,8 @@ static size_t compose_all(const struct vp_writer *w, int64_t page, unsigned char
     return gap + compose(w, page, at, head + gap);
 }
 
-/* Rows of a page, its directory before the first of them: at their place of a reserved file, else where it stands. */
+/* Writes rows of a page, its directory before the first of them: at their place of a reserved file, else where it
+ * stands. */
 static int put_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows, struct vp_err *err)
 {
     const size_t row = (size_t)w->stack.nx * vp_type_size(w->stack.type), n = (size_t)(y1 - y0) * row;
@@ -246,7 +247,7 @@ static void release(struct vp_writer *w)
     free(w);
 }
 
-/* What depends on the number of pages: the kind of TIFF, its description, the lengths of its directories. */
+/* Sets what depends on the number of pages: the kind of TIFF, its description, the lengths of its directories. */
 static int lay_out(struct vp_writer *w, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
@@ -294,7 +295,7 @@ static int open_tiff(struct vp_writer *w, struct vp_err *err)
     return 0;
 }
 
-/* The pages held: all of them are written. */
+/* Writes all pages that are held. */
 static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
 {
     if (!w->begun && begin(w, err))
@@ -310,11 +311,11 @@ static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
     return 0;
 }
 
-/* Rows of a page that must be whole, and may have to wait for others then. */
+/* Adds rows of a page that must be whole, and may have to wait for others then. */
 static int hold_rows(struct vp_writer *w, int64_t n, const char *rows, struct vp_err *err)
 {
     const size_t row = w->page_bytes / (size_t)w->stack.ny;
-    if (w->hold && w->n_held == w->hold) { /* these come behind them, so none is the last */
+    if (w->hold && w->n_held == w->hold) { /* these come after them, so none is the last */
         if (write_held(w, false, err))
             return -1;
         if (w->hold > 1) {
@@ -351,7 +352,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     w->page_bytes = vp_page_bytes(stack);
     int rc = 0;
     if (vp_stack_copy(&w->stack, stack))
-        rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+        rc = vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
     else /* it is a tag of its own, and not of raw files or of wider samples */
         w->coloured = vp_palette_get(&w->stack.meta, w->palette) && w->stack.type == VP_U8;
     vp_meta_set(&w->stack.meta, "palette", NULL);

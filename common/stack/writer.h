@@ -18,7 +18,7 @@ struct vp_writer_options {
     const char *temporary;       /* another of them has opened it under this name; or NULL */
 };
 
-/* path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
+/* Opens the output. path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
  * beside it and renamed by close; other targets (/dev/null, a FIFO) are opened directly. Classic
  * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Where the
  * page count is unknown (stack->pages = -1) pages of VP_WRITER_HOLD bytes are held back: a stack that ends within them
@@ -28,12 +28,12 @@ struct vp_writer_options {
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err);
 
-/* Bytes that a writer of such a stack keeps, beside the pages that it is given: what a compressor needs, and the pages
- * that are held back. Of these a single one where `memory` is so little that the others would be missed (they are held
- * nevertheless, for memory may not change a byte of the output). */
+/* Returns the bytes that a writer of such a stack keeps, beside the pages that it is given: what a compressor needs,
+ * and the pages that are held back. Of these a single one where `memory` is so little that the others would be missed
+ * (they are held nevertheless, for memory may not change a byte of the output). */
 uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory);
 
-/* Append n pages in the stack's type (vp_page_bytes) that lie one after the other. More than promised is an error.
+/* Appends n pages in the stack's type (vp_page_bytes) that lie one after the other. More than promised is an error.
  * Several threads write to a regular file, whose pages a kernel allocates slower than memory copies: the same bytes. */
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err);
 static inline int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
@@ -41,39 +41,39 @@ static inline int vp_writer_page(struct vp_writer *w, const void *page, struct v
     return vp_writer_pages(w, 1, page, 1, err);
 }
 
-/* Append n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or nobody
- * says how many come, a page is collected first. */
+/* Appends n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or their
+ * number is unknown, a page is collected first. */
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
 
-/* Whether those rows are written as they come; otherwise pages are collected. */
+/* True if those rows are written as they come; otherwise pages are collected. */
 bool vp_writer_by_rows(const struct vp_writer *w);
 
-/* One file that several processes write (`shared`), on hosts that share its folder. One opens it and tells the others
+/* One file that several processes write (`shared`), on hosts that share its folder. One opens it and sends the others
  * the name that it has until it is complete (NULL: it is no file whose pieces can come in any order); they open that
  * (as `temporary`) with the same stack and options, and put rows. All close; then the one that opened it first says how
- * many rows the others have put (of vp_writer_rows_put), and closes. Whoever aborts, or is ended by a signal, removes
- * the file. */
+ * many rows the others have put (of vp_writer_rows_put), and closes. A process that aborts, or is ended by a signal,
+ * removes the file. */
 const char *vp_writer_temporary(const struct vp_writer *w);
 int64_t vp_writer_rows_put(const struct vp_writer *w);
 void vp_writer_others(struct vp_writer *w, int64_t rows);
 
-/* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
+/* True if pieces may be written in any order: an uncompressed regular file with -o, its length known. */
 static inline bool vp_writer_random(const struct vp_writer *w) { return vp_writer_temporary(w) != NULL; }
-/* Rows [y0, y1) of n pages from `page` on, those of one after those of the other in `rows`, in any order and from
- * several threads at once; only if vp_writer_random, and not mixed with the functions above. That every row is written
- * exactly once is the caller's promise; close checks how many were. The bytes of the file are those of pages written in
- * order. */
+/* Writes rows [y0, y1) of n pages from `page` on, those of one after those of the other in `rows`, in any order and
+ * from several threads at once; only if vp_writer_random, and not mixed with the functions above. That every row is
+ * written exactly once is the caller's promise; close checks how many were. The bytes of the file are those of pages
+ * written in order. */
 int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
                     struct vp_err *err);
 
-/* Of the file, if it ended here. */
+/* Returns the bytes of the file, if it ended here. */
 uint64_t vp_writer_bytes(struct vp_writer *w);
 
-/* Finish: check the page count (an error if it is not what was promised), flush, close, check, rename.
+/* Finishes: checks the page count (an error if it is not what was promised), flushes, closes, checks, renames.
  * Frees w whatever happens. */
 int vp_writer_close(struct vp_writer *w, struct vp_err *err);
 
-/* Throw away: unlink the temporary file. NULL is allowed. */
+/* Throws it away: unlinks the temporary file. NULL is allowed. */
 void vp_writer_abort(struct vp_writer *w);
 
 #endif

@@ -4,7 +4,7 @@ complete -c img-deconvolve -l grid -x -d 'a kernel for each of NX by NY equal pa
 complete -c img-deconvolve -l positions -r -F -d 'a kernel for each of the places that FILE lists'
 complete -c img-deconvolve -l weights -x -a 'output source' -d 'weights of a grid\'s kernels: those of the output pixel, or of the source'
 complete -c img-deconvolve -l method -x -a 'richardson-lucy wiener' -d 'richardson-lucy or wiener'
-complete -c img-deconvolve -l iterations -s n -x -d 'at most so many iterations'
+complete -c img-deconvolve -l iterations -s n -x -d 'largest number of iterations'
 complete -c img-deconvolve -l stop -x -d 'end where an iteration takes less than this part of the residual'
 complete -c img-deconvolve -l tv -x -d 'damping by total variation, such as 0.002 (richardson-lucy)'
 complete -c img-deconvolve -l accelerate -d 'look ahead along the last step: as good after a third of the iterations (richardson-lucy)'

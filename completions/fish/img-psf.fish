@@ -11,7 +11,7 @@ complete -c img-psf -l shift -x -d 'move its centre from the middle of the kerne
 complete -c img-psf -l samples -x -d 'each pixel is the mean of N x N points of the formula'
 complete -c img-psf -l from -r -F -d 'measure it in this image, or volume of beads'
 complete -c img-psf -l positions -r -F -d 'where they are: a line x y, or x y z, for each'
-complete -c img-psf -l given -d 'the positions are exact: do not look for the centres'
+complete -c img-psf -l given -d 'the positions are exact: do not search for the centres'
 complete -c img-psf -l negative -d 'keep what comes out below 0, instead of 0 for it'
 complete -c img-psf -l size -x -d 'its size in voxels, odd (default: four widths to each side; 25x25 for stars)'
 complete -c img-psf -l output -s o -r -F -d 'write to FILE instead of standard output'

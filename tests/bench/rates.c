@@ -109,26 +109,20 @@ static void measure_memory(void)
 static void measure_threads(void)
 {
     enum { CALLS = 2000 };
-    double start[TIMES], one[TIMES];
+    double start[TIMES];
     int n = 0;
 
     for (int i = 0; i < TIMES; i++) {
-        double t = vp_now();
+        const double t = vp_now();
         for (int k = 0; k < CALLS; k++) {
 #pragma omp parallel reduction(+ : n)
             n++;
         }
         start[i] = vp_now() - t;
-        t = vp_now();
-#pragma omp parallel for schedule(dynamic, 1) reduction(+ : n)
-        for (int k = 0; k < CALLS; k++)
-            n++;
-        one[i] = vp_now() - t;
     }
     if (n < 0)
         die("threads that do not count");
     now.part = median(start) / CALLS;
-    now.small_part = median(one) / CALLS;
 }
 
 /* ---- one filter, one back-projection, each with one thread ---- */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded, it makes one call fail that a program counts on. $FAULT is CALL:N:HOW, for the N-th call of that name:
- * HOW is an errno, "short" (half of the bytes are read or written) or "end" (none). $FAULT_COUNT names a file that
- * gets the number of calls of each name at the end. Calls before main(), and in what FAULT_COUNT itself does, are
- * not counted; with $FAULT_OURS only those that the program and its plugins make themselves are (an MPI does not bear
- * all faults). */
+/* Preloaded library that makes one system call or allocation of a program fail. $FAULT is CALL:N:HOW, for the N-th call
+ * of that name: HOW is an errno, "short" (half of the bytes are read or written) or "end" (none). $FAULT_COUNT names a
+ * file that gets the number of calls of each name at the end. Calls before main(), and those of FAULT_COUNT itself, are
+ * not counted; with $FAULT_OURS only those of the program and its plugins are (an MPI does not survive all faults). */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -36,7 +35,7 @@ static atomic_long count[N_CALLS];
 static int fails = -1, how;
 static long at;
 static bool on, shorter, ours_only;
-static uintptr_t exempt[2]; /* libtiff's code: where an allocation of its own fails it crashes, as of 4.5 */
+static uintptr_t exempt[2]; /* libtiff's code: as of 4.5 it crashes if one of its own allocations fails */
 
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
@@ -123,7 +122,7 @@ static void *next(const char *name)
     return f;
 }
 
-/* the real one, found once */
+/* Looks up the real function once. */
 #define REAL(type, name, ...) static type (*real)(__VA_ARGS__); \
     if (!real) { union { void *p; type (*f)(__VA_ARGS__); } u = {next(#name)}; real = u.f; }
 #define WRAP(type, call, name, params, args, ...) type name params { REAL(type, name, __VA_ARGS__) \
@@ -147,14 +146,17 @@ MOVE(read, read, buf, (int fd, void *buf, size_t n), (fd, buf, n), n, int, void 
 MOVE(pread, pread, buf, (int fd, void *buf, size_t n, off_t o), (fd, buf, n, o), n, int, void *, size_t, off_t)
 MOVE(pread, pread64, buf, (int fd, void *buf, size_t n, off64_t o), (fd, buf, n, o), n, int, void *, size_t, off64_t)
 MOVE(write, write, buf, (int fd, const void *buf, size_t n), (fd, buf, n), n, int, const void *, size_t)
-MOVE(pwrite, pwrite, buf, (int fd, const void *buf, size_t n, off_t o), (fd, buf, n, o), n, int, const void *, size_t, off_t)
-MOVE(pwrite, pwrite64, buf, (int fd, const void *buf, size_t n, off64_t o), (fd, buf, n, o), n, int, const void *, size_t,
+MOVE(pwrite, pwrite, buf, (int fd, const void *buf, size_t n, off_t o), (fd, buf, n, o), n, int, const void *, size_t,
+     off_t)
+MOVE(pwrite, pwrite64, buf, (int fd, const void *buf, size_t n, off64_t o), (fd, buf, n, o), n, int, const void *,
+     size_t,
      off64_t)
 WRAP(ssize_t, pwritev, pwritev64, (int fd, const struct iovec *v, int n, off64_t o), (fd, v, n, o), int,
      const struct iovec *, int, off64_t)
 WRAP(int, ftruncate, ftruncate, (int fd, off_t n), (fd, n), int, off_t)
 WRAP(int, ftruncate, ftruncate64, (int fd, off64_t n), (fd, n), int, off64_t)
-WRAP(int, fallocate, fallocate64, (int fd, int mode, off64_t o, off64_t n), (fd, mode, o, n), int, int, off64_t, off64_t)
+WRAP(int, fallocate, fallocate64, (int fd, int mode, off64_t o, off64_t n), (fd, mode, o, n), int, int, off64_t,
+     off64_t)
 int posix_fallocate64(int fd, off64_t o, off64_t n)
 {
     REAL(int, posix_fallocate64, int, off64_t, off64_t)
@@ -172,7 +174,7 @@ WRAP(int, link, linkat, (int d, const char *a, int e, const char *b, int f), (d,
      const char *, int)
 WRAP(int, fchmod, fchmod, (int fd, mode_t m), (fd, m), int, mode_t)
 WRAP(int, pipe2, pipe2, (int fd[2], int flags), (fd, flags), int *, int)
-int close(int fd) /* it is closed, as Linux does */
+int close(int fd) /* the descriptor is closed even on errors, as on Linux */
 {
     REAL(int, close, int)
     const bool now = hit(CALL_close);

@@ -1,7 +1,7 @@
-# Makes one call after the other fail in every program: perl run.pl BUILD [EACH [ranks]]. EACH: the number of places of
-# each kind of call, spread from the first to the last (0 or nothing: all of them). A run may fail, but then it says why in
-# a line of its own and leaves no file; a run that ends with 0 has made what it makes without faults. Nothing crashes or
-# hangs. With `ranks` one rank of several fails (where MPI is), and all end.
+# Makes one call after the other fail in every program: perl run.pl BUILD [EACH [ranks]]. EACH: number of calls of each
+# kind, spread from the first to the last (0 or missing: all). A run may fail, but then it must print the reason on one
+# line and leave no file; a run that ends with 0 must have the result of a run without faults. Nothing may crash or
+# hang. With `ranks` one rank of several fails (if MPI is installed), and all must end.
 use strict;
 use warnings;
 use Cwd 'abs_path';
@@ -18,9 +18,9 @@ chdir $dir or die;
 $ENV{PATH} = "$build/bin:$ENV{PATH}";
 $ENV{$_} = $ {{LC_ALL => 'C', TZ => 'UTC', VOXPIPE_DEVICE => 'cpu', OMP_NUM_THREADS => 2}}{$_}
     for qw(LC_ALL TZ VOXPIPE_DEVICE OMP_NUM_THREADS);
-my %preload = ($build =~ /./ && `ldd $build/bin/ct-geom` =~ m{(/\S*lib[at]san\S*)}) ? (LD_PRELOAD => "$1 $shim") : (LD_PRELOAD => $shim);
+my %preload = (LD_PRELOAD => $build =~ /./ && `ldd $build/bin/ct-geom` =~ m{(/\S*lib[at]san\S*)} ? "$1 $shim" : $shim);
 
-# A stack of libtiff is not closed where memory ran out inside it.
+# libtiff does not close a stack in which memory ran out
 open my $known, '>', "$dir/known" or die;
 print $known "leak:TIFFClientOpen\n";
 close $known;
@@ -40,7 +40,7 @@ system("cd $in && {
     mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list
     echo 12 10 3 > places
 }") == 0 or die "the inputs could not be made\n";
-# what an MPI of a container or of root asks for, and a launcher that does not hang (tests/mpi.bats)
+# settings of an MPI in a container or as root, and a launcher that does not hang (tests/mpi.bats)
 $ENV{$_} = 1 for qw(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe FAULT_OURS);
 delete $ENV{FAULT_OURS} if !$ranks;
 $ENV{PMIX_MCA_gds} = 'hash';
@@ -91,13 +91,14 @@ for my $path ($ranks ? () : glob "$build/bin/*") {
 
 sub slurp { my ($path) = @_; local $/; open my $f, '<', $path or return; return scalar <$f> }
 
-# (status, standard output, standard error) of a run with what is given in the environment
+# Returns (status, standard output, standard error) of a run with the given environment.
 sub attempt {
     my ($run, %env) = @_;
     my @argv = map { $_ eq '%' ? "$out/result" : $_ } grep { !/^</ } @$run;
     if ($ranks) { # one of them is preloaded
         my ($n, $one) = split /:/, shift @argv;
-        my $start = "[ \"\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}\" != $one ] || export LD_PRELOAD='$preload{LD_PRELOAD}'; exec \"\$@\"";
+        my $start = "[ \"\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}\" != $one ] || export LD_PRELOAD='$preload{LD_PRELOAD}'; "
+            . "exec \"\$@\"";
         @argv = (qw(timeout -k 5 40 mpirun --oversubscribe -n), $n, 'sh', '-c', $start, 'sh', @argv);
     }
     my ($from) = map { /^<(.*)/ ? $1 : () } @$run;
@@ -127,7 +128,7 @@ my %how = (open => [POSIX::EIO(), POSIX::EINTR()], read => [POSIX::EIO(), POSIX:
     pread => [POSIX::EIO(), POSIX::EINTR(), 'short', 'end'], write => [POSIX::ENOSPC(), POSIX::EINTR(), 'short'],
     pwrite => [POSIX::ENOSPC(), POSIX::EINTR(), 'short'], pwritev => [POSIX::ENOSPC(), POSIX::EINTR()],
     ftruncate => [POSIX::ENOSPC()], fallocate => [POSIX::ENOSPC(), POSIX::EINTR()], close => [POSIX::EIO()]);
-# The result has the samples of what a run without faults made (perhaps in another order or kind of TIFF).
+# Checks that the result has the samples of a run without faults (perhaps in another order or kind of TIFF).
 sub same { return -e "$out/result" && system("img-cmp -q $out/result $dir/want 2>/dev/null >&2") == 0 }
 
 $| = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can be read from a pipe is the same on a disk. */
+/* Whatever can be read from a pipe reads the same from a disk. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

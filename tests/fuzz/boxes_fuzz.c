@@ -54,7 +54,7 @@ static void check_list(const char *path, bool volume, enum vp_type type, bool js
     vp_boxes_free(&b);
 }
 
-/* Of a stream nobody knows how long it will be. */
+/* A stream has unknown length. */
 static void check_stream(const char *path)
 {
     const int64_t size[3] = {NX, NY, VP_UNKNOWN};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An expression: parsed or refused. The first byte tells the number and type of the stacks. */
+/* An expression: parsed or rejected. The first byte selects the number and type of the stacks. */
 #include "fuzz.h"
 #include "local/math.h"
 

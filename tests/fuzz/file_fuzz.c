@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A TIFF on a disk, in any order and by libtiff where it is not plain: read or refused, and rows are those of the
- * page. So is one whose palettes are looked up and, of pages that are not alike, the last. */
+/* A TIFF on a disk, in any order and by libtiff unless it is plain: read or rejected, and rows equal those of the page.
+ * The same with palettes resolved, and of the last page if pages differ. */
 #include "fuzz.h"
 #include "stack/reader.h"
 

@@ -52,7 +52,7 @@ static void mix(uint64_t *sum, const unsigned char *p, size_t n)
         *sum = (*sum ^ p[i]) * UINT64_C(1099511628211);
 }
 
-/* Pages can be asked for in any order, and rows of them: the same samples. */
+/* Checks that pages read in any order, and rows of them, have the same samples. */
 static void check_rows(struct vp_reader *r, const struct vp_stack *s, int64_t page, const unsigned char *want)
 {
     const size_t row = vp_page_bytes(s) / (size_t)s->ny;

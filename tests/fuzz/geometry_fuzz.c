@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A scan geometry of any kind that is known: what is accepted has finite views, and reads back to the same bits. */
+/* A scan geometry of any known format: an accepted one has finite views, and reads back to the same bits. */
 #include "../unit/geometry.h"
 #include "fuzz.h"
 
@@ -46,7 +46,7 @@ static void check_text(const struct vp_geom *g, bool matrices)
     if (parse_geometry(&again, one, strlen(one), "again", &err)) {
         if (!matrices)
             fprintf(stderr, "%s\n%s", err.msg, one);
-        MUST(matrices); /* those of an absurd geometry may be */
+        MUST(matrices); /* those of an absurd geometry may fail */
     } else {
         char *const two = vp_geom_format(&again, matrices);
         if (!matrices && strcmp(one, two))

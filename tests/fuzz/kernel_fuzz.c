@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A kernel, or a grid of them, of any size over an image of any size, with any rule for edges and any crop: boxes give the
- * bits of the whole, and the whole is the weighted sum of what direct sums make of each kernel. */
+/* A kernel, or a grid of them, of any size over an image of any size, with any edge rule and any crop: boxes give the
+ * bits of the whole, and the whole is the weighted sum of direct sums with one kernel each. */
 #include "../unit/boxes.h"
 #include "fuzz.h"
 #include "local/convolve.h"
@@ -19,7 +19,7 @@ struct setting {
     char image[MOST_IMAGE * sizeof(float)];
 };
 
-/* Hats, 1 beyond the first and the last. */
+/* Hat function, 1 outside the first and the last node. */
 static double weight(const double *node, int64_t n, int64_t i, double x)
 {
     return i > 0 && x < node[i]       ? fmax(0, (x - node[i - 1]) / (node[i] - node[i - 1]))
@@ -54,7 +54,8 @@ static void decode(struct setting *s, const uint8_t *b, size_t n)
     for (int64_t i = 0; i < samples; i++)
         s->kernels[i] = left ? (float)(int8_t)rest[(size_t)i % left] / 16 : 1;
     for (int64_t i = 0; i < s->size[0] * s->size[1] * s->size[2]; i++)
-        s->sample[i] = left ? (int8_t)(rest[(size_t)(i * 7 + 3) % left] & (s->in == VP_U8 || s->in == VP_U16 ? 0x7f : 0xff)) : 1;
+        s->sample[i] = left
+            ? (int8_t)(rest[(size_t)(i * 7 + 3) % left] & (s->in == VP_U8 || s->in == VP_U16 ? 0x7f : 0xff)) : 1;
     vp_convert(s->image, s->in, s->sample, VP_I8, s->size[0] * s->size[1] * s->size[2], 1, 0);
 }
 
@@ -69,7 +70,7 @@ static int apply(struct vp_op *op, const struct vp_convolve_given *g, const stru
     return 0;
 }
 
-/* Results of `op`, in f64, out of direct sums with one kernel each. */
+/* Compares results of `op` with direct sums, one kernel each, in f64. */
 static void check_sum(const struct setting *s, const struct vp_op *op, const float *got)
 {
     const struct vp_convolve_params *const p = op->params;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The text of tag 270, ours or another program's: what is understood of it reads back the same from our own lines. */
+/* The text of tag 270, ours or another program's: the parsed metadata reads back the same from our own lines. */
 #include "fuzz.h"
 
 #include <string.h>

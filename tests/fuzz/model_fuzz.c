@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of models: of ellipsoids (ct-phantom --phantom), whose voxels and line integrals are numbers where theirs are, and
- * of what machines do in a second (ct-fdk --model). */
+/* Files of models: of ellipsoids (ct-phantom --phantom), whose voxels and line integrals must be finite if the
+ * parameters are, and of machines (ct-fdk --model). */
 #include "../unit/geometry.h"
 #include "ct/mesh.h"
 #include "ct/phantom.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A command line, one argument a line: parsed or refused, and what is parsed keeps to the table. */
+/* A command line, one argument per line: parsed or rejected; parsed values are within the table's limits. */
 #include "fuzz.h"
 #include "base/opt.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of places (img-convolve --positions): what is accepted is a grid, with one kernel at each of its nodes. */
+/* A list of positions (img-convolve --positions): an accepted one is a grid, with one kernel at each of its nodes. */
 #include "fuzz.h"
 #include "app/kernels.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a fuzz target on every file given, on every file of the folders given, and where the first argument is a number on as
- * many mutants of each, always the same; prints how many inputs there were, and how many of all were taken. */
+/* Runs a fuzz target on each given file, on each file of given folders, and, if the first argument is a number, on that
+ * number of mutants of each, always the same; prints the number of inputs, and of those accepted. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@ static size_t below(size_t n)
     return n ? (size_t)(state >> 11) % n : 0;
 }
 
-/* Hands over bytes in a block of their own, so that sanitizers see what is read past them. */
+/* Passes bytes in an allocation of their own, so that sanitizers detect reads past the end. */
 static void hand(const uint8_t *data, size_t n)
 {
     uint8_t *own = malloc(n ? n : 1);
@@ -29,7 +29,7 @@ static void hand(const uint8_t *data, size_t n)
     free(own);
 }
 
-/* Changes a byte, leaves out, repeats or moves some, once or a few times. */
+/* Changes a byte, deletes, repeats or moves some, once or a few times. */
 static size_t mutate(uint8_t *to, const uint8_t *from, size_t n)
 {
     memcpy(to, from, n);
@@ -70,10 +70,10 @@ static void one(const char *path)
     MUST(in && data);
     const size_t n = fread(data, 1, (size_t)st.st_size, in);
     fclose(in);
-    fprintf(stderr, "%s\n", path); /* the last one is where it failed */
+    fprintf(stderr, "%s\n", path); /* the last path printed is the failing one */
     hand(data, n);
     for (int64_t i = 0; i < mutants; i++) {
-        uint8_t *const mutant = malloc(n + 64); /* it grows by 16 four times at most */
+        uint8_t *const mutant = malloc(n + 64); /* grows by 16 four times at most */
         MUST(mutant);
         hand(mutant, mutate(mutant, data, n));
         free(mutant);

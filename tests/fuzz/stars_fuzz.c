@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of stars (img-psf --positions), and a sky for it: what is accepted is cut out within the image, and the kernel
- * that comes of it is one. */
+/* A list of stars (img-psf --positions), and a sky for it: accepted cut-outs lie within the image, and make a valid
+ * kernel. */
 #include "fuzz.h"
 #include "local/psf.h"
 
@@ -9,7 +9,7 @@
 
 enum { NX = 60, NY = 50, NZ = 30, MEMORY = 1 << 22, MANY = 40 };
 
-/* Spots of many sizes on a ground. */
+/* Draws spots of many sizes on a background. */
 static void draw(float *page, int64_t z)
 {
     for (int64_t i = 0; i < NX * NY; i++) {

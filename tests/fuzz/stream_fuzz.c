@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A TIFF in a pipe, as another program may send it: read or refused. */
+/* A TIFF in a pipe, as another program may send it: read or rejected. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

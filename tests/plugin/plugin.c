@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plugin for tests, in the place of voxpipe-cuda.so: its devices are pretended (unit/pretend.h), so that whole
- * programs go the way to a device on machines without one. What a device computes there is the operation's own code
- * for the CPU: the bytes must be the same. */
+/* A plugin for tests that replaces voxpipe-cuda.so: its devices are pretended (unit/pretend.h), so that whole programs
+ * use a device on machines without one. These devices run the operation's own CPU code: the bytes must be the same. */
 #include "../unit/pretend.h"
 #include "../unit/sat_apply.h"
 #include "build.h"
@@ -18,8 +17,7 @@ static int set_visible(const int *device, int n)
     return 0;
 }
 
-/* As many as $VOXPIPE_PRETEND says; 3 if it says nothing. Of those that are shown, up to the first that is not
- * there. */
+/* Returns the number in $VOXPIPE_PRETEND, by default 3; limited to the leading visible devices that exist. */
 static int count(void)
 {
     const char *n = getenv("VOXPIPE_PRETEND");
@@ -51,7 +49,7 @@ __attribute__((visibility("default"))) const void *vp_plugin(void)
     static struct vp_backend table;
     pretend.fail_at = -1;
     any = *pretend_kernel("any");
-    pretend_apply = sat_apply; /* the one operation that carries a value */
+    pretend_apply = sat_apply; /* the only operation that carries a value */
     table = pretended;
     table.build = VP_BUILD;
     table.name = "cuda";

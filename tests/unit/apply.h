@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole images at once, which parts of them are compared with; for benchmarks, too. */
+/* Runs operations on whole images at once, as the reference for parts; for benchmarks, too. */
 #ifndef VP_APPLY_H
 #define VP_APPLY_H
 
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Run a whole chain on the CPU for a whole image in plain memory (z, y, x order), with buffers of its own. */
+/* Runs a chain on the CPU for a whole image in plain memory (z, y, x order), with buffers of its own. */
 static inline int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads,
                                  struct vp_err *err)
 {

@@ -501,7 +501,7 @@ static void check_refusals(void)
     struct vp_err err = VP_ERR_INIT;
     struct vp_bp_job job = job_of(s, views, 0, 1, 1);
     CHECK_INT(vp_backproject_open(&b, &job, "mmx", &err), -1);
-    CHECK_STR(err.msg, "no such instruction set here: mmx");
+    CHECK_STR(err.msg, "this processor does not have the instruction set mmx");
     CHECK(b == NULL);
     err = (struct vp_err)VP_ERR_INIT;
     job.z0 = job.z1 = 3;

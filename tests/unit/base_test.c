@@ -2,18 +2,24 @@
 /* Errors, sizes, memory, statistics as JSON, and vp_main(): run in child processes, with what they
  * print and how they end. */
 #include "base/err.h"
+#include "base/json.h"
+#include "base/order.h"
 #include "base/places.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/size.h"
 #include "base/sort.h"
 #include "base/stats.h"
+#include "base/team.h"
+#include "base/text.h"
+#include "base/xml.h"
 #include "test.h"
 #include "app/tool.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <omp.h>
@@ -333,9 +339,9 @@ static int run(struct vp_run *r, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     const char *mode = p->mode ? p->mode : "";
-    vp_plan(r, "sigma", "%g mm", p->sigma);
-    vp_plan(r, "threads used", "%d", omp_get_max_threads());
-    if (vp_plan_done(r))
+    vp_report_plan(r, "sigma", "%g mm", p->sigma);
+    vp_report_plan(r, "threads used", "%d", omp_get_max_threads());
+    if (vp_report_plan_done(r))
         return 0;
     vp_note(r, "a note");
     vp_warn(r, "a warning");
@@ -693,6 +699,123 @@ static void sorting(void)
         CHECK(bad_key[at[i - 1]] <= bad_key[at[i]]);
 }
 
+/* ---- JSON, XML ---- */
+
+static void json(void)
+{
+    struct vp_json j = {.out = vp_text_open()};
+    vp_json_open(&j, NULL, '{');
+    vp_json_string(&j, "a \"b\"", "c\n\x1b\xff");
+    vp_json_number(&j, "half", 0.5);
+    vp_json_number(&j, "nan", NAN);
+    vp_json_open(&j, "list", '[');
+    vp_json_close(&j, ']');
+    vp_json_open(&j, "lists", '[');
+    vp_json_open(&j, NULL, '[');
+    vp_json_print(&j, NULL, "%d", 1);
+    vp_json_print(&j, NULL, "%s", "true");
+    vp_json_close(&j, ']');
+    vp_json_string(&j, NULL, NULL);
+    vp_json_close(&j, ']');
+    vp_json_close(&j, '}');
+    char *text = vp_text_close(j.out, NULL);
+    CHECK_STR(text, "{\"a \\\"b\\\"\": \"c\\n\\u001b\\ufffd\", \"half\": 0.5, \"nan\": null, \"list\": [], "
+                    "\"lists\": [[1, true], \"\"]}");
+    free(text);
+
+    j = (struct vp_json){.out = vp_text_open(), .lines = true};
+    vp_json_open(&j, NULL, '[');
+    for (int i = 0; i < 2; i++) {
+        vp_json_open(&j, NULL, '{');
+        vp_json_print(&j, "x", "%d", i);
+        vp_json_print(&j, "y", "%d", i);
+        vp_json_close(&j, '}');
+    }
+    vp_json_close(&j, ']');
+    text = vp_text_close(j.out, NULL);
+    CHECK_STR(text, "[\n {\"x\": 0, \"y\": 0},\n {\"x\": 1, \"y\": 1}\n]");
+    free(text);
+}
+
+static void xml(void)
+{
+    const char *at = "<?xml version='1.0'?><!-- <a> --><ns:Root a='1' bb = \"x > '<y>'\" c=\"it's\"><Leaf/></ns:Root><Cut <b>";
+    struct vp_xml_tag t;
+    char value[8];
+    CHECK(vp_xml_next(&at, &t) && vp_xml_is(&t, "Root") && !vp_xml_is(&t, "Roo") && !t.end && !t.empty && t.stop);
+    CHECK(vp_xml_attribute(&t, "a", value, sizeof value) && !strcmp(value, "1"));
+    CHECK(vp_xml_attribute(&t, "bb", value, sizeof value) && !strcmp(value, "x > '<y"));
+    CHECK(vp_xml_attribute(&t, "c", value, sizeof value) && !strcmp(value, "it's"));
+    CHECK(!vp_xml_attribute(&t, "b", value, sizeof value));
+    CHECK(vp_xml_next(&at, &t) && vp_xml_is(&t, "Leaf") && t.empty && !t.end);
+    CHECK(vp_xml_next(&at, &t) && vp_xml_is(&t, "Root") && t.end);
+    CHECK(vp_xml_next(&at, &t) && vp_xml_is(&t, "Cut") && !t.stop && *at == '<');
+    CHECK(vp_xml_next(&at, &t) && vp_xml_is(&t, "b") && t.stop);
+    CHECK(!vp_xml_next(&at, &t));
+    at = "<a b='>";
+    CHECK(vp_xml_next(&at, &t) && !t.stop && !*at);
+    at = "<!-- <a>";
+    CHECK(!vp_xml_next(&at, &t));
+}
+
+/* ---- keys ---- */
+
+static void keys(void)
+{
+    static const float v[] = {-INFINITY, -FLT_MAX, -1, -FLT_MIN, -1e-45f, -0.0f, 0.0f, 1e-45f, FLT_MIN, 1, FLT_MAX, INFINITY};
+    const int n = sizeof v / sizeof *v;
+    for (int i = 0; i < n; i++) {
+        CHECK(!memcmp(&(float){vp_f32_of_signed_key(vp_signed_key_f32(v[i]))}, &v[i], sizeof *v));
+        CHECK(vp_signed_key_f32(v[i]) < vp_signed_key_f32(NAN) && vp_signed_key_f32(v[i]) < vp_signed_key_f32(-NAN));
+        for (int r = 0; r < 2; r++) {
+            CHECK(!memcmp(&(float){vp_f32_of_key(vp_key_f32(v[i], r), r)}, &v[i], sizeof *v));
+            CHECK(vp_f64_of_key(vp_key_f64(v[i], r), r) == v[i] && vp_key_f32(v[i], r) >= VP_KEY_LOWEST_F32);
+        }
+        if (i) {
+            CHECK(vp_signed_key_f32(v[i - 1]) < vp_signed_key_f32(v[i]));
+            CHECK(vp_key_f32(v[i - 1], false) < vp_key_f32(v[i], false) && vp_key_f32(v[i - 1], true) > vp_key_f32(v[i], true));
+            CHECK(vp_key_f64(v[i - 1], false) < vp_key_f64(v[i], false) && vp_key_f64(v[i - 1], true) > vp_key_f64(v[i], true));
+        }
+    }
+    CHECK(vp_signed_key_f32(NAN) == VP_NAN_F32 && vp_key_f32(NAN, true) == 0 && vp_key_f64(-NAN, false) == 0);
+}
+
+/* ---- teams ---- */
+
+enum { TEAM = 3, TURNS = 500 };
+
+static void count_turn(const void *ctx, void *thread, int64_t i)
+{
+    __atomic_add_fetch((int *)(uintptr_t)ctx + i, 1, __ATOMIC_RELAXED);
+    ++*(int64_t *)thread;
+}
+
+/* Every owner's iterations are done once each when its loop returns, whichever thread takes them. */
+static void teams(void)
+{
+    static struct vp_team_loop loop[TEAM];
+    static int turns[TEAM][TURNS];
+    int64_t taken[TEAM] = {0}, done = 0;
+    bool whole = true;
+    #pragma omp parallel num_threads(TEAM) reduction(&& : whole)
+    {
+        const int me = omp_get_thread_num();
+        for (int k = me; k < TEAM; k += omp_get_num_threads()) {
+            vp_team_run(&loop[k], TURNS, count_turn, turns[k], &taken[me]);
+            for (int i = 0; i < TURNS; i++)
+                whole = whole && __atomic_load_n(&turns[k][i], __ATOMIC_RELAXED) == 1;
+            __atomic_add_fetch(&done, 1, __ATOMIC_RELEASE);
+        }
+        for (int64_t idle = 0; __atomic_load_n(&done, __ATOMIC_ACQUIRE) < TEAM; idle++) {
+            vp_team_help(loop, TEAM, &taken[me]);
+            vp_team_pause(idle);
+        }
+        vp_team_wait(&done, TEAM);
+    }
+    CHECK(whole);
+    CHECK_INT(taken[0] + taken[1] + taken[2], TEAM * TURNS);
+}
+
 int main(void)
 {
     unsetenv("VOXPIPE_DEVICE");
@@ -708,5 +831,9 @@ int main(void)
     statistics();
     opening();
     sorting();
+    json();
+    xml();
+    keys();
+    teams();
     return test_done();
 }

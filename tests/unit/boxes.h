@@ -1,5 +1,5 @@
-/* Local operations in tests: a whole image in one box, and the same image in random boxes at random places of memory
- * with random strides, which must give the same bits. */
+/* Runs local operations in tests: a whole image in one box, and the same image in random boxes at random addresses with
+ * random strides, which must give the same bits. */
 #ifndef VP_BOXES_H
 #define VP_BOXES_H
 
@@ -21,20 +21,20 @@ static uint64_t random_bits(void)
     return random_state >> 11;
 }
 
-static int64_t random_in(int64_t lo, int64_t hi) /* both inside */
+static int64_t random_in(int64_t lo, int64_t hi) /* inclusive */
 {
     return lo + (int64_t)(random_bits() % (uint64_t)(hi - lo + 1));
 }
 
-/* From now on operations run with this instruction set; false if this processor cannot. */
+/* Selects the instruction set of all later operations; false if this processor does not have it. */
 static inline bool use_isa(const char *name)
 {
     return vp_isa_limit(name) && !strcmp(vp_isa_name(), name);
 }
 
-/* Run `op` for the box `out` of an image whose samples are at `image`, of which the box's support and `slack` voxels
- * more are in memory, into the place of the box in `result`. Far from the end of the image nobody knows where it is.
- * With `kept` it goes on, and of the support only planes from `from` on are there. */
+/* Runs `op` for the box `out` of an image whose samples are at `image`; the box's support and `slack` voxels beyond are
+ * in memory. Stores the result at the box's position in `result`. Far from the end of the image its size is unknown.
+ * With `kept` the operation continues, and only planes from `from` on of the support are in memory. */
 static int local_part(const struct vp_op *op, const void *image, void *result, const struct vp_box *out,
                       int64_t slack, void *kept, int64_t from, int threads)
 {
@@ -44,7 +44,7 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
     struct vp_box in = *out;
     struct vp_err err = VP_ERR_INIT;
 
-    int64_t m[3]; /* of the input, and where that is */
+    int64_t m[3]; /* size and position of the input part */
     for (int a = 0; a < 3; a++) {
         const int64_t first = op->before[a], end = n[a] - op->behind[a];
         in.lo[a] = in.lo[a] - op->halo[a] - slack < first || op->whole[a] ? first : in.lo[a] - op->halo[a] - slack;
@@ -56,13 +56,14 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
     const int64_t ix = vp_box_size(&in, 0), iy = vp_box_size(&in, 1), iz = vp_box_size(&in, 2);
     const int64_t ox = vp_box_size(out, 0), oy = vp_box_size(out, 1), oz = vp_box_size(out, 2);
     const int64_t is = ix + slack, os = ox + slack;
-    /* every plane a block of its own: reading outside it is seen by the address sanitizer */
+    /* every plane is an allocation of its own: the address sanitizer detects accesses outside it */
     void **ip = calloc((size_t)iz, sizeof *ip), **op_ = calloc((size_t)oz, sizeof *op_);
     for (int64_t z = 0; z < iz; z++) {
         ip[z] = malloc((size_t)((iy - 1) * is + ix) * si);
         for (int64_t y = 0; y < iy; y++)
             memcpy((char *)ip[z] + (size_t)(y * is) * si,
-                   (const char *)image + (size_t)(((in.lo[2] - op->before[2] + z) * m[1] + in.lo[1] - op->before[1] + y) * m[0]
+                   (const char *)image +
+                       (size_t)(((in.lo[2] - op->before[2] + z) * m[1] + in.lo[1] - op->before[1] + y) * m[0]
                                                   + in.lo[0] - op->before[0]) * si,
                    (size_t)ix * si);
     }
@@ -86,7 +87,7 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
             memcpy((char *)result + (size_t)(((out->lo[2] + z) * n[1] + out->lo[1] + y) * n[0] + out->lo[0]) * so,
                    row, (size_t)ox * so);
             for (size_t i = (size_t)ox * so; i < (size_t)os * so; i++)
-                if (row[i] != (char)0xA5) { /* wrote beside the box */
+                if (row[i] != (char)0xA5) { /* wrote outside the box */
                     CHECK(!"canary");
                     break;
                 }
@@ -114,7 +115,7 @@ static inline int local_whole(const struct vp_op *op, const void *image, void *r
     return local_box(op, image, result, &all, 0, threads);
 }
 
-/* Random cuts of the image; the bytes must be those of `want`. */
+/* Compares results of random cuts of the image with `want`, byte by byte. */
 static inline void check_boxes(const struct vp_op *op, const void *image, const void *want, int times)
 {
     const int64_t *n = op->image;
@@ -151,8 +152,8 @@ static inline void check_boxes(const struct vp_op *op, const void *image, const 
     free(got);
 }
 
-/* Random columns through the image, in parts of random depth that follow each other; the bytes must be those of `want`
- * there. What is kept begins as rubbish. */
+/* Compares results of random columns through the image, in successive parts of random depth, with `want`. Kept state
+ * starts uninitialized. */
 static inline void check_columns(const struct vp_op *op, const void *image, const void *want, int times)
 {
     const int64_t *n = op->image;
@@ -173,7 +174,7 @@ static inline void check_columns(const struct vp_op *op, const void *image, cons
         if (posix_memalign(&kept, 64, room))
             exit(1);
         memset(kept, 0xFF, room);
-        for (int image_number = 0; image_number < 2; image_number++) { /* another image may follow */
+        for (int image_number = 0; image_number < 2; image_number++) { /* a second image may follow */
             int64_t had = 0, wrong = 0;
             memset(got, 0x5A, bytes);
             for (out.lo[2] = 0; out.lo[2] < n[2]; out.lo[2] = out.hi[2]) {
@@ -194,7 +195,7 @@ static inline void check_columns(const struct vp_op *op, const void *image, cons
     free(got);
 }
 
-/* An image large enough that an operation cuts its boxes into tiles: any number of threads gives the same bytes. */
+/* Checks on an image large enough for tiles that any number of threads gives the same bytes. */
 static inline void check_tiles(const struct vp_op *op, const void *image, void *got)
 {
     const size_t bytes = (size_t)(op->image[0] * op->image[1] * op->image[2]) * vp_type_size(op->out);

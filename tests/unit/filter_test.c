@@ -474,12 +474,12 @@ static void test_gap_weights(void)
 static void test_refusals(void)
 {
     const struct { enum vp_beam beam; double arc, offset; int weights; const char *text; } cases[] = {
-        {VP_CONE, 360, 0, VP_RED_PARKER, "--weights parker: is for a short scan, this one is a full turn"},
+        {VP_CONE, 360, 0, VP_RED_PARKER, "--weights parker: expected a short scan, got a full turn"},
         {VP_PARALLEL, 180, 0, VP_RED_PARKER,
-         "--weights parker: is for a cone or fan beam, the scan has a parallel beam"},
+         "--weights parker: expected a cone or fan beam, got a parallel beam"},
         {VP_CONE, 180, 0, VP_RED_PARKER, "--weights parker: needs an arc of "},
-        {VP_CONE, 200, 30, VP_RED_WANG, "--weights wang: needs a full turn, the scan covers "},
-        {VP_PARALLEL, 180, 0, VP_RED_WANG, "--weights wang: needs a full turn, the scan covers "},
+        {VP_CONE, 200, 30, VP_RED_WANG, "--weights wang: expected a full turn, the scan covers "},
+        {VP_PARALLEL, 180, 0, VP_RED_WANG, "--weights wang: expected a full turn, the scan covers "},
         {VP_CONE, 360, 60, VP_RED_AUTO, "the detector does not reach past the rotation axis"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

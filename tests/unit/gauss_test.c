@@ -722,13 +722,13 @@ static void test_refusals(void)
     refused(&p, "the limit is 2048");
     p = gauss(1, 1, 0, VP_EDGE_NEAREST);
     p.order[2] = 1;
-    refused(&p, "--derivative: needs a --sigma of at least 0.25 voxels along z");
+    refused(&p, "--derivative: expected a --sigma of at least 0.25 voxels along z");
     p.order[2] = 0;
     p.order[0] = 3;
     refused(&p, "expected 0, 1 or 2 along x");
     p.order[0] = 1;
     p.highpass = true;
-    refused(&p, "exclude each other");
+    refused(&p, "cannot be combined");
     p.highpass = false;
     p.iterations = 0;
     refused(&p, "--iterations");
@@ -743,7 +743,7 @@ static void test_refusals(void)
     CHECK_STR(err.msg, "--sigma: expected more than 0 along one axis at least");
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(vp_log_chain(&c, &thin, size, VP_U8, &err), -1);
-    CHECK_STR(err.msg, "--sigma: expected 0 or at least 0.25 voxels along y, found 0.2");
+    CHECK_STR(err.msg, "--sigma: expected 0 or at least 0.25 voxels along y, got 0.2");
 }
 
 int main(void)

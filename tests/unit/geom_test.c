@@ -652,7 +652,7 @@ static void test_nonsense(void)
     vp_memory_limit(256 << 20);
     CHECK_INT(parse_geometry(&g, many, strlen(many), "t.geom", &err), -1);
     CHECK_INT(err.code, VP_ERESOURCE);
-    CHECK(strstr(err.msg, "t.geom: a geometry of so many views may take") != NULL);
+    CHECK(strstr(err.msg, "t.geom: the views of a geometry may take") != NULL);
     vp_memory_limit(UINT64_MAX);
 }
 
@@ -821,7 +821,7 @@ static void test_explain(void)
         {FAN "views=720\noffset-u=300\n", "outside the detector"},
         {"sod=400\nsdd=600\ndetector=56x1\npitch=200\nviews=100\n", "is the pitch in mm?"},
         {CONE "views=720\narc=3600\npitch-z=40\n", NULL},
-        {CONE "views=720\narc=3600\npitch-z=50\n", "moves 50 mm a turn, more than the 48 mm"},
+        {CONE "views=720\narc=3600\npitch-z=50\n", "moves 50 mm per turn, more than the 48 mm"},
         {CONE "views=720\narc=3600\npitch-z=-100\n", NULL}, /* it is refused */
         {FAN "angles=0:0.5:320 170:0.5:360\n", "uneven steps"},
         {FAN "angles=0:0.5:721\n", NULL},

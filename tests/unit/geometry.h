@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A geometry out of a text, as programs make one of a file (geom/file.c). */
+/* Makes a geometry from a text, as programs make one from a file (geom/file.c). */
 #ifndef VP_GEOMETRY_H
 #define VP_GEOMETRY_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `name` for messages ("scan.geom: line 7: ..."). */
+/* `name` is the prefix of messages ("scan.geom: line 7: ..."). */
 static inline int parse_geometry(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err)
 {
     struct vp_draft d = {0};

@@ -178,8 +178,8 @@ static void test_ways(void)
     CHECK(set_up(&s, SCAN "views = 400\narc = 1440\npitch-z = 40\ntilt = 30\n"));
     struct vp_err askew = VP_ERR_INIT;
     CHECK_INT(vp_scan_check(&s.scan, &askew), -1);
-    CHECK_STR(askew.msg, "the source moves on a helix, and the detector's rows are turned 30 degrees from its way: expected "
-                         "at most 10, or 90");
+    CHECK_STR(askew.msg, "the source moves on a helix, and the detector's rows are turned 30 degrees from its path: "
+                         "expected at most 10, or 90");
     tear_down(&s);
 
     /* the circle about y: the same matrices in a frame that is turned about x */
@@ -195,7 +195,7 @@ static void test_ways(void)
         }
     CHECK_INT(vp_geom_views(&s.geom, &views, &scan, &err), 0);
     CHECK_INT(vp_scan_check(&scan, &err), -1);
-    CHECK(strstr(err.msg, "the source's way leads out of a circle or helix about z by"));
+    CHECK(strstr(err.msg, "the source path leaves a circle or helix about z by"));
     struct vp_filter *filter;
     struct vp_err again = VP_ERR_INIT;
     CHECK_INT(vp_filter_open(&filter, &(struct vp_filter_params){.cutoff = 1}, &s.geom, views, &scan, 1, &again), -1);

@@ -197,7 +197,7 @@ static void reads(const char *text, const char *want)
 static void files_of_models(void)
 {
     reads("# rates\n\nload = 5e9 # bytes\nhost_ranks = 4\n", NULL);
-    reads("load = 5e9\nspeed = 4\n", ":2: 'speed' is no part of a model");
+    reads("load = 5e9\nspeed = 4\n", ":2: 'speed' is not a key of a model");
     reads("load 5e9\n", ":1: expected `key = number`");
     reads("load = 5e9 or so\n", ":1: expected `key = number`");
     reads("load = -1\n", ":1: expected `key = number`");

@@ -41,7 +41,8 @@ static inline int ref_offsets(int connectivity, int64_t row, int64_t plane, int6
 #define REF(name) name##_u64
 #include "morphrecon_ref.h"
 
-/* key: log2 of the bytes; the marker becomes the result. False: no memory. */
+/* Reconstructs by the hybrid algorithm. key: log2 of the bytes; the marker becomes the result. False if out of memory.
+ * */
 static inline bool ref_hybrid(int key, void *marker, const void *mask, const int64_t size[3], int connectivity)
 {
     return key == 0 ? ref_hybrid_u8(marker, mask, size, connectivity)
@@ -61,10 +62,10 @@ static inline bool ref_priority(int key, void *marker, const void *mask, const i
 #endif
 #else
 
-/* Images with a border where the mask is 0, and what of them is not border. */
+/* Images with a border where the mask is 0. */
 struct REF(ref) {
     REF_T *j, *g;
-    int64_t row, plane, lo, hi; /* all samples between these */
+    int64_t row, plane, lo, hi; /* all samples that are not border lie between lo and hi */
     int64_t size[3], from[3], offset[26];
     int n;
 };
@@ -189,13 +190,13 @@ static inline bool REF(ref_hybrid)(REF_T *marker, const REF_T *mask, const int64
     return ok;
 }
 
-/* What waits: a heap, or with narrow keys a stack for each. */
+/* The queue: a heap, or for narrow keys one stack per key. */
 struct REF(ref_item) { REF_T v; int64_t p, next; };
 
 struct REF(ref_queue) {
     struct REF(ref_item) *item;
     int64_t room, length, waiting;
-    int64_t *stack, free, top; /* the last items of the stacks, -1: none; items to use again; the largest key */
+    int64_t *stack, free, top; /* the last items of the stacks, -1: none; free items; the largest key */
 };
 
 static inline bool REF(ref_put)(struct REF(ref_queue) *q, REF_T v, int64_t p)
@@ -267,7 +268,7 @@ static inline bool REF(ref_priority)(REF_T *marker, const REF_T *mask, const int
         for (size_t i = 0; i < stacks && ok; i++)
             q.stack[i] = -1;
     }
-    for (int64_t p = r.lo; p < r.hi && ok; p++) { /* whoever can raise a neighbour */
+    for (int64_t p = r.lo; p < r.hi && ok; p++) { /* samples that can raise a neighbour */
         const REF_T v = j[p];
         bool can = false;
         for (int k = 0; k < r.n && v > 0; k++)
@@ -277,7 +278,7 @@ static inline bool REF(ref_priority)(REF_T *marker, const REF_T *mask, const int
     while (ok && q.waiting > 0) {
         const struct REF(ref_item) top = REF(ref_take)(&q);
         if (j[top.p] != top.v)
-            continue; /* it was raised after that and put in again */
+            continue; /* it was raised and queued again since */
         for (int k = 0; k < r.n && ok; k++) {
             const int64_t p = top.p + r.offset[k];
             if (j[p] < top.v && j[p] < g[p]) {

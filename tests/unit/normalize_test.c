@@ -178,7 +178,7 @@ static void test_sets(void)
     params.flat_at.n = 0;
     CHECK(vp_normalize_open(&n, &params, NU, NV, -1, flats, 3, dark, NULL, &err) && !n
           && err.code == VP_EUSAGE);
-    CHECK(strstr(err.msg, "the number of views is not known") != NULL);
+    CHECK(strstr(err.msg, "the number of views is unknown") != NULL);
 }
 
 static double naive_median(const float *v, int64_t nu, int64_t nv, int64_t x, int64_t y)
@@ -451,7 +451,7 @@ static void test_check(void)
     params.flat_at.n = 0;
     params.i0 = 5;
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK(vp_normalize_check(&params, &err) && strstr(err.msg, "exclude each other"));
+    CHECK(vp_normalize_check(&params, &err) && strstr(err.msg, "cannot be combined"));
 }
 
 int main(void)

@@ -426,7 +426,7 @@ static void test_file(void)
           && strstr(err.msg, "half axes must be positive, got 0"));
     CHECK(load_text("1 2 3 nan 5 6 7 8\n", &list, &n, &err) && strstr(err.msg, "'nan' is not"));
     CHECK(load_text("1 2 3 4 5 6 7 8 9\n", &list, &n, &err) && strstr(err.msg, "got 9"));
-    CHECK(load_text("# nothing\n", &list, &n, &err) && strstr(err.msg, "found none"));
+    CHECK(load_text("# nothing\n", &list, &n, &err) && strstr(err.msg, "got none"));
     err = (struct vp_err)VP_ERR_INIT;
     CHECK(vp_phantom_load(&list, &n, "no-such-phantom", 1, 1, &err)
           && strstr(err.msg, "no-such-phantom: No such file"));

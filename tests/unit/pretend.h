@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pretended devices for tests: memory of their own, full of rubbish, and queues that are as late as the rules allow.
- * What is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish.
- * Kernels are the operations' own code for the CPU, on copies. */
+/* Pretended devices for tests: device memory full of rubbish, and queues that run as late as the rules allow. Queued
+ * work is executed when it is waited for, or at random before, so that code that forgets to wait reads rubbish. Kernels
+ * are the operations' own CPU code, on copies. */
 #ifndef VP_PRETEND_H
 #define VP_PRETEND_H
 
@@ -32,12 +32,12 @@ static uint64_t next_random(void)
     return next_of(&dice_state);
 }
 
-static inline int64_t dice(int64_t lo, int64_t hi) /* both included */
+static inline int64_t dice(int64_t lo, int64_t hi) /* inclusive */
 {
     return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
 }
 
-/* True once in n times; apart from dice(), whose numbers then do not depend on what threads do when. */
+/* True once in n times. Independent of dice(), whose sequence must not depend on the timing of threads. */
 static bool chance(unsigned n)
 {
     static _Thread_local uint64_t own = 1442695040888963407u;
@@ -47,27 +47,27 @@ static bool chance(unsigned n)
 enum { PRETEND_DEVICES = 32 };
 
 static struct {
-    int open, refuse, most_open; /* allocations there are; so many are refused from now on */
+    int open, refuse, most_open; /* open allocations; number of allocations to refuse; largest number of open ones */
     uint64_t last;               /* bytes of the last allocation */
-    int64_t launched, fail_at;   /* the launch of that number fails, */
-    bool late;                   /* or what it has started does */
-    int shortages;               /* of memory, that come at random from now on */
-    bool tables;                 /* kernels have one, which takes the device some time to make, */
-    bool no_tables;              /* or cannot be made */
-    int64_t widest;              /* from a row to the next, of all copies of more than one */
+    int64_t launched, fail_at;   /* number of launches, and of the one that fails */
+    bool late;                   /* the launch succeeds but its work fails */
+    int shortages;               /* number of random shortages of memory still to come */
+    bool tables;                 /* kernels have a table that takes time to compute */
+    bool no_tables;              /* computing it fails */
+    int64_t widest;              /* largest pitch of all copies of several rows */
 } pretend;
-static pthread_mutex_t pretend_lock = PTHREAD_MUTEX_INITIALIZER;   /* of `pretend` */
-static pthread_mutex_t device_lock[PRETEND_DEVICES];               /* of the queues and events of a device */
+static pthread_mutex_t pretend_lock = PTHREAD_MUTEX_INITIALIZER;   /* protects `pretend` */
+static pthread_mutex_t device_lock[PRETEND_DEVICES];               /* protect the queues and events of a device */
 static pthread_once_t pretend_once = PTHREAD_ONCE_INIT;
-/* For tests that say what time it is on a device, and that make what is downloaded only when it is. */
+/* Clock of a device, for tests in which downloads complete at a given time. */
 static double (*pretend_clock)(int device);
 static void (*pretend_before_down)(const struct vp_pitched *from, const int64_t n[3]);
 
 struct vp_event {
     int device;
-    int64_t marks, passed; /* queued and done */
-    struct vp_queue *by;   /* marked last by */
-    struct vp_err err;     /* of what was before its mark */
+    int64_t marks, passed; /* records queued and executed */
+    struct vp_queue *by;   /* queue of the last record */
+    struct vp_err err;     /* error of the work before its record */
     double when;
 };
 
@@ -79,7 +79,7 @@ struct task {
     int (*call)(void *arg, struct vp_err *err);
     void *arg;
     struct vp_event *event;
-    int64_t want;          /* marks of it */
+    int64_t want;          /* record of the event to wait for */
     const struct vp_op *op;
     enum vp_visit visit;
     void *state;
@@ -92,7 +92,7 @@ struct task {
 struct vp_queue {
     int device;
     struct task *first, *last;
-    struct vp_err err;     /* of something done late */
+    struct vp_err err;     /* error of work executed late */
 };
 
 static void make_locks(void)
@@ -112,10 +112,10 @@ static void unlock_device(int device)
     pthread_mutex_unlock(&device_lock[device % PRETEND_DEVICES]);
 }
 
-/* The table of every kernel, and behind it, made by the device, what it is not. */
+/* Contents of every kernel's table, followed by its complement, computed by the device. */
 static const uint64_t PRETEND_TABLE = 0x5eed7ab1e;
 
-/* ---- what is queued, done ---- */
+/* ---- execution of queued work ---- */
 
 static struct vp_part part_of_area(const struct vp_area *a, const struct vp_box *box, enum vp_type t, void ***planes)
 {
@@ -128,7 +128,7 @@ static struct vp_part part_of_area(const struct vp_area *a, const struct vp_box 
     return p;
 }
 
-/* VP_APPLY, of a test whose operation carries a value. */
+/* VP_APPLY of a test's operation that carries a value. */
 static void (*pretend_apply)(const struct vp_op *op, const struct vp_area *out, const void *state);
 
 static int run_on_areas(const struct task *t, struct vp_err *err)
@@ -154,7 +154,7 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
         to[1] = part_of_area(&out[1], &out->box, op->twin_out, &p);
     const uint64_t bytes = op->scratch ? op->scratch(op, &box, &out->box, 1) : 0;
     void *scratch = vp_alloc_raw(1, bytes ? (size_t)bytes : 1, "scratch", err);
-    if (t->visit == VP_MAKE && op->tells) /* run() has told it */
+    if (t->visit == VP_MAKE && op->tells) /* already reported by run() */
         memset(t->state, 0, (size_t)op->tells);
     if (op->carries && (t->visit == VP_LOCAL || out->box.lo[2] == 0))
         memset(t->state, 0, (size_t)op->keeps(op, &out->box, 1));
@@ -170,7 +170,7 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
 
 static void complete(struct vp_event *e, int64_t want);
 
-/* The first of a queue. Its device is locked. */
+/* Executes the first entry of a queue. The device must be locked. */
 static void step(struct vp_queue *q)
 {
     struct task *t = q->first;
@@ -178,7 +178,7 @@ static void step(struct vp_queue *q)
 
     if (t->what == AFTER) {
         complete(t->event, t->want);
-        vp_err_keep(&q->err, &t->event->err); /* what waits for work that failed fails */
+        vp_err_keep(&q->err, &t->event->err); /* a wait for failed work fails */
     }
     q->first = t->next;
     if (!q->first)
@@ -285,7 +285,7 @@ static void pretend_release(int device, void *p)
 static void *pretend_host_alloc(size_t n)
 {
     char *p = chance(10) ? NULL : malloc(n + 64);
-    return p ? p + 64 : NULL; /* free() would crash on it */
+    return p ? p + 64 : NULL; /* makes free() of it crash */
 }
 
 static void pretend_host_free(void *p)
@@ -338,7 +338,7 @@ static int pretend_copy(struct vp_queue *q, const struct vp_pitched *to, const s
                                   .way = way});
 }
 
-/* Queue a call with a copy of `arg`. */
+/* Queues a call with a copy of `arg`. */
 static inline int pretend_call(struct vp_queue *q, int (*call)(void *arg, struct vp_err *err), const void *arg,
                                size_t size)
 {
@@ -415,7 +415,7 @@ static int pretend_launch(const struct vp_op *op, const struct vp_work *work, st
 
 static uint64_t pretend_state(const struct vp_op *op, const int64_t out[3])
 {
-    struct vp_op inside = *op; /* of a larger image: where a part is cut off, both its ends may be */
+    struct vp_op inside = *op; /* part of a larger image: both cut ends may be edges */
     struct vp_box box = {.hi = {out[0], out[1], out[2]}};
     if (op->carries)
         return op->keeps(op, &box, 1);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pretended ranks for tests: threads of one process that pass bytes. They are as late as the rules allow: what is
- * sent is copied when its sender or its taker asks the so-manieth time, not before, and where something will be
- * taken there is rubbish until then. So whoever uses memory before a message is done, or changes it, finds or sends
- * rubbish. */
+/* Pretended ranks for tests: threads of one process that pass bytes as late as the rules allow. A message is copied
+ * after a number of polls by sender or receiver, not before, and until then the receive buffer is full of rubbish. So
+ * code that uses or changes memory before a message is done receives or sends rubbish. */
 #ifndef VP_TEST_RANKS_H
 #define VP_TEST_RANKS_H
 
@@ -22,18 +21,18 @@ struct vp_message {
     enum vp_lane lane;
     char *p;
     size_t n;
-    int patience;             /* asked so often before anything happens */
-    struct vp_message *with;  /* of the other rank */
-    struct vp_message *next, *older; /* not yet matched; of all that are there */
+    int patience;             /* polls before the message is copied */
+    struct vp_message *with;  /* the matching message of the other rank */
+    struct vp_message *next, *older; /* list of unmatched messages; list of all messages */
 };
 
 static struct ranks_world {
     pthread_mutex_t lock;
     struct vp_message *begun; /* in order, not yet matched */
-    struct vp_message *all;   /* that are not done */
+    struct vp_message *all;   /* all pending messages */
     uint64_t random;
-    uint64_t bytes[4];        /* that were taken, of each lane */
-    int open;                 /* messages that were not asked for to the end */
+    uint64_t bytes[4];        /* bytes received in each lane */
+    int open;                 /* messages not polled to completion */
 } ranks_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .random = 88172645463325252u};
 
 static unsigned ranks_dice(unsigned n)
@@ -91,7 +90,7 @@ static int ranks_take(struct vp_ranks *r, int from, enum vp_lane lane, void *to,
     return ranks_begin(r, false, from, lane, to, n, m);
 }
 
-/* Copied when the one who comes last asks; a small word is gone at once, as with any MPI. */
+/* Copies at the last poll of both sides; a small message is sent at once, as with any MPI. */
 static int ranks_test(struct vp_ranks *r, struct vp_message **m, bool *done, struct vp_err *err)
 {
     struct ranks_world *w = &ranks_world;
@@ -107,7 +106,7 @@ static int ranks_test(struct vp_ranks *r, struct vp_message **m, bool *done, str
     }
     if (*done) {
         w->open--;
-        if (it->done) { /* the word of the one who stops may be looked for after it has gone */
+        if (it->done) { /* the stopping rank's message may be polled after it has left */
             struct vp_message **at = &w->all;
             while (*at != it)
                 at = &(*at)->older;
@@ -120,7 +119,7 @@ static int ranks_test(struct vp_ranks *r, struct vp_message **m, bool *done, str
     return 0;
 }
 
-static bool ranks_waits(struct vp_ranks *r, enum vp_lane lane, int *from)
+static bool ranks_probe(struct vp_ranks *r, enum vp_lane lane, int *from)
 {
     struct ranks_world *w = &ranks_world;
     bool there = false;
@@ -140,7 +139,7 @@ static void ranks_close(struct vp_ranks *r, bool well)
     free(r);
 }
 
-/* Rank `rank` of `size`, `places` of them on each host. */
+/* Makes rank `rank` of `size`, with `places` ranks per host. */
 static struct vp_ranks *ranks_open(int rank, int size, int places)
 {
     struct vp_ranks *r = calloc(1, sizeof *r);
@@ -151,7 +150,7 @@ static struct vp_ranks *ranks_open(int rank, int size, int places)
     r->send = ranks_send;
     r->take = ranks_take;
     r->test = ranks_test;
-    r->waits = ranks_waits;
+    r->probe = ranks_probe;
     r->close = ranks_close;
     return r;
 }
@@ -170,7 +169,7 @@ static void *ranks_main(void *arg)
     return NULL;
 }
 
-/* work(rank, arg) as `size` ranks. Afterwards no message is left, unless `failed`. */
+/* Runs work(rank, arg) on `size` ranks. Afterwards no message may be pending, unless `failed`. */
 static void ranks_run(int size, int places, void (*work)(struct vp_ranks *r, void *arg), void *arg, bool failed)
 {
     struct ranks_thread t[RANKS_MOST];
@@ -185,7 +184,7 @@ static void ranks_run(int size, int places, void (*work)(struct vp_ranks *r, voi
     }
     if (!failed)
         CHECK_INT(ranks_world.open, 0);
-    /* what a run that failed has left is not for the next one */
+    /* removes messages left by a run that failed */
     for (struct vp_message *m = ranks_world.all, *older; m; m = older) {
         older = m->older;
         free(m);

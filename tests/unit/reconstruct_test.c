@@ -1273,7 +1273,7 @@ static void subsets_only_where_they_pay(void)
     make_scene(&s, 24, 1, 0);
     CHECK(!reconstruct(&s, &a, &r, &err));
     CHECK_INT(err.code, VP_ERESOURCE);
-    CHECK_STR(err.msg, "3 subsets of the views need as many GPUs, there are 2");
+    CHECK_STR(err.msg, "3 subsets of the views need a GPU each, there are 2");
     memset(like.speed, 0, sizeof like.speed);
     vp_views_close(source);
     vp_reader_close(reader, NULL);

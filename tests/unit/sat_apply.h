@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pretended devices do for VP_APPLY of summed area tables: what was before a part is added to it. */
+/* VP_APPLY of summed area tables for pretended devices: adds the preceding total to a part. */
 #ifndef VP_SAT_APPLY_H
 #define VP_SAT_APPLY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stacks for tests: a folder for them, samples that every type holds, bytes as files and pipes. */
+/* Stacks for tests: a folder, samples that every type holds, bytes as files and pipes. */
 #ifndef VP_STACKS_H
 #define VP_STACKS_H
 
@@ -18,7 +18,7 @@ static const struct vp_writer_options stream = {.compress = VP_COMPRESS_NONE};
 
 static char dir[] = "/tmp/voxpipe-stack-XXXXXX";
 
-/* The last 128 of these stay valid. */
+/* Returns a path; the last 128 stay valid. */
 static char *path_of(const char *name)
 {
     static char buf[128][128];
@@ -28,7 +28,7 @@ static char *path_of(const char *name)
     return buf[k];
 }
 
-/* Sample i of page p of a test stack, as a number that every type holds. */
+/* Returns sample i of page p of a test stack, a number that every type holds. */
 static double sample(int64_t p, int64_t i)
 {
     return (double)((7 * p + 3 * i) % 100);
@@ -97,7 +97,7 @@ __attribute__((unused)) static void spit(const char *path, const void *buf, size
     fclose(f);
 }
 
-/* Bytes as an input: a nameless file or a pipe, by a path that opens it. Up to 64 KiB in a pipe. */
+/* Makes an input of bytes: a nameless file or a pipe (up to 64 KiB), and the path that opens it. */
 static int as_input(const void *buf, size_t n, bool pipe_, char path[32])
 {
     int fd;

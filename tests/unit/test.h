@@ -1,4 +1,4 @@
-/* A unit test is a program: checks that print what was expected and found, and a count at the end. */
+/* A unit test is a program: checks that print expected and actual values, and a count at the end. */
 #ifndef VP_TEST_H
 #define VP_TEST_H
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The address and the thread sanitizer have a heap of their own. */
+/* The address and the thread sanitizer replace the heap. */
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define TEST_SANITIZED
@@ -15,17 +15,19 @@
 #define TEST_SANITIZED
 #endif
 
-static _Atomic int test_checks, test_failures; /* operations check in the threads that run them */
+static _Atomic int test_checks, test_failures; /* atomic since operations check in their threads */
 
 #define CHECK(cond) do { test_checks++; if (!(cond)) { test_failures++; \
     printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); } } while (0)
-#define CHECK_INT(got, want) do { long long g_ = (long long)(got), w_ = (long long)(want); test_checks++; if (g_ != w_) { test_failures++; \
+#define CHECK_INT(got, want) do { long long g_ = (long long)(got), w_ = (long long)(want); test_checks++; \
+    if (g_ != w_) { test_failures++; \
     printf("%s:%d: %s: expected %lld, got %lld\n", __FILE__, __LINE__, #got, w_, g_); } } while (0)
 #define CHECK_STR(got, want) do { const char *g_ = (got), *w_ = (want); test_checks++; \
     if (!g_ || strcmp(g_, w_)) { test_failures++; \
     printf("%s:%d: %s: expected \"%s\", got \"%s\"\n", __FILE__, __LINE__, #got, w_, g_ ? g_ : "(null)"); } } while (0)
-/* |got - want| <= tol; NaN fails */
-#define CHECK_NEAR(got, want, tol) do { double g_ = (got), w_ = (want), t_ = (tol); test_checks++; if (!(fabs(g_ - w_) <= t_)) { test_failures++; \
+/* Checks |got - want| <= tol; NaN fails. */
+#define CHECK_NEAR(got, want, tol) do { double g_ = (got), w_ = (want), t_ = (tol); test_checks++; \
+    if (!(fabs(g_ - w_) <= t_)) { test_failures++; \
     printf("%s:%d: %s: expected %.17g +- %g, got %.17g\n", __FILE__, __LINE__, #got, w_, t_, g_); } } while (0)
 
 static inline int test_done(void)

@@ -19,7 +19,7 @@ static inline bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
     const bool ok = vp_plan_derive(&m, plan) && vp_plan_fits(&m, plan);
     if (ok)
         vp_plan_price(&m, plan);
-    free(m.stage);
+    free(m.made);
     return ok;
 }
 

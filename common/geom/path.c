@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The source's way around the object: a circle about z, a helix, or another; and how the detector's rows lie to it. */
+/* The source path: a circle about z, a helix, or another one; and the angle of the detector's rows to it. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -10,14 +10,17 @@
 static const double TURN = 6.28318530717958647692;
 
 enum {
-    LEAST_TRAVEL = 10, /* a helix moves the source by a part of the detector's height (at the axis) that is larger */
-    EVEN = 50,         /* and is nowhere off its straight line by more than such a part of its pitch */
-    SHORTEST = 8       /* the shortest slope of a window, as a part of a turn (struct vp_helix) */
+    /* A helix moves the source by more than 1 / LEAST_TRAVEL of the detector's height (at the axis). */
+    LEAST_TRAVEL = 10,
+    /* It is nowhere off its straight line by more than 1 / EVEN of its pitch. */
+    EVEN = 50,
+    /* Shortest slope of a window: 1 / SHORTEST of a turn (struct vp_helix). */
+    SHORTEST = 8
 };
-/* Radians: neighbours that show where the source goes are so far from a view, at least and at most. */
+/* Distance of neighbours that define the direction of the source path, in radians, at least and at most. */
 static const double NEAR = 0.087, FAR = 0.53;
 
-/* Cuts [lo, hi], of the axis, to where a + b z >= 0. */
+/* Clips [lo, hi] to the part where a + b z >= 0. */
 static void cut(double a, double b, double *lo, double *hi)
 {
     if (b > 0)
@@ -41,8 +44,9 @@ void vp_view_axis(const struct vp_geom *g, const struct vp_view *v, double *lo, 
     }
 }
 
-/* Turns of the views, unwrapped, and the height of each view's source and what it sees of the axis above that. */
-static void look_at_heights(const struct vp_geom *g, struct vp_view *views, double *height, struct vp_helix *h)
+/* Computes the unwrapped turn of each view, its source's height, and the part of the axis that it sees relative to
+ * that. */
+static void measure_heights(const struct vp_geom *g, struct vp_view *views, double *height, struct vp_helix *h)
 {
     double turn = views[0].angle / TURN;
     h->below = h->above = 0;
@@ -53,7 +57,7 @@ static void look_at_heights(const struct vp_geom *g, struct vp_view *views, doub
             turn += remainder(v.angle - views[k - 1].angle, TURN) / TURN;
         views[k].turn = g->matrix ? turn : (g->clockwise ? -g->angle[k] : g->angle[k]) / 360;
         vp_view_source(&v, s);
-        /* of a parallel beam: that of the detector's middle */
+        /* parallel beam: height of the detector's middle */
         height[k] = vp_view_parallel(&v) ? ((double)(g->nv - 1) / 2 - v.P[7]) / v.P[6] : s[2];
         vp_view_raise(&v, height[k]);
         double lo, hi;
@@ -69,7 +73,7 @@ static int by_number(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
+bool vp_path_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
                   struct vp_helix *h)
 {
     const int64_t n = g->views;
@@ -77,7 +81,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan
     double mean_t = 0, mean_z = 0, tt = 0, tz = 0, lowest = INFINITY, highest = -INFINITY;
 
     *h = (struct vp_helix){0};
-    look_at_heights(g, views, height, h);
+    measure_heights(g, views, height, h);
     for (int64_t k = 0; k < n; k++) {
         turns[k] = views[k].turn;
         mean_t += turns[k] / (double)n;
@@ -118,7 +122,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan
     const double a = middle + pitch * (h->lo + (1 + shortest) / 2), b = middle + pitch * (h->hi - (1 + shortest) / 2);
     h->z_lo = fmin(a, b);
     h->z_hi = fmax(a, b);
-    /* the trapezoidal rule along the way */
+    /* trapezoidal rule along the path */
     for (int64_t k = 0; k < n; k++) {
         const double *at = bsearch(&views[k].turn, turns, (size_t)n, sizeof *turns, by_number);
         const double before = at > turns ? at[0] - at[-1] : at[1] - at[0];
@@ -128,7 +132,7 @@ bool vp_way_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan
     return true;
 }
 
-/* Where the direction t leads on the detector from the image of the point (0, 0, z): pixels, of equal size in mm. */
+/* Returns the image of direction t from the image of the point (0, 0, z), in pixels of equal size in mm. */
 static void image_of(const struct vp_view *view, double z, const double t[3], double image[2])
 {
     struct vp_view v = *view;
@@ -142,13 +146,13 @@ static void image_of(const struct vp_view *view, double z, const double t[3], do
     }
 }
 
-/* Radians between two lines. */
+/* Returns the angle between two lines, radians. */
 static double between(const double a[2], const double b[2])
 {
     return fabs(atan2(fabs(a[0] * b[1] - a[1] * b[0]), fabs(a[0] * b[0] + a[1] * b[1])));
 }
 
-void vp_view_way(const struct vp_view *view, double t[3])
+void vp_view_tangent(const struct vp_view *view, double t[3])
 {
     t[0] = cos(view->angle);
     t[1] = sin(view->angle);
@@ -165,7 +169,7 @@ static int by_place(const void *pa, const void *pb)
     return (a->view > b->view) - (a->view < b->view);
 }
 
-int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
+int vp_path_turned(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
 {
     static const double row[2] = {1, 0};
     const int64_t n = g->views;
@@ -179,7 +183,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         double t[3], image[2];
         place[k] = (struct place){.angle = v->angle, .view = k};
         vp_view_source(v, place[k].s);
-        vp_view_way(v, t);
+        vp_view_tangent(v, t);
         image_of(v, scan->helix.pitch != 0 ? place[k].s[2] : 0, t, image);
         scan->turned = fmax(scan->turned, between(image, row));
         lowest = fmin(lowest, atan2(place[k].s[2], hypot(place[k].s[0], place[k].s[1])));
@@ -187,7 +191,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
     }
     if (place && off && scan->helix.pitch == 0)
         vp_sort(place, (size_t)n, sizeof *place, by_place);
-    /* the chord between neighbours at both sides is parallel to the way between them */
+    /* the chord between neighbours at both sides is parallel to the path between them */
     for (int64_t k = 0, i = 0, j = 0; place && off && scan->helix.pitch == 0 && k < n; k++) {
         const double at = place[k].angle;
         while (i < k && at - place[i + 1].angle >= NEAR)
@@ -199,7 +203,7 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
         double t[3], chord[3], image[2], model[2];
         for (int c = 0; c < 3; c++)
             chord[c] = place[j].s[c] - place[i].s[c];
-        vp_view_way(&views[place[k].view], t);
+        vp_view_tangent(&views[place[k].view], t);
         image_of(&views[place[k].view], 0, chord, image);
         image_of(&views[place[k].view], 0, t, model);
         off[found++] = between(image, model);
@@ -216,8 +220,8 @@ int vp_way_turned(const struct vp_geom *g, const struct vp_view *views, struct v
     return rc;
 }
 
-/* Radians: as far may the source's way lead out of the circle, and this is what hardly leads out; degrees: as exact are
- * right angles. */
+/* Angles to the circle: the largest allowed and the smallest that is significant (radians); tolerance of right angles
+ * (degrees). */
 static const double MOST_ASTRAY = 15 / VP_DEGREES, LEAST_ASTRAY = 0.005, UPRIGHT = 0.5;
 
 int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
@@ -225,20 +229,20 @@ int vp_scan_check(const struct vp_scan *scan, struct vp_err *err)
     const struct vp_helix *h = &scan->helix;
     if (scan->travel > (h->below + h->above) / 2 && scan->astray > LEAST_ASTRAY)
         return vp_fail_hint(err, VP_ERUN, "z has to be the axis; reconstruct circles at different heights one by one",
-                            "the source moves by %.6g mm along z, and the detector sees %.6g mm of the axis: expected a "
-                            "circle, or a helix of even pitch and more than %g turns", scan->travel, h->below + h->above,
-                            1 + 1.0 / SHORTEST);
+                            "the source moves by %.6g mm along z, and the detector sees %.6g mm of the axis: expected "
+                            "a circle, or a helix of even pitch and more than %g turns", scan->travel,
+                            h->below + h->above, 1 + 1.0 / SHORTEST);
     if (scan->astray > MOST_ASTRAY)
-        return vp_fail_hint(err, VP_ERUN, "z has to be the axis of the circle: turn the matrices, or take the views of one "
-                            "circle", "the source's way leads out of a circle or helix about z by %.3g degrees: views "
+        return vp_fail_hint(err, VP_ERUN, "z has to be the axis of the circle: turn the matrices, or take the views of "
+                            "one circle", "the source path leaves a circle or helix about z by %.3g degrees: views "
                             "cannot be filtered along it", scan->astray * VP_DEGREES);
     if (h->pitch != 0 && vp_scan_turned(scan) && fabs(scan->turned * VP_DEGREES - 90) > UPRIGHT)
         return vp_fail_hint(err, VP_ERUN, "turn the images first, so that their rows are across the axis",
-                            "the source moves on a helix, and the detector's rows are turned %.4g degrees from its way: "
-                            "expected at most 10, or 90", scan->turned * VP_DEGREES);
+                            "the source moves on a helix, and the detector's rows are turned %.4g degrees from its "
+                            "path: expected at most 10, or 90", scan->turned * VP_DEGREES);
     if (h->pitch != 0 && fabs(h->pitch) > 2 * (h->below + h->above))
         return vp_fail_hint(err, VP_ERUN, "a pitch of up to the detector's height at the axis is reconstructed well",
-                            "the helix moves %.6g mm a turn, the detector sees %.6g mm of the axis: expected at most twice "
-                            "that", fabs(h->pitch), h->below + h->above);
+                            "the helix moves %.6g mm per turn, the detector sees %.6g mm of the axis: expected at most "
+                            "twice that", fabs(h->pitch), h->below + h->above);
     return 0;
 }

@@ -1,0 +1,40 @@
+/* Shared by the reader (reader.c) and its inputs (reader_inputs.c). */
+#ifndef VP_READER_INTERNAL_H
+#define VP_READER_INTERNAL_H
+
+#include "stack/paths.h"
+#include "stack/reader.h"
+#include "stack/source.h"
+#include <pthread.h>
+
+enum { VP_IDLE_INPUTS = 16 };
+
+/* One of the inputs. Its source is shared by all who read it, and stays open for a while after the last. */
+struct vp_opened {
+    struct vp_source *source; /* NULL: not open */
+    int users;
+    bool opening; /* by some thread */
+    bool keep; /* can be read anywhere, but not be opened again */
+};
+
+struct vp_inputs {
+    struct vp_paths paths;
+    int64_t *first; /* stack page of the first page of input i; n + 1 of them; seekable only */
+    _Atomic uint64_t bytes; /* read so far */
+    pthread_mutex_t lock; /* protects all below, and `disagrees` */
+    pthread_cond_t opened;
+    struct vp_opened *input; /* paths.n */
+    int64_t idle[VP_IDLE_INPUTS]; /* open, without users, oldest first; only the last one has decoded samples */
+    int n_idle;
+};
+
+/* Returns the source of input i for use, opened if it is not, checked to fit the stack; NULL with an error. */
+struct vp_source *vp_inputs_take(struct vp_reader *r, int64_t i, struct vp_err *err);
+/* Ends a use of input i; it stays open for a while. */
+void vp_inputs_give(struct vp_reader *r, int64_t i);
+/* True if the input can be opened again. */
+bool vp_input_lasts(const char *path);
+/* Returns the type of the samples that come out of a source for the reader. */
+enum vp_type vp_type_read(const struct vp_source *s);
+
+#endif
