@@ -44,7 +44,7 @@ struct choice : launch_args {
     bool tiled() const { return kind == COLUMN_TILED || kind == MATRIX_TILED; }
 };
 
-/* Returns the rows of the detector, with the margin. */
+/* Rows of the detector, with the margin. */
 int64_t rows_of(const vp_bp_job *p)
 {
     return p->projections->nv + 2 * p->margin;
@@ -74,7 +74,7 @@ int validate(const vp_bp_job *p, vp_err *err)
     return 0;
 }
 
-/* Sets the slices that the slab holds and the segments of the working half that produce them. */
+/* Which slices the slab holds and which pieces of the working half produce them. */
 void place_slab(const vp_bp_job *p, choice *c, bool mirror, int K)
 {
     const int64_t nz = p->grid->n[2], half = (nz + 1) / 2, S = p->grid->n[0] * p->grid->n[1];
@@ -342,7 +342,7 @@ void describe(const vp_bp_job *p, const choice &c, struct vp_bp_plan *plan)
     plan->fixed = 1 << 20;
 }
 
-/* Validates the job and chooses its kernel. Returns 0 or -1. */
+/* What is wrong with the problem; or which kernel it leads to. */
 int choose(const vp_bp_job *p, choice *c, vp_bp_plan *plan, vp_err *err)
 {
     if (validate(p, err) || choose_kernel(p, c, err))
@@ -457,8 +457,7 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
     });
 }
 
-/* Back-projects n orbits from `first` on into segments [from, from + pieces) of the slab; `set`: they are overwritten
- * (beta = 0). */
+/* Adds to pieces [from, from + pieces) of the slab; `set`: they hold nothing yet (beta = 0). */
 template <class Args, class Launch>
 int run_pieces(struct vp_devbp *b, float *volume, int64_t first, int64_t n, int from, int pieces, bool set,
                Launch launch, struct vp_err *err)

@@ -137,7 +137,7 @@ static int queue_create(int device, struct vp_queue **out, struct vp_err *err)
 {
     struct vp_queue *q = *out = calloc(1, sizeof *q);
     if (!q)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     q->device = device;
     if (!unusable(err, cudaSetDevice(device)) &&
         !unusable(err, cudaDeviceGetAttribute(&q->sms, cudaDevAttrMultiProcessorCount, device)) &&
@@ -162,7 +162,7 @@ static int event_create(int device, bool quiet, struct vp_event **out, struct vp
     const unsigned flags = quiet ? cudaEventDisableTiming | cudaEventBlockingSync : 0;
     struct vp_event *v = *out = calloc(1, sizeof *v);
     if (!v)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
     v->device = device;
     if (!unusable(err, cudaSetDevice(device)) && !unusable(err, cudaEventCreateWithFlags(&v->event, flags)))
         return 0;

@@ -78,7 +78,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     img-convert --raw-out f0.tif >f0.raw
     img-convert --raw-out f1.tif >f1.raw
     fails 2 "the number of views is unknown, so 2 flat sets cannot be spread over them" nameless
-    [[ "$stderr" == *"hint: say where they belong with --flat-at, or give the geometry"* ]]
+    [[ "$stderr" == *"hint: give their views with --flat-at, or the geometry"* ]]
     ok nameless --flat-at 0,11 --raw-out -o c.raw
     ok nameless -g scan.geom --raw-out -o d.raw
     cmp a.raw c.raw && cmp a.raw d.raw

@@ -114,7 +114,7 @@ slab-2.tif"
     fails 2 "unknown option --bad" ranks 3 "${fdk[@]}" --bad -o many.tif
     [ "$(grep -c "ct-fdk: error" <<<"$stderr")" -eq 1 ]
     fails 2 "--grid: expected RxC, with R times C the number of ranks, 3" ranks 3 "${fdk[@]}" --grid 2x2 -o many.tif
-    fails 2 "standard input: ranks read what each of them needs" ranks 2 ct-fdk -o many.tif
+    fails 2 "standard input: ranks read their own parts" ranks 2 ct-fdk -o many.tif
     fails 2 "ranks write the volume side by side" ranks 2 "${fdk[@]}" --force
     fails 2 "--compress: ranks write the pages in any order" ranks 2 "${fdk[@]}" --compress deflate -o many.tif
     fails 2 "ranks write a regular file" ranks 2 "${fdk[@]}" -o /dev/full

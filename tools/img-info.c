@@ -24,10 +24,10 @@ static int report(const struct vp_run *run, const struct vp_info *i, char **text
     FILE *out = vp_text_open();
 
     if (!out)
-        return vp_fail(err, VP_ERESOURCE, "out of memory for the report");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the report");
     const int rc = vp_info_print(i, run->common.verbose, out, err);
     *text = vp_text_close(out, size);
-    return rc || *text ? rc : vp_fail(err, VP_ERESOURCE, "out of memory for the report");
+    return rc || *text ? rc : vp_fail(err, VP_ERESOURCE, "out of memory: the report");
 }
 
 static int img_info(struct vp_run *run, void *params, struct vp_err *err)

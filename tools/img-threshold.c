@@ -216,7 +216,7 @@ static int record(void *ctx, struct vp_run *run, struct vp_err *err)
         fprintf(out, " %s", vp_format_number(number, *v));
     }
     if (!out || !(line = vp_text_close(out, NULL)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory for the thresholds");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the thresholds");
     free(run->history);
     run->history = line;
     vp_stats_list(run->stats, "thresholds", f->in.limit, f->in.n);

@@ -82,7 +82,7 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
     writer[0] = writer[1] = NULL;
     if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || resize(im, &out, last)
         || move_origin(&out.meta, im->corner) || describe(&out.meta, result)) {
-        vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
+        vp_fail(err, VP_ERESOURCE, "out of memory: the metadata");
     } else {
         out.type = type_in_file(im, chain);
         if (im->outer < VP_UNKNOWN && im->nz < VP_UNKNOWN)

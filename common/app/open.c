@@ -139,7 +139,7 @@ int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_
     if (end > line)
         rc = vp_meta_add(&out->meta, "history", line + strspn(line, " "));
     free(line);
-    return rc ? vp_fail(err, VP_ERESOURCE, "out of memory for the metadata") : 0;
+    return rc ? vp_fail(err, VP_ERESOURCE, "out of memory: the metadata") : 0;
 }
 
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
@@ -153,7 +153,7 @@ int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *
 {
     struct vp_stack stack;
     if (vp_stack_copy(&stack, out))
-        return vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the metadata");
     if (vp_output_history(run, &stack, err)) {
         vp_stack_free(&stack);
         return -1;

@@ -81,7 +81,7 @@ int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct 
 
 /* ---- start ---- */
 
-/* Returns the number of ranks of this host that may run on the same processors as this one; 0 on errors. */
+/* Counts the ranks of this host that may run on the same processors as this one. 0 on errors. */
 static int count_busy(struct vp_ranked *r, struct vp_err *err)
 {
     struct where {
@@ -102,7 +102,7 @@ static int count_busy(struct vp_ranked *r, struct vp_err *err)
     return busy;
 }
 
-/* Silences all ranks but the first, which prints messages and progress and writes statistics. */
+/* Silences a rank: only the first one reports, shows progress and writes statistics. */
 static void silence(struct vp_run *run)
 {
     run->common.quiet = true;
@@ -112,8 +112,8 @@ static void silence(struct vp_run *run)
     run->progress = vp_progress_new(run->tool->name, false, false);
 }
 
-/* Lets one rank report the error while the others wait for it, since a launcher ends all ranks when the first exits. A
- * rank that is lost reports its own error and ends all. */
+/* Ends a failed run. One rank reports the error, and the others stay until it has, for a launcher ends all when the
+ * first one ends. A rank that is lost reports its own and ends all. */
 static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 {
     struct vp_err ignored = VP_ERR_INIT, here = VP_ERR_INIT;
@@ -129,7 +129,7 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
     if (r->ranks->reporter == r->rank)
         vp_report(run, err);
     if (!r->ranks->stopped)
-        r->ranks->stopped = r->ranks->reporter + 1; /* limits the wait of the others */
+        r->ranks->stopped = r->ranks->reporter + 1; /* so that no rank waits for long */
     run->common.stats = NULL;
     vp_ranks_agree(r->ranks, 0, NULL, 0, NULL, &ignored);
     return code;
@@ -180,7 +180,7 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
         rc = vp_fail(err, VP_EUSAGE, "--%s: there is only one process", p->grid.n ? "grid" : "slab-files");
         vp_hint(err, "a launcher starts ranks: mpirun -n N %s ...", run->tool->name);
     }
-    if (!rc && r->size == 1 && p->model) /* has no effect, but is requested */
+    if (!rc && r->size == 1 && p->model) /* without effect, but checked */
         rc = vp_model_read(&r->model, p->model, err);
     if (rc || r->size == 1) {
         vp_ranked_close(r);
@@ -200,14 +200,14 @@ void vp_ranked_close(struct vp_ranked *r)
     free(r);
 }
 
-/* Devices of a rank. */
+/* Devices that a rank was given. */
 struct devices_entry {
     char host[64];
     int n;
-    uint64_t first; /* id of the first device: a launcher may give each rank a device of its own, all as number 0 */
+    uint64_t first; /* identity of its first device: a launcher may give each rank one of its own, all as number 0 */
 };
 
-/* Assigns devices among the ranks of a host that found the same ones. */
+/* Chooses this rank's devices among those that it found: ranks of a host that see the same share them. */
 static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
@@ -256,7 +256,7 @@ bool vp_ranked_discards(const char *path)
     return path && !stat(path, &st) && !stat("/dev/null", &null) && S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev;
 }
 
-/* Returns the name of the file of a row of ranks. */
+/* Returns the name of the file of a row, malloc'd. */
 static char *slab_path(const char *path, int row)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
@@ -279,7 +279,7 @@ static int check_output(const struct vp_run *run, struct vp_err *err)
     return 0;
 }
 
-/* Opens the output on one rank of those that write a file; the others join it. */
+/* Opens the outputs: one rank of those that write a file opens it, the others join. */
 static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     enum { LONGEST = 4096 };
@@ -314,7 +314,8 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     return vp_ranked_agree(r, rc, NULL, 0, NULL, err);
 }
 
-/* Closes joined outputs first: the rank that opened a file renames it when it is complete. */
+/* Closes the outputs. Ranks that joined close first, so that the file is complete when the one that opened it renames
+ * it. */
 static int close_outputs(struct vp_ranked *r, int rc, struct vp_err *err)
 {
     int64_t mine = r->writer ? vp_writer_rows_put(r->writer) : 0, others = 0, *all;
@@ -359,7 +360,7 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
     return rc;
 }
 
-/* Work of each rank, in seconds and counts; reported are maxima and sums. */
+/* Statistics of a rank: seconds, of which the maximum over ranks counts, and counts, which are added up. */
 enum { LOAD, PREPARE, GATHER, COMPUTE, REDUCE, STORE, RUN, STEPS };
 struct done_entry {
     double seconds[STEPS];
@@ -380,7 +381,7 @@ static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run
         for (int k = 0; k < STEPS; k++)
             most.seconds[k] = fmax(most.seconds[k], w->seconds[k]);
         most.sent += w->sent;
-        /* views that were read by one rank count once; those that several ranks read were seen by each in part */
+        /* views that were read once count once; of views that several ranks read each saw a part */
         most.bad = r->mesh.gather ? most.bad + w->bad : vp_max64(most.bad, w->bad);
         if (r->mesh.gather)
             vp_truncation_add(&most.truncation, &w->truncation);
@@ -407,7 +408,8 @@ static void report(struct vp_ranked *r, struct vp_session *s, struct vp_run *run
     vp_blank_report(&most.repaired.blank, "view", run);
     if (job->normalize)
         vp_normalize_warn(job->normalize, run, &most.repaired,
-                          job->in_nu * job->projections.nv * (job->last - job->first), most.bad);
+                          job->in_nu * job->projections.nv * (job->last - job->first),
+                          most.bad);
     else if (most.bad)
         vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader),
                 r->mesh.gather ? "" : "at least ", (long long)most.bad);

@@ -22,13 +22,13 @@ extern const struct vp_opt vp_ranked_options[];
 
 struct vp_ranked;
 
-/* Connects to the other ranks, before the input is opened. *r stays NULL if this is the only process and no plan for
- * several is requested. Default numbers of threads and bytes are shared with the other ranks of the host. Returns as
- * vp_ranked_run() does. */
+/* Finds the other ranks, before the input is opened. *r stays NULL if this process is alone and no plan for several is
+ * requested. Threads and memory without a number on the command line are shared with the other ranks of the host.
+ * Returns what vp_ranked_run() does. */
 int vp_ranked_open(struct vp_ranked **r, struct vp_run *run, const struct vp_ranked_params *p, struct vp_err *err);
 /* Returns the number of ranks. NULL: one. */
 int vp_ranked_count(const struct vp_ranked *r);
-/* Checks that all ranks can read the input. Accepts NULL. */
+/* Checks that all ranks can read the input. NULL is fine. */
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err);
 
 /* Plans, shows the plan, reconstructs and writes. Collective: all ranks learn whether each has come this far (rc,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets the model of the machine from the table of rates, and of the scan. */
+/* Fills the model from the table of rates and the scan. */
 static void guess_model(struct vp_ranked *r, const struct vp_session *s, const struct vp_bp_plan *probe)
 {
     const struct vp_reconstruct *job = &s->job;
@@ -58,7 +58,7 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     return 0;
 }
 
-/* Sets this rank's part in a grid. */
+/* Sets this rank's part with a grid. */
 static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m)
 {
     struct vp_reconstruct *job = &s->job;
@@ -85,7 +85,7 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
 /* Reason why a grid does not fit. */
 struct text { char s[320]; };
 
-/* A rank's plan, exchanged with the others. */
+/* Plan of a rank, as exchanged with the others. */
 struct plan_entry {
     int64_t batch, group, opposite, passes, v0, v1;
     bool fits, filter_device, mirrored, on_host;
@@ -107,7 +107,7 @@ static void plan_words(const struct vp_session *s, struct plan_entry *w)
     }
 }
 
-/* Makes the plans of all ranks of a column, and of a row, compatible. */
+/* Settles the choices that all ranks of a column, and of a row, have to share. */
 static int reconcile(struct vp_ranked *r, struct vp_session *s, const struct plan_entry *all, struct vp_err *err)
 {
     struct vp_reconstruct_plan *p = &s->plan;
@@ -131,7 +131,7 @@ static int reconcile(struct vp_ranked *r, struct vp_session *s, const struct pla
     return 0;
 }
 
-/* Tries a grid: 1 if it fits on all ranks; 0 if not, with the reason; -1 on errors. */
+/* Plans a grid. Returns 1 if it fits all ranks; 0 if not, with the reason; -1 on errors. */
 static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m, struct text *why,
                     struct vp_err *err)
 {
@@ -162,7 +162,7 @@ static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_m
     return rc ? -1 : bad < 0;
 }
 
-/* Tries a grid against the memory of a rank in the model, without exchange. */
+/* Does the same for a model that gives the memory of a rank: only that counts. */
 static int model_holds(const struct vp_ranked *r, const struct vp_mesh *m, struct text *why)
 {
     int64_t z0, z1;

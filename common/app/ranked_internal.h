@@ -1,4 +1,4 @@
-/* Internal to ranked*.c: start, files and end (ranked.c), the grid (ranked_grid.c). */
+/* A rank: the beginning, the files and the end (ranked.c), the grid (ranked_grid.c). */
 #ifndef VP_RANKED_INTERNAL_H
 #define VP_RANKED_INTERNAL_H
 
@@ -18,29 +18,30 @@ struct vp_ranked {
     struct vp_mesh mesh;
     struct vp_mesh_times times;
     int row, column;
-    int64_t (*rows)[2];          /* rows that each rank of this column processes */
+    int64_t (*rows)[2];          /* detector rows that the ranks of this column need */
     struct vp_sharing sharing;
     struct vp_adding adding;
     struct vp_normalize_report repaired;
     struct vp_volume out;        /* slices that are added up and written */
     struct vp_writer *writer;
-    char *path; /* name of its file; NULL: the output */
-    bool leads; /* this rank has opened it */
+    char *path; /* path of its file; NULL: the output */
+    bool leads; /* this rank opened it */
 };
 
-/* Calls vp_ranks_agree(); in a plan for ranks that do not exist, returns alone. */
+/* Agrees as vp_ranks_agree() does; for a plan of ranks that do not exist alone. */
 int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err);
-/* Gathers like vp_ranked_agree() into malloc'd memory; NULL on failure. */
+/* Gathers a record of each rank, malloc'd. NULL: it failed. */
 void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what,
                        struct vp_err *err);
 int vp_ranked_no_file(const char *name, struct vp_err *err);
 
-/* Set the job of all ranks; then the grid, and this rank's plan on it; then the estimates for --plan. */
+/* Sets the problem of all ranks; then chooses the grid, and this rank's plan on it; and shows both, with the expected
+ * times, for --plan. */
 int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp_run *run, struct vp_err *err);
 int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *err);
 void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run);
 
-/* True if the path is a sink such as /dev/null. */
+/* True if the path keeps nothing: /dev/null. */
 bool vp_ranked_discards(const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reconstruction programs around ct/reconstruct.c, shared by ct-backproject and ct-fdk: their options, and the steps
- * from operands to a volume on the output. */
+/* Shared by ct-backproject and ct-fdk around the stages of reconstruct.c: their options, and the way from operands to a
+ * volume on the output. */
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
@@ -38,7 +38,7 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_OPT_END,
 };
 
-/* Estimates the effort, for `auto`: low estimates of the rates of one thread and of a device. */
+/* Estimates the effort for the choice of `auto`, from low rates of one thread and of a device. */
 static struct vp_effort effort_of(const struct vp_reconstruct *job)
 {
     const struct vp_rates *rates = job->rates ? job->rates : &vp_rates;
@@ -56,7 +56,7 @@ static void warn(void *run, const char *text)
     vp_warn(run, "%s", text);
 }
 
-/* Warns of slices of a helix that lack directions. */
+/* Warns of slices of a helix that are not measured from all directions. */
 static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_helix *h = &s->scan.helix;
@@ -69,7 +69,7 @@ static void warn_of_ends(const struct vp_session *s, struct vp_run *run)
                 first, last, h->z_lo, h->z_hi);
 }
 
-/* Deducts the reader's memory from that of the work. */
+/* Subtracts the memory of the reader from the limit. */
 static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
 {
     const uint64_t holds = vp_reader_holds(reader, false), memory = run->common.memory;
@@ -115,7 +115,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     of->n_views = s->geom.views;
     job->in_nu = of->nu = s->geom.nu;
     of->nv = s->geom.nv;
-    if (vp_views_nv(s->source) != of->nv) /* sinograms of a pipe of unknown length */
+    if (vp_views_nv(s->source) != of->nv) /* sinograms from a pipe without their number */
         return vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld sinograms",
                        vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)of->nv);
     job->last = of->n_views;
@@ -130,7 +130,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->grid = &s->grid;
     of->helix = s->scan.helix.pitch != 0 ? &s->scan.helix : NULL;
     job->memory = run->common.memory;
-    if (of->n_views > 10000) /* negligible for fewer views */
+    if (of->n_views > 10000) /* fewer views take next to nothing */
         job->memory -= vp_min64((int64_t)(job->memory / 2), of->n_views * VP_GEOM_VIEW_BYTES);
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
@@ -200,21 +200,20 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
     vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
-                   (long long)(job->in_nv ? job->in_nv : of->nv), (long long)job->first, (long long)job->last - 1,
-                   (long long)of->n_views);
+            (long long)(job->in_nv ? job->in_nv : of->nv), (long long)job->first, (long long)job->last - 1,
+            (long long)of->n_views);
     vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
-                   (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
-                   s->grid.voxel[2]);
+            (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
+            s->grid.voxel[2]);
     if (job->z1 - job->z0 != s->grid.n[2])
         vp_report_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
     if (job->filter)
         vp_report_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
-                       p->filter_device ? ", on the device: " : "",
-                       p->filter_device ? p->part[0].plan.filter.kernel : "");
+                p->filter_device ? ", on the device: " : "",
+                p->filter_device ? p->part[0].plan.filter.kernel : "");
     if (job->in_nv)
-        vp_report_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)of->nu,
-                       (long long)of->nv);
-    if (p->passes == 0) /* for ranks whose memory is that of a model */
+        vp_report_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)of->nu, (long long)of->nv);
+    if (p->passes == 0) /* ranks whose memory is given by a model */
         return;
     vp_report_plan(run, "kernel", "%s", p->part[0].plan.kernel);
     if (p->used > 1)
@@ -222,15 +221,14 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
                        p->used == p->subsets ? "" : "s a pass",
                        p->subsets > 1 ? "" : ", each of all views: the bits of one device");
     if (p->subsets > 1)
-        vp_report_plan(run, "subsets",
-                       "%d of the views for each slab, added in float32 in their order: other rounding than one "
-                       "device's (less than 1e-6, relative L2)", p->subsets);
+        vp_report_plan(run, "subsets", "%d of the views for each slab, added in float32 in their order: other rounding than "
+                "one device's (less than 1e-6, relative L2)", p->subsets);
     vp_report_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
-                   (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
-                   p->mirrored ? " and their mirror images" : "", p->batch);
+            (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
+            p->mirrored ? " and their mirror images" : "", p->batch);
     if (p->resident)
         vp_report_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
-                       job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
+                job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(p->bytes).text, vp_bytes_text(job->memory).text);
     for (int i = 0; i < p->parts && p->device_bytes; i++) {
         const struct vp_bp_part *part = &p->part[i];
@@ -238,13 +236,13 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
         struct vp_err ignored = VP_ERR_INIT;
         if (!job->backend->info(part->job.device, &device, &ignored))
             vp_report_plan(run, "device", "%d, %s: %s of %s free", part->job.device, device.name,
-                           vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
-                           vp_bytes_text(device.free).text);
+                    vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
+                    vp_bytes_text(device.free).text);
     }
     vp_report_plan(run, "threads", "%d", job->threads);
 }
 
-/* Makes the header of the volume: the projections' metadata without what describes projections. */
+/* Makes the header of the volume: the projections' metadata without the keys that describe projections. */
 static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
 {
     static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
@@ -278,7 +276,7 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     vp_stats_time(run->stats, "devices", vp_now() - t);
     if (!rc)
         return 0;
-    /* auto falls back to a device that can do it */
+    /* auto means any device that can */
     if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend->on_host ||
         job->filter_on == VP_FILTER_ON_GPU || job->want_subsets > 1)
         return -1;

@@ -37,15 +37,16 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
 /* Filters the input, between open and run; the session owns and closes the filter and job.normalize. */
 int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err);
-/* Plans, prints the plan, and without --plan reconstructs into the output. */
+/* Plan, show the plan, and unless that is all, reconstruct into the output. */
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
 /* Adds the plan to the report and the statistics. */
 void vp_session_show(const struct vp_session *s, struct vp_run *run);
 /* Warns of truncated rows, if there are enough of them. */
 void vp_session_truncated(const struct vp_session *s, struct vp_run *run, const struct vp_truncation *seen);
-/* Makes the header of slices [z0, z1) of the volume, with this run's history. */
+/* The header of slices [z0, z1) of the volume, with this run's history. */
 int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,
-                      struct vp_stack *out, struct vp_err *err);
+                      struct vp_stack *out,
+                      struct vp_err *err);
 void vp_session_close(struct vp_session *s);
 
 #endif

@@ -158,7 +158,7 @@ void *vp_grow(void *array, int64_t n, int64_t *room, size_t size, const char *wh
     if (grown)
         *room = more;
     else
-        vp_fail(err, VP_ERESOURCE, "%s: out of memory for %s", name, what);
+        vp_fail(err, VP_ERESOURCE, "%s: out of memory: %s", name, what);
     return grown;
 }
 

@@ -510,7 +510,7 @@ int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n
     const int64_t got = vp_views_read(r->projections.source, first, n, v0, v1, to, bad, r->threads, err);
     if (got == n)
         return 0;
-    return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: expected %lld views, got %lld",
-                                  vp_views_name(r->projections.source), (long long)r->projections.n_views,
-                                  (long long)(first + got));
+    return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld",
+                                  vp_views_name(r->projections.source), (long long)(first + got),
+                                  (long long)r->projections.n_views);
 }

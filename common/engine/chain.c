@@ -22,7 +22,7 @@ int vp_chain_add(struct vp_chain *c, const struct vp_op *op, struct vp_err *err)
         if (!grown) {
             if (op->free)
                 op->free(op->params);
-            return vp_fail(err, VP_ERESOURCE, "out of memory for %d operations", room);
+            return vp_fail(err, VP_ERESOURCE, "out of memory: %d operations", room);
         }
         c->stage = grown;
         c->room = room;

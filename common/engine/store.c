@@ -38,7 +38,7 @@ int vp_store_open(struct vp_store **out, int64_t count, uint64_t memory, struct 
         s = calloc(1, bytes);
     *out = s;
     if (!s)
-        return vp_fail(err, VP_ERESOURCE, "out of memory for %lld boxes", (long long)count);
+        return vp_fail(err, VP_ERESOURCE, "out of memory: %lld boxes", (long long)count);
     s->count = count;
     s->memory = memory;
     s->fd = -1;
@@ -61,7 +61,7 @@ int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, st
     *e = (struct entry){.n = n};
     const bool here = !s->memory || s->held + n <= s->memory;
     if (here && n > 0 && !(e->data = malloc((size_t)n)))
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory for the entry of a box");
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory: the entry of a box");
     s->held += here ? n : 0;
     if (!here)
         rc = vp_scratch_allow(s->end + n, 0, KNOWN, err);

@@ -82,7 +82,7 @@ int vp_draft_append(struct vp_draft *d, enum vp_geom_key key, double number, con
             return -1;
         double *v = realloc(list->v, (size_t)room * sizeof *v);
         if (!v)
-            return vp_fail(err, VP_ERESOURCE, "out of memory for %lld numbers of the geometry", (long long)room);
+            return vp_fail(err, VP_ERESOURCE, "out of memory: %lld numbers of the geometry", (long long)room);
         list->v = v;
         list->room = room;
     }

@@ -350,7 +350,7 @@ int vp_geom_to_meta(const struct vp_geom *g, struct vp_meta *m, struct vp_err *e
     const struct sink s = {.meta = m};
     vp_meta_remove_prefix(m, "geom.");
     if (put_all(g, g->matrix, &s))
-        return vp_fail(err, VP_ERESOURCE, "out of memory for the geometry in the metadata");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the geometry in the metadata");
     return 0;
 }
 

@@ -228,6 +228,6 @@ int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct 
         vp_meta_set(&s->meta, "unit", "mm") ||
         vp_meta_setf(&s->meta, "origin", "%s %s %s", vp_geom_number(first[0]).text, vp_geom_number(first[1]).text,
                      vp_geom_number(first[2]).text))
-        return vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the metadata");
     return 0;
 }

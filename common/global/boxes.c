@@ -300,7 +300,7 @@ static void add_strip(const struct piece_of_work *w, struct vp_box_strip *s)
 static int end_page(struct vp_boxes *b, int64_t page, int64_t image, struct vp_err *err)
 {
     if (b->failed)
-        return vp_fail(err, VP_ERESOURCE, "out of memory for the sums of the boxes");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the sums of the boxes");
     for (int64_t i = 0; i < b->inner * b->n && page % 1024 == 1023; i++)
         carry(&b->sums[i]);
     b->planes = page / b->inner + 1;

@@ -89,7 +89,7 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)number);
     if (!(box->name = strdup(named ? field[0] : text)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory for the list of boxes");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: the list of boxes");
     b->n++;
     return 0;
 wrong:

@@ -300,7 +300,7 @@ static int keep(struct vp_found *f, double limit, struct vp_err *err)
         const int64_t room = 2 * f->room + 1;
         double *grown = realloc(f->limit, (size_t)room * sizeof *grown);
         if (!grown)
-            return vp_fail(err, VP_ERESOURCE, "out of memory for the thresholds");
+            return vp_fail(err, VP_ERESOURCE, "out of memory: the thresholds");
         f->limit = grown;
         f->room = room;
     }

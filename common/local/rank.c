@@ -572,7 +572,7 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
     c->height = box ? (int)h : 1;
     c->depth = box ? (int)d : 1;
     if (make_network(c, p, image))
-        return vp_fail(err, VP_ERESOURCE, "out of memory for a selection network");
+        return vp_fail(err, VP_ERESOURCE, "out of memory: a selection network");
     if (cost_of(p) > other) {
         c->method = without;
         free_network(c);

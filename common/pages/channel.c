@@ -142,7 +142,7 @@ int vp_channel_mix(struct vp_channel *c, int64_t samples, void **in, int *n, enu
     if (room > c->room) {
         double *more = realloc(c->sum, room);
         if (!more)
-            return vp_fail(err, VP_ERESOURCE, "out of memory for the luminance of %d pages", *n);
+            return vp_fail(err, VP_ERESOURCE, "out of memory: the luminance of %d pages", *n);
         c->sum = more;
         c->room = room;
     }

@@ -152,7 +152,7 @@ int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t
     for (int64_t i = 0; !rc && i < images; i++)
         gone[i + 1] = gone[i] + (keep[i] ? 0 : first[i + 1] - first[i]);
     if (!rc && !(f = vp_text_open()))
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory for a list of pages");
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory: a list of pages");
     for (int k = 0; !rc && k < s.n_spans; k++)
         for (int64_t i = 0; i < s.span[k].count; i++) {
             const int64_t at = s.span[k].first + i * s.span[k].step;
@@ -162,7 +162,7 @@ int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t
     p->picked = f ? vp_text_close(f, NULL) : NULL;
     free(gone);
     vp_select_free(&s);
-    return rc || p->picked ? rc : vp_fail(err, VP_ERESOURCE, "out of memory for a list of pages");
+    return rc || p->picked ? rc : vp_fail(err, VP_ERESOURCE, "out of memory: a list of pages");
 }
 
 static int parse_region(struct vp_select *s, const char *text, const char *name, struct vp_err *err)

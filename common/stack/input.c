@@ -24,7 +24,7 @@ static int resize(struct vp_input *in, size_t room, struct vp_err *err)
 {
     unsigned char *buf = realloc(in->buf, room);
     if (!buf)
-        return vp_fail(err, VP_ERESOURCE, "%s: out of memory for an input buffer", in->name);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory: an input buffer", in->name);
     in->buf = buf;
     in->room = room;
     return 0;

@@ -22,7 +22,7 @@ void *vp_kept_next(struct vp_kept *k, size_t n, struct vp_err *err)
     if (n > k->room - used) {
         char *more = realloc(k->data, 2 * k->room + n);
         if (!more) {
-            vp_fail(err, VP_ERESOURCE, "out of memory for the copy of the input");
+            vp_fail(err, VP_ERESOURCE, "out of memory: the copy of the input");
             return NULL;
         }
         k->data = more;

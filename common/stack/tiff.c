@@ -107,47 +107,6 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
     return got < 0 ? -1 : (size_t)got < n ? cut(t, offset + n, err) : 0;
 }
 
-/* With a hint for what is recognised. */
-static int not_tiff(struct vp_tiff *t, const unsigned char head[8], size_t n, struct vp_err *err)
-{
-    static const struct {
-        const char *magic;
-        size_t n, at; /* bytes; the first one's place in the file */
-        const char *what;
-    } known[] = {
-        {"\x89PNG", 4, 0, "it is a PNG; ImageJ saves it as TIFF"},
-        {"\x1f\x8b", 2, 0, "it is compressed; use zcat"},
-        {"\x28\xb5\x2f\xfd", 4, 0, "it is compressed; use zstdcat"},
-        {"\xfd\x37zXZ", 5, 0, "it is compressed; use xzcat"},
-        {"BZh", 3, 0, "it is compressed; use bzcat"},
-        {"PK\3\4", 4, 0, "it is a zip archive; use unzip"},
-        {"\xff\xd8\xff", 3, 0, "it is a JPEG; ImageJ saves it as TIFF"},
-        {"\x89HDF", 4, 0, "it is an HDF5 file; h5dump -d /DATASET -b LE -o FILE.raw writes samples for --raw-in"},
-        {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8, 0, "it is an OLE2 file, as Zeiss' txrm and xrm; export it as TIFF there"},
-        {"\x93NUMPY", 6, 0, "it is a NumPy file; --raw-in WxHxD:f32,skip=128 reads it, with its own size and type"},
-        {"NRRD", 4, 0, "it is a NRRD file; --raw-in WxHxD:TYPE,skip=N reads uncompressed samples after its header"},
-        {"ObjectType", 10, 0, "it is a MetaImage header; --raw-in WxHxD:TYPE reads the samples in its ElementDataFile"},
-        {"NDims", 5, 0, "it is a MetaImage header; --raw-in WxHxD:TYPE reads the samples in its ElementDataFile"},
-        {"SIMPLE  =", 9, 0, "it is a FITS file; --raw-in WxHxD:f32be,skip=2880 reads it, with its own size, type and header"},
-        {"\x5c\x01\0\0", 4, 0, "it is a NIfTI file; --raw-in WxHxD:TYPE,skip=352 reads it, with its own size and type"},
-        {"DICM", 4, 128, "it is a DICOM file; ImageJ saves it as TIFF"},
-        {"{", 1, 0, "if it is an EDF file, --raw-in WxH:TYPE,skip=1024 reads it, with its own size, type and header"},
-    };
-    unsigned char start[132];
-    struct vp_err ignored = {0};
-    char shown[64] = "", *q = shown;
-    memcpy(start, head, n);
-    const int64_t more = n == 8 ? vp_input_at(t->in, 8, start + 8, sizeof start - 8, &ignored) : 0;
-    n += more > 0 ? (size_t)more : 0;
-    for (size_t i = 0; i < n && i < 8; i++)
-        q += sprintf(q, isprint(start[i]) && start[i] != '\'' && start[i] != '\\' ? "%c" : "\\x%02x", start[i]);
-    vp_fail(err, VP_ERUN, "%s: not a TIFF: starts with '%s'", t->in->name, shown);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (n >= known[i].at + known[i].n && !memcmp(start + known[i].at, known[i].magic, known[i].n))
-            return vp_hint(err, "%s", known[i].what);
-    return vp_hint(err, "for headerless samples give their layout, as in --raw-in 2048x2048:u16le");
-}
-
 int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)
 {
     unsigned char h[16];
@@ -657,7 +616,7 @@ int vp_ifd_stack(const struct vp_tiff *t, struct vp_ifd *f, struct vp_stack *s, 
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
         rc = vp_meta_voxel(&s->meta, 10 / xres, 10 / yres, 0);
-    return rc ? vp_fail(err, VP_ERESOURCE, "%s: out of memory for its metadata", t->in->name) : 0;
+    return rc ? vp_fail(err, VP_ERESOURCE, "%s: out of memory: its metadata", t->in->name) : 0;
 }
 
 int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const struct vp_stack *s, int64_t channels,

@@ -73,7 +73,7 @@ static int grow(struct vp_source *s, struct tiff_file *f, int64_t n, int64_t *ro
         return -1;
     struct vp_tiff_image *image = realloc(f->image, (size_t)more * sizeof *image);
     if (!image)
-        return vp_fail(err, VP_ERESOURCE, "%s: out of memory for a table of %lld pages", s->name, (long long)more);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory: a table of %lld pages", s->name, (long long)more);
     f->image = image;
     *room = more;
     return 0;
@@ -89,7 +89,7 @@ static int finish(struct vp_source *s, struct tiff_file *f, int64_t images, int6
     if (there / page < (uint64_t)t->images && t->images > 1)
         return vp_source_cut(s, (int64_t)(there / page), there % page, err);
     if (t->form.channels > 1 && vp_form_axes(&s->stack.meta, &t->form, images))
-        return vp_fail(err, VP_ERESOURCE, "%s: out of memory for its metadata", s->name);
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory: its metadata", s->name);
     return 0;
 }
 

@@ -26,7 +26,7 @@ int vp_tiff_begin(struct vp_source *s, struct vp_tiff_images *t, bool colours, u
 
 int vp_tiff_settle(struct vp_source *s, struct vp_err *err)
 {
-    return vp_axes_settle(&s->stack) ? vp_fail(err, VP_ERESOURCE, "%s: out of memory for its metadata", s->name) : 0;
+    return vp_axes_settle(&s->stack) ? vp_fail(err, VP_ERESOURCE, "%s: out of memory: its metadata", s->name) : 0;
 }
 
 uint64_t vp_ifd_bytes_before(const struct vp_ifd *d, uint64_t end)
