@@ -50,7 +50,7 @@ int64_t rows_of(const vp_bp_job *p)
     return p->projections->nv + 2 * p->margin;
 }
 
-/* Arguments of the kernels but for the buffers and the views, and n views from `first` on. */
+/* Fills the arguments of the kernels except for the buffers and the views. */
 template <class View> void fill_args(const vp_bp_job *p, const choice &c, view_args<View> *a)
 {
     (launch_args &)*a = c;
@@ -110,7 +110,7 @@ struct matrix {
 };
 constexpr int64_t NO_SECTION = -1;
 
-/* Factor of a view's matrix for the section of slice k of a helix; 0: the view does not count there. */
+/* Returns the factor of a view's matrix for the section of slice k of a helix; 0: the view does not count there. */
 double scale_of(const vp_bp_job *p, int64_t view, int64_t k)
 {
     return vp_helix_scale(p->projections->helix, p->projections->views[view].turn, p->grid, k);

@@ -320,8 +320,8 @@ static void share_batch(struct vp_backproject *b, int *s0, int *s1)
     for (int s = 0; s < b->tiles.n_segments; s++)
         for (int slot = 0; slot < b->batch; slot++) {
             double *const to = &b->scale[s * BATCH + slot];
-            *to = b->present[slot] ? vp_helix_scale(&b->helix, b->turn[b->batch_first + slot], &b->grid, b->tiles.segments[s].k)
-                                   : 0;
+            const int64_t view = b->batch_first + slot, k = b->tiles.segments[s].k;
+            *to = b->present[slot] ? vp_helix_scale(&b->helix, b->turn[view], &b->grid, k) : 0;
             if (*to > 0) {
                 *s0 = s < *s0 ? s : *s0;
                 *s1 = s + 1;

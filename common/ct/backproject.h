@@ -18,12 +18,12 @@ struct vp_bp_job {
     bool pairs;              /* with their opposite views; only for a plan of the whole scan that has such */
     const struct vp_grid *grid;
     int64_t z0, z1;          /* slices of the slab */
-    bool mirrored;           /* slices [nz - z1, nz - z0) as well; z1 <= (nz + 1) / 2, and only if the plan has `mirror` */
+    bool mirrored;           /* slices [nz - z1, nz - z0) as well; z1 <= (nz + 1) / 2, only if the plan has `mirror` */
     const struct vp_filter *filter; /* filter of the device; NULL: views come filtered */
     int64_t in_nu;           /* columns of the views that come: with a filter those of its input */
     bool any_order;          /* views come in the order that the plan prefers, else in increasing order */
-    bool resident;           /* all views stay on the device, so that parts of the slab are finished before others and their
-                                slices leave while others are made */
+    bool resident;           /* all views stay on the device, so that parts of the slab are finished before others and
+                                their slices leave while others are made */
     int64_t batch;           /* views that come before their opposite ones, as planned; of open; 0: none */
     int threads;             /* threads of the host */
     int device;
@@ -50,12 +50,12 @@ struct vp_devfilter_plan {
 struct vp_bp_plan {
     char kernel[160];      /* kernel that the matrices and the device led to */
     int64_t v0, v1;        /* detector rows that the slab needs; other rows need not come */
-    int64_t opposite;      /* > 0: views v and v + opposite lie half a turn apart and are projected back as a pair; if the
-                              order is free, views [v, v + n) come first, then their opposite ones */
-    int64_t batch;         /* views, or pairs, from which on a run hides the traffic of the volume; of a slab's plan the most
-                              views that come before their opposite ones */
-    int64_t z_step;        /* slabs that begin and end at multiples of it waste nothing (with a mirror plane: counted from
-                              the nearer end of the grid) */
+    int64_t opposite;      /* > 0: views v and v + opposite lie half a turn apart and are projected back as a pair; if
+                              the order is free, views [v, v + n) come first, then their opposite ones */
+    int64_t batch;         /* views, or pairs, from which on a run hides the traffic of the volume; of a slab's plan the
+                              most views that come before their opposite ones */
+    int64_t z_step;        /* slabs that begin and end at multiples of it waste nothing (with a mirror plane: counted
+                              from the nearer end of the grid) */
     bool mirror;           /* the scan has a mirror plane: slabs may be `mirrored` */
     struct vp_tile_layout layout; /* layout in host memory; on a device slices lie one after the other */
     uint64_t slot, fixed;  /* bytes of device memory for a packed view or pair, and beside them */

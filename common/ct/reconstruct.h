@@ -45,7 +45,7 @@ struct vp_reconstruct {
     enum vp_filter_on filter_on;
     const struct vp_grid *grid;
     int64_t z0, z1;  /* slices of the result */
-    bool half;       /* these are of the lower half, and their mirror images belong to the result; only with a mirror plane */
+    bool half;       /* these are of the lower half, and their mirror images belong to the result */
     int column, columns; /* subset `column` of `columns` subsets of the views is used; 0 columns: all views */
     uint64_t memory; /* bytes that the stages may take in all */
     uint64_t device_memory; /* and on each device; 0: all that is free */

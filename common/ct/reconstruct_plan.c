@@ -47,7 +47,7 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
     const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
     const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
     struct vp_reconstruct_buffers b = {.least = 1, .most = VP_RECONSTRUCT_HOST_BATCH, .in = 3, .wide = 1, .out = 2};
-    if (!p->of->backend->on_host) { /* batches of pairs; every slot that a device reads from needs room for longer rows */
+    if (!p->of->backend->on_host) { /* pairs; every slot that a device reads from needs room for longer rows */
         b = (struct vp_reconstruct_buffers){.least = 2, .most = 2, .in = VP_RECONSTRUCT_SLOTS,
                                             .wide = VP_RECONSTRUCT_SLOTS, .out = 3};
         while (b.most < VP_RECONSTRUCT_BATCH && 2 * (uint64_t)b.most * view <= slot)
@@ -90,8 +90,8 @@ static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int group,
     const bool pairs = of > 1 && p->probe.opposite > 0;
     const int64_t lo = pairs ? 0 : r->first, n = pairs ? p->probe.opposite : r->last - r->first;
     return (struct vp_bp_part){.job = {.projections = &r->projections, .first = lo + n * it / of,
-                                       .last = lo + n * (it + 1) / of, .pairs = pairs, .grid = r->grid, .z0 = z0, .z1 = z1,
-                                       .mirrored = p->mirrored, .filter = p->filter_device ? r->filter : NULL,
+                                       .last = lo + n * (it + 1) / of, .pairs = pairs, .grid = r->grid, .z0 = z0,
+                                       .z1 = z1, .mirrored = p->mirrored, .filter = p->filter_device ? r->filter : NULL,
                                        .in_nu = p->filter_device ? r->in_nu : r->projections.nu,
                                        .any_order = vp_views_seekable(r->projections.source), .threads = r->threads,
                                        .device = r->devices[group * p->subsets + subset],
