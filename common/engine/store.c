@@ -93,6 +93,24 @@ int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *e
     return (uint64_t)got < e->n ? vp_fail(err, VP_ERUN, "%s: cut", vp_tmpdir()) : 0;
 }
 
+void *vp_store_peek(struct vp_store *s, int64_t i)
+{
+    return s->entry[i].data;
+}
+
+void vp_store_cut(struct vp_store *s, int64_t i, uint64_t n)
+{
+    struct entry *e = &s->entry[i];
+    pthread_mutex_lock(&s->lock);
+    if (e->data) {
+        void *const less = realloc(e->data, (size_t)(n ? n : 1));
+        e->data = less ? less : e->data;
+        s->held -= e->n - n;
+    }
+    e->n = n;
+    pthread_mutex_unlock(&s->lock);
+}
+
 int vp_store_file(struct vp_store *s, uint64_t bytes, uint64_t room, struct vp_err *err)
 {
     if (vp_scratch_allow(bytes, room, KNOWN, err))

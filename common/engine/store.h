@@ -18,6 +18,10 @@ int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, st
 uint64_t vp_store_bytes(const struct vp_store *s, int64_t i);
 /* Copies entry i to `to`. 0 or -1. */
 int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *err);
+/* Returns entry i, to be read and written in place until it is set or cut; NULL if it is in the file or empty. */
+void *vp_store_peek(struct vp_store *s, int64_t i);
+/* Cuts entry i to its first n bytes. */
+void vp_store_cut(struct vp_store *s, int64_t i, uint64_t n);
 /* Opens another unnamed file, of `bytes` that are allocated, for data that exceeds the `room` in memory. Returns its
  * descriptor, which the caller closes, or -1. */
 int vp_store_file(struct vp_store *s, uint64_t bytes, uint64_t room, struct vp_err *err);

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Solve between the passes: the shells of all boxes of an image as one graph. Its edges are those of the entries, and
- * edges between neighbouring voxels of different boxes, with the minimum of their masks. Only edges between two nodes
- * that may rise are kept: a voxel whose value is its mask carries no more than itself.
+/* Raises the shells of all boxes of an image to their values in the whole image: the solve between the two passes of
+ * morphological reconstruction (global/morphrecon.h).
  *
- * The graph is in memory up to the limit, else in mapped unnamed files, which the system caches. */
+ * The shells form a graph. Its edges are those of the entries, and those between touching voxels of different boxes,
+ * with the smaller of the two masks as capacity. A voxel of the result has the largest value that any path brings it: the
+ * least capacity on the path, the value at its start included.
+ *
+ * Only voxels below their mask are nodes, for nothing raises the others. One that is at its mask v gives a neighbour
+ * min(v, capacity) = capacity once, and any path through it brings no more than it has itself. In most images these are
+ * all but some per cent, so the shells are read by their bits: open[] has one for each voxel that may rise.
+ *
+ * The best paths between nodes lie on a maximum spanning forest (Hu 1961). Boruvka's rounds build it on all threads
+ * (Boruvka 1926): every component picks its largest outgoing edge, ties by the edge's number, and hooks itself to the
+ * component at the other end; of two that pick the same edge the one with the lower number becomes the root. Capacities do
+ * not decrease on the way from a hooked component to the root, so the capacity of its own hook is that of the whole way:
+ * values go up by min(value, hook) when a component is hooked, and down again from the last round to the first. An edge
+ * whose capacity is no larger than the values at both ends is dropped at any time. The result is unique, so it depends
+ * neither on the number of threads nor on the order of their work.
+ *
+ * Arrays are in memory if `memory` allows, else in files without names, of which the system keeps in memory what it
+ * can. */
 #include "global/morphrecon_internal.h"
 
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
-#include "base/sort.h"
 #include "engine/chain.h"
 #include "engine/store.h"
 
@@ -18,31 +33,45 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SLOTS = 1 << 16, MAX_ROOMS = 8 };
+/* Edges are parted into SEGMENTS, the unit of work of a thread; rows of a shell likewise into pieces of ROWS. A round
+ * at least halves the components. */
+enum { SEGMENTS = 256, ROWS = 64, MAX_ROUNDS = 40, MAX_ROOMS = 12 };
 
-/* Nodes of a box: the first of its shell, the first auxiliary one; voxels of the shell. */
-struct known { int64_t base, inner; uint32_t voxels; };
-struct slot { uint64_t from, n; };
+struct segment { uint64_t from, n; };
 struct room { void *at; uint64_t bytes; bool mapped; };
+
+/* The shell of a box. */
+struct shell_box {
+    void *value;             /* keys, in the entry or, if that is in a file, in a copy */
+    const void *mask;
+    const void *edge;        /* of the entry; NULL: in the file */
+    uint64_t *open;          /* bit v % 64 of word v / 64: voxel v is below its mask */
+    uint32_t *first;         /* node of the first such voxel of each word */
+    uint64_t words, inner;   /* words of open; node of the first inner node of the entry */
+    uint32_t voxels, edges;
+};
 
 struct solve {
     struct vp_store *store;
-    int64_t image[3], part[3], n[3]; /* boxes along each axis */
-    int64_t first, boxes;            /* entries of this image in the store */
-    int64_t nodes, all;              /* nodes of shells; with auxiliary nodes */
-    struct known *of;                /* each box */
-    int64_t offset[VP_MAX_NEIGHBOURS][3];
+    int64_t image[3], part[3], n[3]; /* voxels; voxels of a box; boxes along each axis */
+    int64_t first, boxes;            /* the store's entries of this image */
+    int threads;
     int neighbours;
-    void *value, *mask, *edge, *cap; /* keys: value of a node; cap of the link to its parent */
-    uint32_t *parent, *order;
-    uint8_t *rank;
-    struct slot *slot;
+    int64_t offset[VP_MAX_NEIGHBOURS][3];
+    void *entry;                     /* buffer for an entry of the file; NULL: none is there */
+    struct shell_box *box;
+    uint64_t nodes, edges;
+    void *value, *hook, *largest;    /* keys of each node: value; capacity of its link; of its largest outgoing edge */
+    uint32_t *parent, *root, *order; /* link of each node; roots of components; nodes in the order of their links */
+    uint64_t *best;                  /* number of the largest outgoing edge of a root */
+    void *edge;
+    struct segment segment[SEGMENTS];
     struct room room[MAX_ROOMS];
     int rooms;
-    uint64_t memory;                 /* left */
+    uint64_t memory;                 /* bytes left */
 };
 
-/* Allocates memory, or maps an unnamed file. */
+/* Allocates memory, or maps a file in its place if `memory` is used up. NULL with an error. */
 static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
 {
     struct room *const room = &s->room[s->rooms];
@@ -59,7 +88,7 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
             return NULL;
         room->at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (room->at == MAP_FAILED)
-            vp_fail_errno(err, "%s: %s of summaries of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
+            vp_fail_errno(err, "%s: %s for the shells of all boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
         close(fd);
         if (room->at == MAP_FAILED)
             return NULL;
@@ -68,7 +97,7 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
     return room->at;
 }
 
-static void give_back(struct solve *s)
+static void release(struct solve *s)
 {
     for (int i = 0; i < s->rooms; i++) {
         if (s->room[i].mapped) {
@@ -82,85 +111,168 @@ static void give_back(struct solve *s)
     s->edge = NULL;
 }
 
-static struct vp_box box_of(const struct solve *s, int64_t box)
-{
-    return vp_box_tile(&(struct vp_box){.hi = {s->image[0], s->image[1], s->image[2]}}, s->part, box);
-}
-
-/* Neighbourhood of a box: boxes before, at and after it along each axis. */
+/* The 27 boxes around a box, which is number 13: i = 9 (z + 1) + 3 (y + 1) + x + 1. */
 struct around {
     struct vp_shell shell;
-    int64_t base;            /* -1: there is none */
-    int64_t shift[3];        /* from the middle box's corner to its own */
+    const struct shell_box *box; /* NULL: beyond the image */
+    int64_t shift[3];            /* voxels from the middle box's corner to its own */
 };
 
-static void look_around(const struct solve *s, int64_t box, struct around a[27])
+static void find_around(const struct solve *s, int64_t box, struct around a[27])
 {
+    const struct vp_box all = {.hi = {s->image[0], s->image[1], s->image[2]}}, here = vp_box_tile(&all, s->part, box);
     const int64_t at[3] = {box % s->n[0], box / s->n[0] % s->n[1], box / s->n[0] / s->n[1]};
     for (int i = 0; i < 27; i++) {
         const int64_t b[3] = {at[0] + i % 3 - 1, at[1] + i / 3 % 3 - 1, at[2] + i / 9 - 1};
-        a[i].base = -1;
+        a[i].box = NULL;
         if (b[0] < 0 || b[1] < 0 || b[2] < 0 || b[0] >= s->n[0] || b[1] >= s->n[1] || b[2] >= s->n[2])
             continue;
         const int64_t index = (b[2] * s->n[1] + b[1]) * s->n[0] + b[0];
-        const struct vp_box there = box_of(s, index), here = box_of(s, box);
+        const struct vp_box there = vp_box_tile(&all, s->part, index);
         a[i].shell = vp_shell_of(&there, s->image);
-        a[i].base = s->of[index].base;
+        a[i].box = &s->box[index];
         for (int k = 0; k < 3; k++)
             a[i].shift[k] = there.lo[k] - here.lo[k];
     }
 }
 
-/* Returns the node of a voxel outside the middle box, next to it, at a position relative to its corner; -1 outside the
- * image. */
-static inline int64_t node_at(const struct around around[27], const int64_t at[3])
+static inline bool is_open(const struct shell_box *b, uint64_t voxel)
 {
-    const int64_t *size = around[13].shell.size;
-    int i = 13, step = 1;
-    for (int k = 0; k < 3; k++, step *= 3)
-        i += at[k] < 0 ? -step : at[k] >= size[k] ? step : 0;
-    const struct around *a = &around[i];
-    return a->base < 0 ? -1
-                       : a->base + vp_shell_index(&a->shell, at[0] - a->shift[0], at[1] - a->shift[1],
-                                                  at[2] - a->shift[2]);
+    return b->open[voxel / 64] >> voxel % 64 & 1;
+}
+
+/* Returns the node of an open voxel. */
+static inline uint32_t node_of(const struct shell_box *b, uint64_t voxel)
+{
+    const uint64_t before = b->open[voxel / 64] & (((uint64_t)1 << voxel % 64) - 1);
+    return b->first[voxel / 64] + (uint32_t)__builtin_popcountll(before);
+}
+
+/* Returns the open voxels of word w that are among [from, to). */
+static inline uint64_t open_among(const struct shell_box *b, uint64_t w, uint64_t from, uint64_t to)
+{
+    uint64_t bits = b->open[w];
+    if (w == from / 64)
+        bits &= ~(uint64_t)0 << from % 64;
+    if (w == to / 64)
+        bits &= ((uint64_t)1 << to % 64) - 1;
+    return bits;
+}
+
+/* Numbers the nodes: open voxels, then the inner nodes of all entries. */
+static int number_nodes(struct solve *s, struct vp_err *err)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i < s->boxes; i++)
+        for (uint64_t w = 0; w < s->box[i].words; w++) {
+            s->box[i].first[w] = (uint32_t)n;
+            n += (uint64_t)__builtin_popcountll(s->box[i].open[w]);
+        }
+    for (int64_t i = 0; i < s->boxes; i++) {
+        const uint64_t inner = s->box[i].inner;
+        s->box[i].inner = n;
+        n += inner;
+    }
+    s->nodes = n;
+    return n < UINT32_MAX ? 0 : vp_fail(err, VP_ERESOURCE, "%llu voxels between the boxes may rise: expected at most %llu",
+                                        (unsigned long long)n, (unsigned long long)UINT32_MAX - 1);
 }
 
 #define EACH_KEY "global/morphrecon_solve.inc"
 #include "global/morphrecon_keys.inc"
 
-/* Reads the headers of an image's entries. */
-static int count(struct solve *s, struct vp_morphrecon_counts *counts, void *entry, struct vp_err *err)
+/* Returns entry i of this image: where it lies, or read into the buffer. NULL with an error. */
+static struct vp_morphrecon_entry *fetch(const struct solve *s, int64_t i, struct vp_err *err)
 {
-    struct vp_morphrecon_entry *const e = entry;
-    int64_t made = 0;
-    s->nodes = 0;
+    void *const there = vp_store_peek(s->store, s->first + i);
+    return there ? there : vp_store_get(s->store, s->first + i, s->entry, err) ? NULL : s->entry;
+}
+
+/* Fills s->box[] but for the contents of open[] and first[]; adds the counts of the entries to `counts`. */
+static int open_boxes(struct solve *s, enum vp_key key, struct vp_morphrecon_counts *counts, struct vp_err *err)
+{
+    uint64_t words = 0, copies = 0;
     for (int64_t i = 0; i < s->boxes; i++) {
-        if (vp_store_get(s->store, s->first + i, e, err))
+        struct vp_morphrecon_entry *const e = fetch(s, i, err);
+        if (!e)
             return -1;
-        s->of[i] = (struct known){s->nodes, made, e->voxels};
-        s->nodes += e->voxels;
-        made += e->nodes - e->voxels;
+        const bool copied = e == s->entry;
+        s->box[i] = (struct shell_box){.voxels = e->voxels, .edges = e->edges, .words = ((uint64_t)e->voxels + 63) / 64,
+                                       .inner = e->nodes - e->voxels};
+        if (!copied) {
+            s->box[i].value = (char *)e + vp_entry_value();
+            s->box[i].mask = (char *)e + vp_entry_mask(key, e->voxels);
+            s->box[i].edge = (char *)e + vp_entry_edge(key, e->voxels);
+        }
+        words += s->box[i].words;
+        copies += copied ? vp_entry_edge(key, e->voxels) - vp_entry_value() : 0;
         if (counts) {
             counts->clipped += e->clipped;
             counts->nan += e->nan;
         }
     }
-    for (int64_t i = 0; i < s->boxes; i++)
-        s->of[i].inner += s->nodes;
-    s->all = s->nodes + made;
-    return s->all < UINT32_MAX ? 0 : vp_fail(err, VP_ERESOURCE, "the boxes touch in %lld voxels: expected at most %lld",
-                                             (long long)s->all, (long long)UINT32_MAX - 1);
+    uint64_t *open = take(s, words * sizeof *open, err);
+    uint32_t *first = open ? take(s, words * sizeof *first, err) : NULL;
+    char *copy = first && copies ? take(s, copies, err) : NULL;
+    if (!first || (copies && !copy))
+        return -1;
+    for (int64_t i = 0; i < s->boxes; i++) {
+        struct shell_box *const b = &s->box[i];
+        b->open = open;
+        b->first = first;
+        open += b->words;
+        first += b->words;
+        if (b->edge)
+            continue;
+        const uint64_t bytes = vp_entry_edge(key, b->voxels) - vp_entry_value();
+        if (vp_store_get(s->store, s->first + i, s->entry, err))
+            return -1;
+        memcpy(copy, (char *)s->entry + vp_entry_value(), (size_t)bytes);
+        b->value = copy;
+        b->mask = copy + vp_entry_mask(key, b->voxels) - vp_entry_value();
+        copy += bytes;
+    }
+    return 0;
+}
+
+/* Leaves the header and the values in each entry. */
+static int close_boxes(struct solve *s, enum vp_key key, struct vp_err *err)
+{
+    for (int64_t i = 0; i < s->boxes; i++) {
+        const struct shell_box *const b = &s->box[i];
+        struct vp_morphrecon_entry *const there = vp_store_peek(s->store, s->first + i), *const e = there ? there : s->entry;
+        *e = (struct vp_morphrecon_entry){.bytes = vp_entry_mask(key, b->voxels), .voxels = b->voxels};
+        if (there) {
+            vp_store_cut(s->store, s->first + i, e->bytes);
+            continue;
+        }
+        memcpy((char *)e + vp_entry_value(), b->value, b->voxels * (size_t)vp_key_size(key));
+        if (vp_store_put(s->store, s->first + i, e, e->bytes, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Solves one image. */
+static int solve_image(struct solve *s, const struct vp_morphrecon_params *p, struct vp_err *err)
+{
+    if (open_boxes(s, p->key, p->counts, err))
+        return -1;
+    const int rc = p->key == VP_KEY_U8    ? solve_u8(s, err)
+                   : p->key == VP_KEY_U16 ? solve_u16(s, err)
+                   : p->key == VP_KEY_U32 ? solve_u32(s, err)
+                                          : solve_u64(s, err);
+    return rc || close_boxes(s, p->key, err) ? -1 : 0;
 }
 
 int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_t part[3], uint64_t memory,
                         int threads, struct vp_err *err)
 {
+    struct solve s = {.store = entries, .boxes = 1, .threads = threads, .memory = memory};
     const struct vp_morphrecon_params *p = op->params;
-    struct solve s = {.store = entries, .boxes = 1, .memory = memory};
-    uint64_t most = sizeof(struct vp_morphrecon_entry);
-    int rc = -1;
+    uint64_t most = 0; /* bytes of an entry in the file */
+    int rc = 0;
 
-    (void)threads;
     s.neighbours = vp_morphrecon_neighbours(p->connectivity, s.offset);
     for (int a = 0; a < 3; a++) {
         s.image[a] = op->image[a];
@@ -169,27 +281,18 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
         s.boxes *= s.n[a];
     }
     for (int64_t i = 0; i < vp_store_count(entries); i++)
-        most = vp_store_bytes(entries, i) > most ? vp_store_bytes(entries, i) : most;
-    void *const entry = vp_alloc_raw(1, (size_t)most, "the histogram of a box", err);
-    s.of = malloc((size_t)s.boxes * sizeof *s.of);
-    s.slot = malloc(SLOTS * sizeof *s.slot);
-    if (!entry || !s.of || !s.slot) {
-        vp_fail(err, VP_ERESOURCE, "out of memory");
-        goto out;
-    }
-    rc = 0;
+        if (!vp_store_peek(entries, i) && vp_store_bytes(entries, i) > most)
+            most = vp_store_bytes(entries, i);
+    s.box = malloc((size_t)s.boxes * sizeof *s.box);
+    if (!s.box)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    if (most && !(s.entry = vp_alloc_raw(1, (size_t)most, "the shell of a box", err)))
+        rc = -1;
     for (; s.first < vp_store_count(entries) && !rc; s.first += s.boxes) {
-        rc = count(&s, p->counts, entry, err);
-        if (!rc)
-            rc = p->key == VP_KEY_U8    ? solve_u8(&s, entry, err)
-                 : p->key == VP_KEY_U16 ? solve_u16(&s, entry, err)
-                 : p->key == VP_KEY_U32 ? solve_u32(&s, entry, err)
-                                        : solve_u64(&s, entry, err);
-        give_back(&s);
+        rc = solve_image(&s, p, err);
+        release(&s);
     }
-out:
-    free(s.slot);
-    free(s.of);
-    free(entry);
+    free(s.entry);
+    free(s.box);
     return rc;
 }
