@@ -46,11 +46,11 @@ static void show_device(struct vp_run *run, const struct vp_image_job *j, const 
                    plan->lanes, plan->lanes > 1 ? "s" : "", depths);
     if (input > 0)
         vp_report_plan(run, "transfers", "to the device %.3f times the input, %s; back %s%s", plan->copied,
-                vp_bytes_text((uint64_t)(plan->copied * input)).text, back,
-                plan->stream ? "; planes that chunks share stay there" : "");
+                       vp_bytes_text((uint64_t)(plan->copied * input)).text, back,
+                       plan->stream ? "; planes that chunks share stay there" : "");
     else
         vp_report_plan(run, "transfers", "to the device %.3f times the input; back the output%s", plan->copied,
-                plan->stream ? "; planes that chunks share stay there" : "");
+                       plan->stream ? "; planes that chunks share stay there" : "");
 }
 
 void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct vp_image_job *j,
@@ -78,11 +78,11 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                        vp_type_name(im->type), vp_type_name(stored_out));
     else
         vp_report_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
-                count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
+                       count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
     if (vp_images_grown(im, last, 0) || vp_images_grown(im, last, 1) || vp_images_grown(im, last, 2))
         vp_report_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + im->pad[0]),
-                (long long)(p->image[y] + im->pad[1]),
-                count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + im->pad[2]));
+                       (long long)(p->image[y] + im->pad[1]),
+                       count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + im->pad[2]));
     if (im->inner > 1 || im->outer != 1)
         vp_report_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, im->inner),
                        count(b, sizeof b, im->outer));
@@ -95,12 +95,12 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
         vp_report_plan(run, "volume", "as long as the pipe, read %.3f times", plan->read);
     else
         vp_report_plan(run, "volume", "%s of input, read %.3f times; %s of output",
-                vp_bytes_text((uint64_t)(input * (double)p->stored_in)).text, plan->read,
-                vp_bytes_text((uint64_t)(voxels * (double)p->stored_out)).text);
+                       vp_bytes_text((uint64_t)(input * (double)p->stored_in)).text, plan->read,
+                       vp_bytes_text((uint64_t)(voxels * (double)p->stored_out)).text);
     if (plan->twice)
         vp_report_plan(run, "passes", "two: every chunk is summarized, the summaries are solved as a whole (at most %s of them in "
-                "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
-                p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
+                       "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
+                       p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
     else if (vp_chain_twice(p->chain))
         vp_report_plan(run, "passes", "one: every image is one chunk");
     if (plan->bands > 1)

@@ -200,17 +200,17 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
     vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
-            (long long)(job->in_nv ? job->in_nv : of->nv), (long long)job->first, (long long)job->last - 1,
-            (long long)of->n_views);
+                   (long long)(job->in_nv ? job->in_nv : of->nv), (long long)job->first, (long long)job->last - 1,
+                   (long long)of->n_views);
     vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
-            (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
-            s->grid.voxel[2]);
+                   (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
+                   s->grid.voxel[2]);
     if (job->z1 - job->z0 != s->grid.n[2])
         vp_report_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
     if (job->filter)
         vp_report_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
-                p->filter_device ? ", on the device: " : "",
-                p->filter_device ? p->part[0].plan.filter.kernel : "");
+                       p->filter_device ? ", on the device: " : "",
+                       p->filter_device ? p->part[0].plan.filter.kernel : "");
     if (job->in_nv)
         vp_report_plan(run, "turned", "to %lld x %lld, so that rows follow the source", (long long)of->nu, (long long)of->nv);
     if (p->passes == 0) /* ranks whose memory is given by a model */
@@ -222,13 +222,13 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
                        p->subsets > 1 ? "" : ", each of all views: the bits of one device");
     if (p->subsets > 1)
         vp_report_plan(run, "subsets", "%d of the views for each slab, added in float32 in their order: other rounding than "
-                "one device's (less than 1e-6, relative L2)", p->subsets);
+                       "one device's (less than 1e-6, relative L2)", p->subsets);
     vp_report_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
-            (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
-            p->mirrored ? " and their mirror images" : "", p->batch);
+                   (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
+                   p->mirrored ? " and their mirror images" : "", p->batch);
     if (p->resident)
         vp_report_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
-                job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
+                       job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(p->bytes).text, vp_bytes_text(job->memory).text);
     for (int i = 0; i < p->parts && p->device_bytes; i++) {
         const struct vp_bp_part *part = &p->part[i];
@@ -236,8 +236,8 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
         struct vp_err ignored = VP_ERR_INIT;
         if (!job->backend->info(part->job.device, &device, &ignored))
             vp_report_plan(run, "device", "%d, %s: %s of %s free", part->job.device, device.name,
-                    vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
-                    vp_bytes_text(device.free).text);
+                           vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
+                           vp_bytes_text(device.free).text);
     }
     vp_report_plan(run, "threads", "%d", job->threads);
 }

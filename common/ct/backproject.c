@@ -241,7 +241,7 @@ static struct vp_backproject *create(const struct vp_bp_job *job, const char *is
                                  .nv = job->projections->nv, .tiles = {.n = {n[0], n[1], n[2]}},
                                  .threads = job->threads > 0 ? job->threads : vp_cores()};
     if (!b->isa)
-        vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa ? isa : "generic");
+        vp_fail(err, VP_ERESOURCE, "this processor does not have the instruction set %s", isa ? isa : "generic");
     else if ((b->views = vp_alloc((size_t)b->n_views, sizeof *b->views, "the views", err)) && !plan(b, job, err))
         return b;
     vp_backproject_close(b);

@@ -37,7 +37,7 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
     double *const to = field_of(m, key);
     if (!to) {
 #define NAME(name, what) " " #name
-        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%lld: '%s' is no part of a model",
+        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%lld: '%s' is not a key of a model",
                             path, (long long)number, key);
 #undef NAME
     }

@@ -14,6 +14,8 @@ extern "C" {
 #include "global/sat.h"
 }
 
+extern "C" const struct vp_kernel vp_gpu_sat;
+
 #include "sat_three.cuh"
 
 #include <algorithm>
