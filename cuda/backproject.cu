@@ -74,7 +74,7 @@ int validate(const vp_bp_job *p, vp_err *err)
     return 0;
 }
 
-/* Which slices the slab holds and which pieces of the working half produce them. */
+/* Fills the slices that the slab holds and the pieces of the working half that produce them. */
 void place_slab(const vp_bp_job *p, choice *c, bool mirror, int K)
 {
     const int64_t nz = p->grid->n[2], half = (nz + 1) / 2, S = p->grid->n[0] * p->grid->n[1];
@@ -342,7 +342,7 @@ void describe(const vp_bp_job *p, const choice &c, struct vp_bp_plan *plan)
     plan->fixed = 1 << 20;
 }
 
-/* What is wrong with the problem; or which kernel it leads to. */
+/* Chooses the kernel; fails if the problem is not valid. */
 int choose(const vp_bp_job *p, choice *c, vp_bp_plan *plan, vp_err *err)
 {
     if (validate(p, err) || choose_kernel(p, c, err))

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 
 # These numbers may only fall.
-my %allowed = (head => 310, 'so many' => 49, behind => 41, tell => 16, ask => 37, whoever => 23);
+my %allowed = (head => 0, 'so many' => 0, behind => 0, tell => 0, ask => 0, whoever => 0);
 my @pattern = (
     [head => qr/\A[\s*]*\K(?:what|whether|of|where|how|whose|who|which)\b/i], # write a verb or a noun
     ['so many' => qr/\b(?:so|as) many\b/i], # name the variable

@@ -80,7 +80,7 @@ struct job {
     bool undo;                /* undo a recorded scale instead */
     double scale[2];
     int64_t lost;             /* number of samples clamped, or NaN to integer */
-    struct vp_extent extent;
+    struct vp_sample_range extent;
     struct vp_flatness before, after;
 };
 
@@ -123,7 +123,7 @@ static int range(void *ctx, int64_t page, int n, void *in, void *out, struct vp_
     (void)out;
     if (vp_channel_mix(&j->channel, samples(j, 1), &in, &n, &from, err))
         return -1;
-    vp_extent_add(&j->extent, in, from, samples(j, n));
+    vp_sample_range_add(&j->extent, in, from, samples(j, n));
     return n;
 }
 

@@ -169,11 +169,11 @@ static int by_formula(const struct params *p, struct vp_run *run, struct vp_err 
 
 /* ---- from stars ---- */
 
-struct sight { struct vp_stars stars; int64_t nx, page; };
+struct seen_point { struct vp_stars stars; int64_t nx, page; };
 
 static int find_stars(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
-    struct sight *s = ctx;
+    struct seen_point *s = ctx;
 
     (void)out, (void)err;
     for (int i = 0; i < n; i++)
@@ -196,7 +196,7 @@ static void report(const struct vp_run *run, const struct vp_stars *s)
 
 static int from_stars(const struct params *p, struct vp_run *run, struct vp_err *err)
 {
-    struct sight s = {.stars = {0}};
+    struct seen_point s = {.stars = {0}};
     struct vp_reader *reader = NULL;
     float *kernel = NULL;
     int64_t size[3] = {25, 25, 1};

@@ -47,9 +47,9 @@ struct vp_images {
     double scale[2];
     bool seekable;     /* can be read twice */
     bool lines;        /* see vp_images_lines */
-    int64_t corner[3]; /* where the result's first voxel is in the input; below 0: before that */
+    int64_t corner[3]; /* position of the result's first voxel in the input; may be negative */
     int64_t pad[3];    /* columns, rows and planes of zeros before the output (vp_writer_pad) */
-    const char *second; /* file of the second output, where the operation has one */
+    const char *second; /* file of the second output, if the operation has one */
     /* In a chain that has two passes, called when all is solved and before the output is opened, so that what was
      * found is in its history. -1: it failed. NULL: there is nothing to say. */
     int (*solved)(void *ctx, struct vp_run *run, struct vp_err *err);

@@ -14,7 +14,7 @@
 /* ---- the range ---- */
 
 struct range {
-    struct vp_extent extent;
+    struct vp_sample_range extent;
     const struct vp_pages *pages;
 };
 
@@ -26,7 +26,7 @@ static int add_pages(void *ctx, int64_t page, int n, void *in, void *out, struct
     (void)page;
     (void)out;
     (void)err;
-    vp_extent_add(&r->extent, in, s->type, n * r->pages->rows * s->nx);
+    vp_sample_range_add(&r->extent, in, s->type, n * r->pages->rows * s->nx);
     return n;
 }
 

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum kind { STAGE, COUNT, NUMBER, TEXT, JSON };
+enum record_kind { STAGE, COUNT, NUMBER, TEXT, JSON };
 
 struct entry {
-    enum kind kind;
+    enum record_kind kind;
     char *name;
     double number;
     uint64_t count;
@@ -54,7 +54,7 @@ void vp_stats_free(struct vp_stats *s)
 }
 
 /* Returns the entry, made if it is not there; NULL without memory (statistics are no reason to fail). Locked. */
-static struct entry *find(struct vp_stats *s, enum kind kind, const char *name)
+static struct entry *find(struct vp_stats *s, enum record_kind kind, const char *name)
 {
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->entry[i].name, name) && (s->entry[i].kind == STAGE) == (kind == STAGE)) {
@@ -73,7 +73,7 @@ static struct entry *find(struct vp_stats *s, enum kind kind, const char *name)
 }
 
 /* Stages and counts grow; numbers and texts are the last. */
-static void record(struct vp_stats *s, enum kind kind, const char *name, double number, uint64_t count, const char *text)
+static void record(struct vp_stats *s, enum record_kind kind, const char *name, double number, uint64_t count, const char *text)
 {
     if (!s)
         return;

@@ -12,7 +12,7 @@ struct general_group {
 };
 
 /* Positions at which the views of a group see a voxel. */
-struct sight { vdouble u[PARTS], v[PARTS], w[PARTS], f[PARTS]; };
+struct view_rows { vdouble u[PARTS], v[PARTS], w[PARTS], f[PARTS]; };
 
 /* LANES voxels of a column, for one view: not seen; between two lines; between more; to be taken voxel by
  * voxel. */
@@ -38,7 +38,7 @@ INLINE vdouble select_max(vdouble a, vdouble b)
     return select(a > b, a, b);
 }
 
-INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS], double k, struct sight *out)
+INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS], double k, struct view_rows *out)
 {
     for (int p = 0; p < PARTS; p++) {
         const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_ORBIT_NEAREST, w, (vdouble){} + 1);
@@ -50,7 +50,7 @@ INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS]
 }
 
 /* Fills a block from the sights of the first voxel and of the one after the last. */
-INLINE void general_block_of(const struct general_group *g, const struct sight *a, const struct sight *z,
+INLINE void general_block_of(const struct general_group *g, const struct view_rows *a, const struct view_rows *z,
                              int64_t lines, int64_t rows, struct general_block *out)
 {
     const double spare = 1e-4;
@@ -155,7 +155,7 @@ static void general_column(const struct vp_backproject *b, const struct general_
     for (int row = 0; row < 3; row++)
         for (int p = 0; p < PARTS; p++)
             base[row][p] = g->P[4 * row][p] * i + g->P[4 * row + 1][p] * j + g->P[4 * row + 3][p];
-    struct sight at, next;
+    struct view_rows at, next;
     struct general_block block;
     const double k0 = (double)(seg->k + (int64_t)seg->first * BLOCK);
     sight_at(g, base, k0, &at);

@@ -37,7 +37,7 @@ static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* ring, at most; the same
 
 /* Device memory beside the slab: packed orbits, the kernel's own, tables of the filter, the ring of raw pieces, and
  * filtered views if they are wider. */
-enum memory { PACKED, FIXED, TABLES, RAW, WIDE, MEMORIES };
+enum bp_memory { PACKED, FIXED, TABLES, RAW, WIDE, MEMORIES };
 
 /* The rings of a slab. */
 struct layout {
@@ -121,7 +121,7 @@ static void size_rings(struct layout *l, int64_t run, int64_t ahead)
     if (job->filter && l->plan.filter.nu_out != job->in_nu)
         l->bytes[WIDE] = (uint64_t)(l->piece_views * rows * l->plan.filter.nu_out) * sizeof(float);
     l->plan.device = vp_slab_bytes(job->grid, job->z0, job->z1, job->mirrored);
-    for (enum memory i = 0; i < MEMORIES; i++)
+    for (enum bp_memory i = 0; i < MEMORIES; i++)
         l->plan.device += l->bytes[i];
 }
 
@@ -227,7 +227,7 @@ void vp_bp_schedule_close(struct vp_bp_schedule *s)
     k->event_destroy(s->opened);
     for (enum work i = 0; i < WORKS; i++)
         vp_clock_close(&s->clock[i]);
-    for (enum memory i = 0; i < MEMORIES; i++)
+    for (enum bp_memory i = 0; i < MEMORIES; i++)
         if (s->memory[i])
             k->release(s->l.job.device, s->memory[i]);
     free(s->piece);
@@ -258,7 +258,7 @@ static int allocate(struct vp_bp_schedule *s, struct vp_err *err)
     void **const memory = s->memory;
     if (create_queues(s, err))
         return -1;
-    for (enum memory i = 0; i < MEMORIES; i++)
+    for (enum bp_memory i = 0; i < MEMORIES; i++)
         if (s->l.bytes[i] && s->backend->alloc(job->device, s->l.bytes[i], &memory[i], err))
             return -1;
     if (s->kernels->open(&s->b, job, memory[PACKED], memory[FIXED], s->work, err))

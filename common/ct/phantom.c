@@ -257,18 +257,18 @@ double vp_phantom_radius_in(const struct vp_grid *grid)
 
 /* All rays of a view: from p0 + u pu + v pv in direction d0 + u du + v dv. Cone: pu = pv = 0, the parameter t
  * along the ray is the depth. Parallel: du = dv = 0, unit direction. */
-struct rays {
+struct ray_bundle {
     struct vec p0, pu, pv, d0, du, dv;
     const double *P;
     bool cone;
 };
 
-static void rays_of_view(struct rays *r, const struct vp_view *view, enum vp_beam beam)
+static void rays_of_view(struct ray_bundle *r, const struct vp_view *view, enum vp_beam beam)
 {
     const double *const P = view->P;
     const struct vec zero = {0, 0, 0}, a = vec(P), b = vec(P + 4), c = vec(P + 8), n = cross(a, b);
 
-    *r = (struct rays){.P = P, .cone = beam == VP_CONE};
+    *r = (struct ray_bundle){.P = P, .cone = beam == VP_CONE};
     if (r->cone) {
         /* the columns of the inverse of the left 3x3 block; the source is where all three rows vanish */
         const struct vec bc = cross(b, c);
@@ -305,7 +305,7 @@ struct shadow {
     bool plain;             /* the parabola is valid: all of the ellipsoid lies in front of the source */
 };
 
-static void row_shadow(struct shadow *w, const struct vp_ellipsoid *e, const struct rays *r, double v)
+static void row_shadow(struct shadow *w, const struct vp_ellipsoid *e, const struct ray_bundle *r, double v)
 {
     const struct vec center = vec(e->center), third = vec(r->P + 8);
 
@@ -387,7 +387,7 @@ static void add_row_near(double *acc, const struct shadow *w, double u, int n, d
 }
 
 /* Adds the line integrals of the columns u + i, i in [0, n), on detector row v to sum. */
-static void add_rays(double *restrict sum, const struct vp_ellipsoid *list, int n_list, const struct rays *r,
+static void add_rays(double *restrict sum, const struct vp_ellipsoid *list, int n_list, const struct ray_bundle *r,
                      double u, double v, int n)
 {
     const struct vec d = plus(r->d0, v, r->dv);
@@ -524,7 +524,7 @@ void vp_phantom_noise(float *p, int64_t n, double i0, bool counts, uint64_t seed
 void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out)
 {
     const int m = s->samples;
-    struct rays rays;
+    struct ray_bundle rays;
 
     assert(m > 0);
     for (int64_t r = r0; r < r1; r++, out += s->nu) {

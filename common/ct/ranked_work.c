@@ -110,7 +110,7 @@ int vp_sharing_read(void *arg, int64_t first, int n, int64_t v0, int64_t v1, flo
 
     rows_read(s, &u0, &u1);
     if (v0 != s->rows[s->it][0] || v1 != s->rows[s->it][1])
-        return vp_fail(err, VP_ERUN, "rank %d asks for other detector rows than it said", s->ranks->rank);
+        return vp_fail(err, VP_ERUN, "rank %d requests other detector rows than it announced", s->ranks->rank);
     /* the buffer of the batch before the last */
     s->turn = !s->turn;
     if (make_messages(s, n, err) || vp_ranks_wait(s->ranks, s->message[s->turn], s->messages[s->turn], err))

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct workspace { /* of a thread */
+struct workspace { /* buffers of a thread */
     void **pointers;
     void *scratch;
     size_t bytes;

@@ -75,7 +75,7 @@ struct worker {
     struct vp_thread thread;
     int index;
     struct lanes *device;     /* NULL: the CPU */
-    int number;               /* of its device */
+    int number;               /* device number */
     int64_t depth;            /* output planes of a part: the plan's, or fewer after the device ran short of memory */
     int lanes;
     int64_t slab;             /* next slab, where every worker has a column of its own */

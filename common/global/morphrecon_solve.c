@@ -44,7 +44,7 @@ struct room { void *at; uint64_t bytes; bool mapped; };
 struct shell_box {
     void *value;             /* keys, in the entry or, if that is in a file, in a copy */
     const void *mask;
-    const void *edge;        /* of the entry; NULL: in the file */
+    const void *edge;        /* edges of the entry; NULL: in the file */
     uint64_t *open;          /* bit v % 64 of word v / 64: voxel v is below its mask */
     uint32_t *first;         /* node of the first such voxel of each word */
     uint64_t words, inner;   /* words of open; node of the first inner node of the entry */

@@ -402,11 +402,11 @@ int vp_along_run(const struct vp_along *a, struct vp_reduce *r, struct vp_reader
 
 /* ---- slabs ---- */
 
-struct slab { struct vp_reader *reader; int at; double z; };
+struct reduce_slab { struct vp_reader *reader; int at; double z; };
 
 static int by_z(const void *pa, const void *pb)
 {
-    const struct slab *a = pa, *b = pb;
+    const struct reduce_slab *a = pa, *b = pb;
 
     return a->z != b->z ? (a->z > b->z) - (a->z < b->z) : a->at - b->at;
 }
@@ -437,7 +437,7 @@ static int check_fit(const struct vp_reader *slab, int64_t pages, const struct v
 
 int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struct vp_err *err)
 {
-    struct slab *slabs = calloc((size_t)n, sizeof *slabs);
+    struct reduce_slab *slabs = calloc((size_t)n, sizeof *slabs);
     double origin[3], voxel[3];
     bool placed = true, known = true;
     int64_t pages = 0;
@@ -447,7 +447,7 @@ int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struc
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int i = 0; i < n; i++) {
         placed &= place_of(readers[i], origin, voxel);
-        slabs[i] = (struct slab){readers[i], i, placed ? origin[2] : 0};
+        slabs[i] = (struct reduce_slab){readers[i], i, placed ? origin[2] : 0};
         if (i && (check_same(readers[0], readers[i], false, err) || check_scale(readers[0], readers[i], err)))
             goto out;
     }

@@ -46,9 +46,9 @@ void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct v
 
 /* New sample j of m is the weighted mean of old samples first ... last of n; `a` and `b` are the weights
  * of the first and the last, those between have weight 1, and `norm` divides. */
-struct taps { int64_t first, last; double a, b, norm; };
+struct render_taps { int64_t first, last; double a, b, norm; };
 
-static struct taps taps(int64_t j, int64_t n, int64_t m)
+static struct render_taps taps(int64_t j, int64_t n, int64_t m)
 {
     const double ratio = (double)n / (double)m;
 
@@ -57,18 +57,18 @@ static struct taps taps(int64_t j, int64_t n, int64_t m)
         const int64_t first = (int64_t)lo;
         int64_t last = (int64_t)ceil(hi) - 1;
         last = last < n ? last : n - 1;
-        return (struct taps){first, last, (double)(first + 1) - lo, hi - (double)last, ratio};
+        return (struct render_taps){first, last, (double)(first + 1) - lo, hi - (double)last, ratio};
     }
     const double at = ((double)j + 0.5) * ratio - 0.5;
     const double in = at < 0 ? 0 : at > (double)(n - 1) ? (double)(n - 1) : at;
     const int64_t first = (int64_t)in;
     const double t = in - (double)first;
     if (t == 0)
-        return (struct taps){first, first, 1, 1, 1};
-    return (struct taps){first, first + 1, 1 - t, t, 1};
+        return (struct render_taps){first, first, 1, 1, 1};
+    return (struct render_taps){first, first + 1, 1 - t, t, 1};
 }
 
-static float tap_sum(const struct taps *t, const float *v, int64_t stride)
+static float tap_sum(const struct render_taps *t, const float *v, int64_t stride)
 {
     double s = t->a * v[t->first * stride];
 
@@ -92,13 +92,13 @@ int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err 
     }
     #pragma omp parallel for schedule(static)
     for (int64_t x = 0; x < w; x++) {
-        const struct taps t = taps(x, p->w, w);
+        const struct render_taps t = taps(x, p->w, w);
         for (int64_t y = 0; y < p->h; y++)
             wide.v[y * w + x] = tap_sum(&t, p->v + y * p->w, 1);
     }
     #pragma omp parallel for schedule(static)
     for (int64_t y = 0; y < h; y++) {
-        const struct taps t = taps(y, p->h, h);
+        const struct render_taps t = taps(y, p->h, h);
         for (int64_t x = 0; x < w; x++)
             out.v[y * w + x] = tap_sum(&t, wide.v + x, w);
     }

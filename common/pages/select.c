@@ -56,7 +56,7 @@ static bool parse_slice(const char **at, struct slice *s)
 /* Finds first element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
  * end. `clip`: a range is cut to what there is, as in Python. */
 static int resolve(const struct slice *s, int64_t n, bool clip, const char *option, const char *text, const char *what,
-                   const char *name, struct vp_span *span, struct vp_err *err)
+                   const char *name, struct vp_page_range *span, struct vp_err *err)
 {
     const bool back = s->part[STEP] < 0;
     int64_t a = s->part[A], b = s->part[B];
@@ -80,7 +80,7 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
         a = back ? n - 1 : 0;
     if (!s->has[B])
         b = back ? -1 : n;
-    *span = (struct vp_span){.first = a, .step = s->part[STEP], .count = s->range ? -1 : 1};
+    *span = (struct vp_page_range){.first = a, .step = s->part[STEP], .count = s->range ? -1 : 1};
     if (!s->range)
         return 0;
     if (!s->has[B] && !back && n < 0) {
@@ -108,7 +108,7 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
         return -1;
     for (;;) {
         struct slice slice;
-        struct vp_span *span = &s->span[s->n_spans];
+        struct vp_page_range *span = &s->span[s->n_spans];
         if (!parse_slice(&at, &slice))
             return vp_fail(err, VP_EUSAGE,
                            "--pages: expected numbers and ranges like 0,5,10:20,::2, got '%s'", text);
@@ -168,7 +168,7 @@ int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t
 static int parse_region(struct vp_select *s, const char *text, const char *name, struct vp_err *err)
 {
     struct slice x, y;
-    struct vp_span columns, rows;
+    struct vp_page_range columns, rows;
     const char *at = text;
 
     const bool good = parse_slice(&at, &x) && *at++ == ',' && parse_slice(&at, &y) && *at == '\0';
@@ -189,12 +189,12 @@ static int parse_region(struct vp_select *s, const char *text, const char *name,
 static void reverse(struct vp_select *s)
 {
     for (int i = 0, j = s->n_spans - 1; i < j; i++, j--) {
-        const struct vp_span t = s->span[i];
+        const struct vp_page_range t = s->span[i];
         s->span[i] = s->span[j];
         s->span[j] = t;
     }
     for (int i = 0; i < s->n_spans; i++) {
-        struct vp_span *p = &s->span[i];
+        struct vp_page_range *p = &s->span[i];
         p->first += (p->count - 1) * p->step;
         p->step = p->count == 1 ? 1 : -p->step;
     }
@@ -217,7 +217,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
     if (p->reverse)
         reverse(s);
     for (int i = 0; i < s->n_spans; i++) {
-        struct vp_span *span = &s->span[i];
+        struct vp_page_range *span = &s->span[i];
         span->at = s->pages;
         if (span->count < 0 && i + 1 < s->n_spans)
             return vp_fail_hint(err, VP_EUSAGE, "use --spool",

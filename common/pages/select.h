@@ -16,14 +16,14 @@ extern const struct vp_opt vp_select_options[];   /* --pages, --region */
 
 /* `count` pages first, first + step, ...; the stack's pages from `at` on. count < 0: to an end not known
  * yet. */
-struct vp_span { int64_t first, step, count, at; };
+struct vp_page_range { int64_t first, step, count, at; };
 
 struct vp_select {
     int64_t nx, ny, in_pages;    /* size of the input; in_pages -1: unknown */
     int64_t x0, x1, y0, y1;
     int64_t pages;               /* selected; -1: unknown */
     int n_spans;
-    struct vp_span *span;        /* malloc'd */
+    struct vp_page_range *span;        /* malloc'd */
 };
 
 /* Picks the images of the pages that --pages names: a vp_pick, whose context are the parameters. `picked` is then that

@@ -149,7 +149,7 @@ static int select_axes(const struct vp_select *s, const struct vp_stack *in, str
     const int at = vp_axes_z(&axes);
     *slices = !vp_select_all_pages(s) && (axes.n ? at >= 0 : !vp_meta_get(meta, "axes"));
     if (axes.n < 2) { /* also where it is not known how many pages there are */
-        const struct vp_span *span = &s->span[0];
+        const struct vp_page_range *span = &s->span[0];
         *z = (struct along){span->first, span->step, span->count, s->n_spans == 1};
         return 0;
     }

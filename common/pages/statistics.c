@@ -271,7 +271,7 @@ EXTENT(extent_i64, int64_t, INT64_MIN, INT64_MAX, ANY)
 EXTENT(extent_f32, float, -FLT_MAX, FLT_MAX, FINITE)
 EXTENT(extent_f64, double, -DBL_MAX, DBL_MAX, FINITE)
 
-void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, int64_t n)
+void vp_sample_range_add(struct vp_sample_range *e, const void *samples, enum vp_type type, int64_t n)
 {
     static bool (*const extent[VP_N_TYPES])(const void *, int64_t, double *, double *) = {
         [VP_U8] = extent_u8, [VP_U16] = extent_u16, [VP_U32] = extent_u32, [VP_U64] = extent_u64,

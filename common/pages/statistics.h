@@ -34,11 +34,11 @@ double vp_squares_mean(const struct vp_squares *s);
 
 /* The smallest and the largest finite sample alone, in a fraction of the time. Zero-initialise ({0}); without any
  * finite sample `any` stays false. 64-bit integers beyond 2^53 are rounded to double. */
-struct vp_extent {
+struct vp_sample_range {
     double min, max;
     bool any;
 };
-void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, int64_t n);
+void vp_sample_range_add(struct vp_sample_range *e, const void *samples, enum vp_type type, int64_t n);
 
 /* True of samples that are all the same to the bit (not `varies`). Zero-initialise ({0}). Stops at the first that
  * differs, so pictures cost nothing. */

@@ -179,7 +179,7 @@ struct vp_quantiles {
     int slot[RANKS];       /* slot of each rank */
     uint8_t *hit;          /* by leading digit: some prefix starts with it */
     struct vp_counter counter;
-    struct vp_extent extent; /* if coarse: the inside of a bin is guessed, the ends are not */
+    struct vp_sample_range extent; /* if coarse: the inside of a bin is guessed, the ends are not */
     double value[VP_QUANTILES_MAX];
 };
 
@@ -294,7 +294,7 @@ void vp_quantiles_add(struct vp_quantiles *q, const void *samples, int64_t n)
 {
     counter_add(&q->counter, quantile_index, q, samples, q->type, n);
     if (q->coarse)
-        vp_extent_add(&q->extent, samples, q->type, n);
+        vp_sample_range_add(&q->extent, samples, q->type, n);
 }
 
 /* Returns the bin among count[0..bins) that holds rank *rest, which becomes the rank inside the bin. */

@@ -74,7 +74,7 @@ static int wrong(const char *key, const char *value, const char *expected, struc
 }
 
 /* Keys whose value is `least` to `most` numbers. */
-static const struct kind { const char *key; int least, most; bool lengths; const char *expected; } kinds[] = {
+static const struct key_kind { const char *key; int least, most; bool lengths; const char *expected; } kinds[] = {
     {"voxel", 1, 3, true, "one to three lengths as in 0.5,0.5,2mm"},
     {"origin", 3, 3, true, "three coordinates as in 0,0,-25.5mm"},
     {"scale", 2, 2, false, "GAIN,OFFSET with a gain that is not 0"},
@@ -83,7 +83,7 @@ enum { VOXEL, ORIGIN, SCALE, KINDS };
 
 static int set_numbers(struct vp_meta *m, int kind, const char *value, struct vp_err *err)
 {
-    const struct kind *k = &kinds[kind];
+    const struct key_kind *k = &kinds[kind];
     double v[3], mm = 1;
     int n = numbers(value, k->most, v, k->lengths, &mm);
     bool good = n >= k->least && (kind != SCALE || v[0] != 0);

@@ -12,7 +12,7 @@ int vp_kept_open(struct vp_kept *k, const char *name, uint64_t memory, size_t co
 {
     *k = (struct vp_kept){.name = name, .fd = -1, .memory = memory};
     k->data = vp_alloc_raw(count, n, "copy of the input", err);
-    k->room = count * n; /* which vp_alloc_raw has seen to fit */
+    k->room = count * n; /* vp_alloc_raw has checked it */
     return k->data ? 0 : -1;
 }
 

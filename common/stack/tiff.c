@@ -212,14 +212,14 @@ static int rational(struct vp_tiff *t, const struct entry *e, double *out, struc
     return 0;
 }
 
-enum kind {
+enum form_kind {
     NEAR, /* a number in the directory itself, or of no interest */
     OFFSETS, SIZES, /* places of the samples */
     LIST, /* one value a sample of a pixel, or the colours of a palette that is looked up */
     MEANING /* metadata: may be absent */
 };
 
-static enum kind kind_of(const struct vp_tiff *t, uint16_t tag)
+static enum form_kind kind_of(const struct vp_tiff *t, uint16_t tag)
 {
     switch (tag) {
     case TAG_STRIP_OFFSETS:
@@ -368,7 +368,7 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
     bool behind[MAX_FAR] = {false};
     uint64_t placed = UINT64_MAX; /* start of the samples, as far as is known */
     for (int i = 0; i < n; i++) {
-        const enum kind kind = kind_of(t, e[i].tag);
+        const enum form_kind kind = kind_of(t, e[i].tag);
         int rc = 0;
         if (kind == OFFSETS || kind == SIZES) {
             rc = array(t, &e[i], f->n_strips, kind == OFFSETS ? f->offset : f->count, err);
@@ -478,7 +478,7 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
             if (e.offset + bytes > f->end)
                 f->end = e.offset + bytes;
         }
-        const enum kind kind = kind_of(t, e.tag);
+        const enum form_kind kind = kind_of(t, e.tag);
         if (e.tag == TAG_UIC2 && e.count < INT64_MAX / 64) {
             f->planes = (int64_t)e.count;
             f->announcer = TAG_UIC2;

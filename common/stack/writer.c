@@ -49,7 +49,7 @@ struct vp_writer {
 };
 
 /* An entry of a directory: one value, or `data` of any length. */
-struct entry {
+struct page_entry {
     uint16_t tag, type;
     uint64_t count; /* 0: it is left out */
     uint64_t value;
@@ -110,7 +110,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
     for (int i = 0; i < 2 && sized; i++)
         resolution(v[i], res[i]);
 
-    struct entry all[] = {
+    struct page_entry all[] = {
         {TAG_IMAGE_WIDTH, FIELD_LONG, 1, .value = (uint64_t)s->nx},
         {TAG_IMAGE_LENGTH, FIELD_LONG, 1, .value = (uint64_t)s->ny},
         {TAG_BITS_PER_SAMPLE, FIELD_SHORT, 1, .value = 8 * vp_type_size(s->type)},
@@ -129,15 +129,15 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
         {TAG_COLOR_MAP, FIELD_SHORT, w->coloured ? 3 * VP_PALETTE : 0, .data = w->palette, .size = sizeof w->palette},
         {TAG_SAMPLE_FORMAT, FIELD_SHORT, 1, .value = vp_sample_format(s->type)},
     };
-    struct entry *const stop = all + sizeof all / sizeof *all;
+    struct page_entry *const stop = all + sizeof all / sizeof *all;
     _Static_assert(sizeof all / sizeof *all <= MAX_ENTRIES, "head_limit");
     uint64_t n = 0;
-    for (struct entry *e = all; e < stop; e++)
+    for (struct page_entry *e = all; e < stop; e++)
         n += e->count > 0;
 
     /* the layout */
     uint64_t end = (offset + count_size + n * entry_size + word + 7) / 8 * 8;
-    for (struct entry *e = all; e < stop; e++)
+    for (struct page_entry *e = all; e < stop; e++)
         if (e->count && e->size > word) {
             e->value = end;
             end = (end + e->size + 7) / 8 * 8;
@@ -152,7 +152,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
     memset(head, 0, length);
     unsigned char *p = head;
     put(&p, n, (int)count_size);
-    for (struct entry *e = all; e < stop; e++) {
+    for (struct page_entry *e = all; e < stop; e++) {
         if (!e->count)
             continue;
         put(&p, e->tag, 2);

@@ -50,7 +50,7 @@ int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int thread
 struct vp_padding { int64_t columns, rows, pages, every; };
 int vp_writer_pad(struct vp_writer *w, const struct vp_padding *pad, struct vp_err *err);
 
-/* Whether those rows are written as they come; otherwise pages are collected. */
+/* True if those rows are written as they come; otherwise pages are collected. */
 bool vp_writer_by_rows(const struct vp_writer *w);
 
 /* One file that several processes write (`shared`), on hosts that share its folder. One opens it and sends the others

@@ -92,9 +92,9 @@ static void test_moments(enum vp_type type)
     CHECK_INT(m.nan, nan);
     CHECK_INT(m.inf, inf);
     CHECK(m.min == lo && m.max == hi);
-    struct vp_extent e = {0};
-    vp_extent_add(&e, v, type, half);
-    vp_extent_add(&e, (char *)v + (size_t)half * vp_type_size(type), type, n - half);
+    struct vp_sample_range e = {0};
+    vp_sample_range_add(&e, v, type, half);
+    vp_sample_range_add(&e, (char *)v + (size_t)half * vp_type_size(type), type, n - half);
     CHECK(e.any && e.min == lo && e.max == hi);
     const double std = (double)sqrtl(dev / count);
     CHECK_NEAR(m.mean, (double)mean, 1e-15 * (fabs((double)mean) + std));
@@ -197,18 +197,18 @@ static void test_extent(void)
         for (int try = 0; try < 40; try++) {
             const int64_t n = lengths[i];
             const int64_t lo = (int64_t)(random64() % (uint64_t)n), hi = (int64_t)(random64() % (uint64_t)n);
-            struct vp_extent e = {0};
+            struct vp_sample_range e = {0};
             for (int64_t k = 0; k < n; k++)
                 v[k] = odd[(k + try) % 3];
-            vp_extent_add(&e, v, VP_F32, n);
+            vp_sample_range_add(&e, v, VP_F32, n);
             CHECK(!e.any);
             v[lo] = -3;
             v[hi] = 7;
-            vp_extent_add(&e, v, VP_F32, n);
+            vp_sample_range_add(&e, v, VP_F32, n);
             CHECK(e.any && e.min == (lo == hi ? 7 : -3) && e.max == 7);
             v[lo] = v[hi] = -FLT_MAX;
-            e = (struct vp_extent){0};
-            vp_extent_add(&e, v, VP_F32, n);
+            e = (struct vp_sample_range){0};
+            vp_sample_range_add(&e, v, VP_F32, n);
             CHECK(e.any && e.min == -FLT_MAX && e.max == -FLT_MAX);
         }
     free(v);
