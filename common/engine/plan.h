@@ -33,7 +33,7 @@ struct vp_problem {
     uint64_t memory;               /* bytes of the host that a plan may take */
     uint64_t beside, over;         /* bytes committed elsewhere, and their shortfall; for messages */
     bool once;                     /* the input can be read once only */
-    bool held;                     /* the entries of a first visit stay in memory: there is no disk for them */
+    bool held;                     /* the entries of a first pass stay in memory: there is no disk for them */
     bool rows;                     /* rows of pages can be read and written in any order: bands are possible */
     bool flow;                     /* the number of pages is known and their rows can be read and written in order:
                                       bands that follow each other are possible where pages are independent */
@@ -45,7 +45,7 @@ struct vp_problem {
 
 struct vp_plan {
     bool device, stream;
-    bool twice;                    /* every part is visited twice */
+    bool twice;                    /* two passes over every part */
     bool offset;                   /* device: segments of a value carried along z are made side by side */
     bool flow;                     /* bands follow each other: planes of the stream, below, are bands, one to a slab */
     int64_t bands, band;           /* number of bands, and output rows of one (the last may have fewer) */
@@ -59,9 +59,9 @@ struct vp_plan {
     int together;                  /* CPU: parts worked on at once, by one thread each; 1: by all threads in turn */
     uint64_t input, output, scratch; /* bytes of the window, of the slabs, of all workspace */
     uint64_t kept;                 /* part of scratch: bytes that a stream on the CPU keeps from slab to slab */
-    uint64_t entries;              /* two visits: bytes in memory for the entries of the first; the rest is in a file */
+    uint64_t entries;              /* two passes: bytes in memory for the entries of the first; the rest is in a file */
     uint64_t host, on_device;      /* bytes in total on the host; on the fullest device */
-    double read;                   /* voxels read of the input, in all visits / voxels */
+    double read;                   /* voxels read of the input, in all passes / voxels */
     double copied;                 /* voxels copied to devices / voxels */
     double seconds;                /* rough estimate of the run; of some length where the length is unknown */
     const char *limit;             /* limit without which a cheaper plan would fit: "memory", "device memory", "" */

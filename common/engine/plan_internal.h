@@ -16,9 +16,9 @@ struct vp_plan_model {
     bool whole[3];              /* parts need the whole axis */
     int64_t given[3];           /* sizes of parts where there is no choice, else 0 */
     bool carries;               /* the operation carries a value along z */
-    const struct vp_op *twice;  /* the operation that visits every part twice, or NULL */
+    const struct vp_op *twice;  /* the operation with two passes, or NULL */
     bool boxed;                 /* its parts are boxes of its step */
-    uint64_t entries;           /* memory for what its first visit finds, bytes at most */
+    uint64_t entries;           /* most bytes of memory for the entries of its first pass */
     bool bands, flow, streams;  /* plans may have bands; bands that follow each other; a stream */
     int stacks;                 /* stacks that are not single */
     size_t in_size, out_size;   /* bytes of a voxel */

@@ -169,7 +169,7 @@ static uint64_t to_bytes(double n)
     return n >= 1e18 ? (uint64_t)1e18 : (uint64_t)n;
 }
 
-/* Returns the bytes that the first of two visits finds in all boxes. */
+/* Returns the bytes that the first of two passes finds in all boxes. */
 static double found_bytes(const struct vp_plan_model *m, const struct vp_plan *plan)
 {
     const struct vp_box box = middle(m, plan->part);
@@ -318,12 +318,12 @@ bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
 /* ---- seconds ---- */
 
 /* Returns the seconds of the work on devices. */
-static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, double visits, double columns)
+static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, double passes, double columns)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
     const int64_t slab = vp_min64(plan->slab, m->image[2]);
-    plan->copied = visits * vp_plan_across(m, plan) * (plan->stream ? 1 : read_axis(m, 2, slab));
+    plan->copied = passes * vp_plan_across(m, plan) * (plan->stream ? 1 : read_axis(m, 2, slab));
     const double copies = copy_seconds(m, plan->copied), out = (double)m->out_size;
     const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * (double)m->in_size
                         * p->chain->stacks
@@ -341,8 +341,8 @@ static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, doub
             continue;
         const double along = (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, plan->depth[d]);
         if (d == 0 || plan->depth[d] != plan->depth[d - 1]) /* all the work, if this device did it alone */
-            alone = copies * serial + visits * work_seconds(m, plan, plan->depth[d]) / rates->device_cores
-                    + (plan->offset ? m->voxels * out * rates->offset : 0) + visits * columns * along * rates->bus_call;
+            alone = copies * serial + passes * work_seconds(m, plan, plan->depth[d]) / rates->device_cores
+                    + (plan->offset ? m->voxels * out * rates->offset : 0) + passes * columns * along * rates->bus_call;
         rate += 1 / alone;
         slowest = fmax(slowest, alone * workers / plan->workers);
     }
@@ -353,10 +353,10 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
-    const double n = (double)m->n, visits = m->twice ? 2 : 1;
+    const double n = (double)m->n, passes = m->twice ? 2 : 1;
     const int64_t planes = vp_plan_planes(m, plan, m->n), input_n = vp_plan_planes(m, plan, m->input_n);
-    const double slabs = visits * (double)vp_div_up(planes, plan->slab) * (double)(plan->flow ? 1 : plan->bands);
-    plan->read = visits * read_rows(m, plan);
+    const double slabs = passes * (double)vp_div_up(planes, plan->slab) * (double)(plan->flow ? 1 : plan->bands);
+    plan->read = passes * read_rows(m, plan);
     plan->copied = 0;
     const double read = plan->read * m->read, write = m->write;
     /* seconds that work waits for reading and for writing, and those of the first planes in and the last ones out */
@@ -376,14 +376,14 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
     plan->seconds = first + last + pieces + slabs * rates->slab
                     + (m->twice ? found_bytes(m, plan) * rates->solve : 0);
     if (m->device) {
-        plan->seconds += device_seconds(m, plan, visits, columns) + (read + write) * 0.1 + waited + blocked
+        plan->seconds += device_seconds(m, plan, passes, columns) + (read + write) * 0.1 + waited + blocked
                          + (double)plan->host * rates->pinned;
         return;
     }
     const double deep = (double)vp_div_up(m->image[2], plan->part[2]);
     /* the state that a stream keeps goes through memory for each part; threads do not make that quicker */
     const double kept = (double)plan->kept * (double)plan->bands * deep * n / (double)m->image[2] * rates->move;
-    const double work = visits * work_seconds(m, plan, plan->stream ? m->image[2] : plan->part[2]);
+    const double work = passes * work_seconds(m, plan, plan->stream ? m->image[2] : plan->part[2]);
     const double busy = work / p->threads + kept + columns * deep * rates->part / plan->together;
     const double all = (work + read + write) / p->threads + kept; /* reading and writing take the cores, too */
     /* reading and writing that nothing overlaps cost more if storage is slower than assumed; work costs more if it is

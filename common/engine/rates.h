@@ -26,7 +26,7 @@
     X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \
     X(bus_call, 15e-6, "s", "to start a part on a device: its copies and its kernels", "ordinary") \
     X(pinned, 0.15e-9, "s/byte", "to make memory that a device copies from and to at full speed", "ordinary") \
-    X(solve, 2e-9, "s/byte", "to solve the entries of the first of two visits", "a guess") \
+    X(solve, 2e-9, "s/byte", "to solve the entries of the first of two passes", "a guess") \
     X(offset, 2 / 2e12, "s/byte", "to add a carried value to output on a device: read and written", "ordinary") \
     X(device_cores, 1000, "cores", "of the CPU that are as fast as a device", "a guess") \
     X(device_start, 0.5, "s", "of a device's context and pinned memory", "H100: CUDA's start and end are 0.3 s") \
