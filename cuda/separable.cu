@@ -3,6 +3,7 @@
  * local/log.h, as 1-D filters along x, y and z. Chooses the passes and the intermediate volumes, and fills the
  * tables. */
 #include "separable_pass.h"
+#include "local/gauss.h"
 #include "local/log.h"
 
 #include <algorithm>
