@@ -11,6 +11,7 @@
 #include "global/threshold.h"
 #include "local/entropy.h"
 #include "local/extremum.h"
+#include "local/gauss.h"
 #include "local/log.h"
 #include "local/moments.h"
 #include "local/nlmeans.h"
