@@ -204,7 +204,7 @@ static void store(const struct keys *k, const struct vp_part *in, const struct v
 
 /* ---- the passes ---- */
 
-static void tell(const struct vp_op *op, const void *told)
+static void add_counts(const struct vp_op *op, const void *told)
 {
     const struct vp_morphrecon_params *p = op->params;
     const struct vp_morphrecon_entry *e = told;
@@ -225,7 +225,7 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     const struct vp_morphrecon_counts counts = load(&k, in, threads);
     const int rc = fill(&k, threads, err);
     if (!rc) {
-        tell(op, &(struct vp_morphrecon_entry){.clipped = counts.clipped, .nan = counts.nan});
+        add_counts(op, &(struct vp_morphrecon_entry){.clipped = counts.clipped, .nan = counts.nan});
         store(&k, in, out, threads);
     }
     free(k.own);
@@ -301,7 +301,7 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
 static const char *const marker_names[] = {"a given marker", "a lower mask", "the mask less one", "its border", "a seed"};
 
 static const struct vp_two_pass two_pass = {summary, summarize, vp_morphrecon_solve, finish};
-static const struct vp_report report = {sizeof(struct vp_morphrecon_entry), tell};
+static const struct vp_report report = {sizeof(struct vp_morphrecon_entry), add_counts};
 
 int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given, const int64_t image[3],
                      struct vp_err *err)

@@ -544,7 +544,7 @@ static int math_run(const struct vp_op *op, const struct vp_part *in, const stru
 }
 
 /* Adds the clamped samples of a part made by a device. */
-static void tell(const struct vp_op *op, const void *told)
+static void add_counts(const struct vp_op *op, const void *told)
 {
     struct vp_math *m = op->params;
     const int64_t *lost = told;
@@ -552,7 +552,7 @@ static void tell(const struct vp_op *op, const void *told)
     m->lost += *lost;
 }
 
-static const struct vp_report report = {sizeof((struct vp_math *)0)->lost, tell};
+static const struct vp_report report = {sizeof((struct vp_math *)0)->lost, add_counts};
 
 int vp_math_add(struct vp_chain *c, struct vp_math *m, const int64_t image[3], int stacks, enum vp_type out,
                 struct vp_err *err)
