@@ -180,7 +180,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-filter",
     .operands = "[INPUT]...",
     .summary = "weight and ramp-filter projections for back-projection",
@@ -213,8 +213,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_VIEWS,
     .run = ct_filter,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -179,7 +179,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-normalize",
     .operands = "[INPUT]...",
     .summary = "turn raw counts into line integrals: flat and dark field, logarithm",
@@ -224,8 +224,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_VIEWS,
     .run = ct_normalize,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -248,7 +248,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-phantom",
     .summary = "simulate a scan: exact line integrals of ellipsoids, or their voxels",
     .description =
@@ -271,8 +271,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_SOURCE,
     .run = ct_phantom,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

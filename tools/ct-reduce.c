@@ -180,7 +180,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-reduce",
     .operands = "[INPUT]...",
     .summary = "sum, average or join stacks page by page",
@@ -203,8 +203,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_JOINS,
     .run = ct_reduce,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -75,7 +75,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-cat",
     .operands = "[INPUT]...",
     .summary = "join stacks, pick pages, cut regions",
@@ -99,8 +99,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_DEVICE | VP_TOOL_JOINS,
     .run = img_cat,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -201,7 +201,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-cmp",
     .operands = "A B",
     .summary = "compare two stacks sample by sample",
@@ -222,8 +222,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_TEXT | VP_TOOL_DIFF | VP_TOOL_NO_DEVICE,
     .run = img_cmp,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

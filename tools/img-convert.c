@@ -280,7 +280,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-convert",
     .operands = "[INPUT]...",
     .summary = "change sample type, scale, compression or container",
@@ -300,8 +300,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_DEVICE,
     .run = img_convert,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

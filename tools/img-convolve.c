@@ -106,7 +106,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-convolve",
     .operands = "[INPUT]...",
     .summary = "convolve with a kernel, or with one that changes over the image",
@@ -144,8 +144,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_convolve,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -140,7 +140,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-deconvolve",
     .operands = "[INPUT]...",
     .summary = "take a known blur away: Richardson-Lucy, Wiener",
@@ -171,8 +171,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_deconvolve,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

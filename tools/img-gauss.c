@@ -111,7 +111,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-gauss",
     .operands = "[INPUT]...",
     .summary = "smooth with a Gaussian, its derivatives, high-pass",
@@ -133,8 +133,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_gauss,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -89,7 +89,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-info",
     .operands = "[INPUT]...",
     .summary = "show what a stack is: size, type, metadata, statistics",
@@ -110,8 +110,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,
     .run = img_info,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -64,7 +64,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-local",
     .operands = "[INPUT]...",
     .summary = "local statistics: median, percentile, mean, min, max, std, var, entropy",
@@ -87,8 +87,3 @@ static const struct vp_tool tool = {
     .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), img-sat(1), img-threshold(1), voxpipe-stack(5)",
     .run = img_local,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

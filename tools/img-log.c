@@ -74,7 +74,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-log",
     .operands = "[INPUT]...",
     .summary = "Laplacian of Gaussian: edges and blobs at a scale",
@@ -98,8 +98,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_log,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -135,7 +135,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-math",
     .operands = "EXPR [INPUT]...",
     .summary = "compute an expression over the samples of one or more stacks",
@@ -156,8 +156,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_math,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -62,7 +62,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-morph",
     .operands = "[INPUT]...",
     .summary = "erode, dilate, open, close, top-hat, gradient",
@@ -81,8 +81,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_morph,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

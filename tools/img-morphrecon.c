@@ -230,7 +230,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-morphrecon",
     .operands = "[MARKER] MASK",
     .summary = "morphological reconstruction: fill holes, h-maxima, clear the border",
@@ -255,8 +255,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_morphrecon,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -95,7 +95,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-nlmeans",
     .operands = "[INPUT]...",
     .summary = "non-local means: noise out, edges and texture kept",
@@ -117,8 +117,3 @@ static const struct vp_tool tool = {
     .see_also = "img-local(1), img-gauss(1), img-wiener(1), voxpipe-stack(5)",
     .run = img_nlmeans,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

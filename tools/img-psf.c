@@ -273,7 +273,7 @@ static int img_psf(struct vp_run *run, void *params, struct vp_err *err)
     return from_stars(p, run, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-psf",
     .summary = "kernels for img-convolve: by formula, or from stars and beads",
     .description =
@@ -287,8 +287,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_DEVICE | VP_TOOL_SOURCE,
     .run = img_psf,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

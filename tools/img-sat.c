@@ -176,7 +176,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-sat",
     .operands = "[INPUT]...",
     .summary = "summed area tables (integral images) of images and volumes",
@@ -214,8 +214,3 @@ static const struct vp_tool tool = {
     .text_with = "boxes",
     .run = img_sat,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -320,7 +320,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-threshold",
     .operands = "[INPUT]...",
     .summary = "masks: thresholds given, from the histogram, or local",
@@ -345,8 +345,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_threshold,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

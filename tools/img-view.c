@@ -347,7 +347,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-view",
     .operands = "[INPUT]...",
     .summary = "make a PNG of a slice, three orthogonal slices or a montage",
@@ -365,8 +365,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_STACK | VP_TOOL_NO_DEVICE,
     .run = img_view,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -78,7 +78,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-wiener",
     .operands = "[INPUT]...",
     .summary = "adaptive noise filter after Wiener",
@@ -98,8 +98,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_wiener,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -89,8 +89,10 @@ struct vp_run {
     int n_plan;
 };
 
-/* Parses, sets up, runs, reports; returns the exit status. `main` of every program is `return vp_main(&tool, argc,
- * argv);` only: docs/generate.c replaces vp_main() to read the table. */
+/* The program, which tools/NAME.c defines. */
+extern const struct vp_tool vp_program;
+
+/* Parses, sets up, runs, reports; returns the exit status. */
 int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);
