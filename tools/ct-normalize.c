@@ -172,8 +172,7 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
     if (!rc)
         vp_normalize_warn(normalize, run, &w.repaired, pages.done * in->nx * in->ny, pages.bad);
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_normalize_close(normalize);
     vp_stack_free(&out);
     return rc;

@@ -239,8 +239,7 @@ static int ct_phantom(struct vp_run *run, void *params, struct vp_err *err)
     pages.writer = writer;
     rc = vp_pages_run(&pages, err);
 out:
-    if (vp_close(run, NULL, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, NULL, writer, rc, err);
     free(s.list);
     free(s.views);
     vp_geom_free(&s.geom);

@@ -168,10 +168,9 @@ static int ct_reduce(struct vp_run *run, void *params, struct vp_err *err)
     rc = work(&w, &writer, err);
 out:
     for (int i = 1; i < w.n; i++)
-        if (w.readers[i] && vp_close(run, w.readers[i], NULL, rc != 0, err))
+        if (w.readers[i] && vp_close(run, w.readers[i], NULL, rc, err))
             rc = -1;
-    if (vp_close(run, w.n ? w.readers[0] : NULL, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, w.n ? w.readers[0] : NULL, writer, rc, err);
     for (int64_t i = 0; w.sums && i < w.axis.sums; i++)
         vp_reduce_close(&w.sums[i]);
     free(w.sums);

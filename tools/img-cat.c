@@ -67,8 +67,7 @@ static int img_cat(struct vp_run *run, void *params, struct vp_err *err)
                            .stats = run->stats, .progress = run->progress, .stage = "select"};
     rc = vp_select_run(&select, &pages, err);
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_stack_free(&out);
     vp_select_free(&select);
     free(p->select.picked);

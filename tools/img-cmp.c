@@ -193,7 +193,7 @@ static int img_cmp(struct vp_run *run, void *params, struct vp_err *err)
         print(run, p, &j, same);
     rc = same ? 0 : 1;
 out:
-    if (vp_reader_close(mask, err) || vp_reader_close(b, err) || vp_close(run, a, NULL, rc < 0, err))
+    if (vp_reader_close(mask, err) || vp_reader_close(b, err) || vp_close(run, a, NULL, rc < 0 ? rc : 0, err))
         rc = -1;
     vp_beside_close(&j.mask);
     vp_beside_close(&j.b);

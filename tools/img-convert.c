@@ -271,8 +271,7 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
         vp_warn(run, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
                 vp_type_name(j.to));
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_channel_free(&j.channel);
     vp_stack_free(&out);
     vp_select_free(&select);

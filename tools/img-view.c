@@ -339,8 +339,7 @@ static int img_view(struct vp_run *run, void *params, struct vp_err *err)
             goto out;
     rc = write_png(run, p, picture, slices.colours, lo, hi, err);
 out:
-    if (vp_close(run, reader, NULL, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, NULL, rc, err);
     vp_slices_free(&slices);
     for (int i = 0; i < COLOURS; i++)
         vp_picture_free(&picture[i]);

@@ -201,21 +201,27 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     rc = execute(im, run, chain, &job, &e, err);
 out:
     for (int k = im->n - 1; k > 0; k--) {
-        struct vp_err late = VP_ERR_INIT;
         vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(im->reader[k]));
-        if (vp_reader_close(im->reader[k], rc || run->common.plan ? &late : err))
+        if (vp_reader_close(im->reader[k], rc || run->common.plan ? NULL : err))
             rc = -1;
         im->reader[k] = NULL;
     }
     /* errors at the end of the input come before any result is renamed */
-    if (vp_close(run, im->reader[0], NULL, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, im->reader[0], NULL, rc, err);
     im->reader[0] = NULL;
     for (int i = 1; i >= 0; i--)
-        if (vp_close(run, NULL, writer[i], rc != 0, err))
-            rc = -1;
+        rc = vp_close(run, NULL, writer[i], rc, err);
     im->n = 0;
     return rc;
+}
+
+int vp_images_end(struct vp_images *im, struct vp_run *run, int rc, const struct vp_result *result,
+                  struct vp_err *err)
+{
+    if (!rc)
+        rc = vp_images_run(im, run, &im->chain, result, err);
+    vp_images_close(im);
+    return rc ? -1 : 0;
 }
 
 int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,

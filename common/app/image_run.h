@@ -25,6 +25,11 @@ struct vp_result {
 int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_result *result,
                   struct vp_err *err);
 
+/* Runs the images' own chain like that, unless `rc` tells of a failure before it. Closes and frees the images; 0 or
+ * -1. */
+int vp_images_end(struct vp_images *im, struct vp_run *run, int rc, const struct vp_result *result,
+                  struct vp_err *err);
+
 /* Makes a pass before the run, over seekable input only (VP_EUSAGE with a hint otherwise): calls `page` with the
  * chain's output pages (of its last type), or rows of them, in order. With --plan nothing is read, and `page` is not
  * called. */

@@ -263,12 +263,17 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
              || read_samples(g, reader, p, im->type == VP_F64, err) ? -1 : 0;
     if (!rc)
         compare_voxels(run, s, vp_reader_name(reader), g->n[2] > 1 ? 3 : 2, im);
-    struct vp_err late = VP_ERR_INIT;
-    if (vp_reader_close(reader, rc ? &late : err))
+    if (vp_reader_close(reader, rc ? NULL : err))
         rc = -1;
     if (rc)
         vp_kernels_free(g);
     return rc;
+}
+
+enum vp_type vp_kernels_type(int choice, enum vp_type in)
+{
+    enum { AUTO, F32, SAME };
+    return choice == SAME || (choice == AUTO && in == VP_F64) ? in : VP_F32;
 }
 
 void vp_kernels_free(struct vp_convolve_given *g)
