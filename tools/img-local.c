@@ -6,7 +6,6 @@
 #include "local/entropy.h"
 #include "stack/stack.h"
 #include "app/stat.h"
-#include "app/image_measure.h"
 #include "app/image_run.h"
 
 struct params {

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-threshold: masks of samples above (or below) a threshold: given, found in the histogram of the image, or adapted
  * to the neighbourhood. Contract: results do not depend on the chunks. */
-#include "base/plain.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "global/morphrecon_derive.h"
 #include "global/threshold.h"
 #include "stack/stack.h"
 #include "app/adaptive.h"
-#include "app/image_measure.h"
 #include "app/image_run.h"
 #include "app/tool.h"
 

@@ -2,7 +2,6 @@
 /* img-wiener: Wiener's adaptive filter, which smooths most where the local variance is that of the noise. */
 #include "local/moments.h"
 #include "stack/stack.h"
-#include "app/image_measure.h"
 #include "app/image_run.h"
 #include "app/tool.h"
 

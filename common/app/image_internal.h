@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Internal to image*.c: opening (image.c, image_stacks.c), planning (image_plan.c, image_show.c) and running
- * (image_run.c). */
+/* Internal to image*.c: opening (image.c, image_stacks.c), planning (image_plan.c) and running (image_run.c). */
 #ifndef VP_IMAGE_INTERNAL_H
 #define VP_IMAGE_INTERNAL_H
 

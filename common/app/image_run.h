@@ -25,8 +25,7 @@ struct vp_result {
 int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_result *result,
                   struct vp_err *err);
 
-/* Runs the images' own chain like that, unless `rc` tells of a failure before it. Closes and frees the images; 0 or
- * -1. */
+/* Runs the images' own chain like that, unless a step before it failed (rc). Closes and frees the images; 0 or -1. */
 int vp_images_end(struct vp_images *im, struct vp_run *run, int rc, const struct vp_result *result,
                   struct vp_err *err);
 
@@ -36,5 +35,16 @@ int vp_images_end(struct vp_images *im, struct vp_run *run, int rc, const struct
 int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
                    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
                    struct vp_err *err);
+
+/* Statistics of all samples that an operation needs before it begins, from a separate pass over a seekable input. */
+
+/* Computes the smallest and the largest finite sample of the first stack. -1: VP_EUSAGE with a hint (a pipe needs
+ * --range LO,HI), VP_ERUN (no sample is finite). With --plan nothing is read, and range is unchanged. */
+int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], struct vp_err *err);
+
+/* Estimates the noise if no option gives it: the mean of the local variances (the finite ones) over all images. With
+ * --plan nothing is read and it is -1, unknown. */
+int vp_images_noise(struct vp_images *im, struct vp_run *run, const struct vp_footprint *f, double *noise,
+                    struct vp_err *err);
 
 #endif

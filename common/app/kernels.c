@@ -77,20 +77,13 @@ static int take_line(void *ctx, const char *name, int64_t number, char *line, st
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Collects the different values among n, in order; values within a thousandth of a pixel are equal. */
 static int64_t different(double *to, const double *from, int64_t n)
 {
     int64_t count = 0;
 
     memcpy(to, from, (size_t)n * sizeof *to);
-    vp_sort(to, (size_t)n, sizeof *to, by_value);
+    vp_sort(to, (size_t)n, sizeof *to, vp_by_double);
     for (int64_t i = 0; i < n; i++)
         if (count == 0 || to[i] - to[count - 1] > 1e-3)
             to[count++] = to[i];

@@ -103,4 +103,11 @@ VP_SORT_INLINE void vp_sort(void *array, size_t n, size_t size, vp_order *order)
     }
 }
 
+/* Orders doubles; of NaN it knows nothing. */
+static inline int vp_by_double(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
 #endif

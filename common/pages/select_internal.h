@@ -13,7 +13,5 @@ int vp_select_layout(const struct vp_stack *in, struct vp_geom *g, const char *n
 
 bool vp_select_all_columns(const struct vp_select *s);
 bool vp_select_all_pages(const struct vp_select *s);
-/* Fails: pages are wanted in another order than that of a pipe. */
-int vp_select_disorder(const char *name, struct vp_err *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "stack/axes.h"
 #include "stack/form.h"
 #include <assert.h>
@@ -123,7 +124,7 @@ static char *make_name(const struct vp_paths *p)
 {
     char *name = NULL;
     if (p->n == 1)
-        return strdup(strcmp(p->path[0], "-") ? p->path[0] : "standard input");
+        return strdup(vp_text_name(p->path[0]));
     if (asprintf(&name, "%lld files (%s ... %s)", (long long)p->n, p->path[0], p->path[p->n - 1]) < 0)
         return NULL;
     return name;
