@@ -1,6 +1,5 @@
 /* --each-file: a run of the program for each input file. File name extensions: the formats that they stand for. */
-#ifndef VP_EACH_H
-#define VP_EACH_H
+#pragma once
 
 #include "app/tool.h"
 
@@ -12,5 +11,3 @@ int vp_each_file(const struct vp_run *run, const void *params, struct vp_err *er
 /* Rejects an output name whose extension stands for a format that is not the output's (VP_EUSAGE). Extensions that are
  * not listed are allowed. */
 int vp_ending_check(const struct vp_run *run, const char *name, struct vp_err *err);
-
-#endif

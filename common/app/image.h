@@ -5,8 +5,7 @@
  * whatever their order among the page axes (x y channel z time), each channel at each time is an image. A stack without
  * named axes is x y z. The meaning of an axis "page" is unknown: rejected, except with --2d and for operations on
  * single voxels. */
-#ifndef VP_IMAGE_H
-#define VP_IMAGE_H
+#pragma once
 
 #include "base/opt.h"
 #include "local/footprint.h"
@@ -95,5 +94,3 @@ void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
 void vp_images_lines(struct vp_images *im);
 
 void vp_images_close(struct vp_images *im);
-
-#endif

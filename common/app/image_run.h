@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A chain of operations on open inputs: planned, shown or run, and the result written. */
-#ifndef VP_IMAGE_RUN_H
-#define VP_IMAGE_RUN_H
+#pragma once
 
 #include "app/image.h"
 
@@ -46,5 +45,3 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
  * --plan nothing is read and it is -1, unknown. */
 int vp_images_noise(struct vp_images *im, struct vp_run *run, const struct vp_footprint *f, double *noise,
                     struct vp_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The common part of every program: its description, the common options, and vp_main(), the only function that prints
  * errors and exits. */
-#ifndef VP_TOOL_H
-#define VP_TOOL_H
+#pragma once
 
 #include "base/err.h"
 #include "base/opt.h"
@@ -126,5 +125,3 @@ int vp_device_cpu(const struct vp_run *run, struct vp_err *err);
 
 /* Exit status if OpenMP's runtime fails. */
 extern int vp_openmp_status;
-
-#endif

@@ -1,8 +1,7 @@
 /* A text that is printed into memory (open_memstream(3) forgets what did not fit: it reports no error), and one that is
  * read by lines. Text and numbers as people and scripts read them: text of others (file names, metadata) may hold any
  * bytes; none of them may drive a terminal. */
-#ifndef VP_TEXT_H
-#define VP_TEXT_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -32,5 +31,3 @@ void vp_put_escaped(FILE *out, const char *text);
 /* Formats a short decimal (15 to 17 digits) that reads back as the same double, "nan", "inf" or "-inf"; buf of at
  * least 32 bytes; returns buf. */
 const char *vp_format_number(char *buf, double v);
-
-#endif

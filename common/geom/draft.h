@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Internal to geom/: a geometry under construction from a file, an importer and options. */
-#ifndef VP_DRAFT_H
-#define VP_DRAFT_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -111,5 +110,3 @@ void vp_view_axis(const struct vp_geom *g, const struct vp_view *view, double *l
  * `exact`: the volume must not be larger. */
 struct vp_fov { double radius, pixel, lo, hi; bool exact; };
 struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
-
-#endif

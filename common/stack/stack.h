@@ -2,8 +2,7 @@
  *
  * Index order everywhere: x (or detector u) fastest, then y (detector v), then the page (z, view,
  * channel, time). Sample i of a page is at [y * nx + x]. */
-#ifndef VP_STACK_H
-#define VP_STACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ struct vp_stack {
 size_t vp_page_bytes(const struct vp_stack *s);
 int vp_stack_copy(struct vp_stack *dst, const struct vp_stack *src);
 void vp_stack_free(struct vp_stack *s);      /* frees the metadata */
-
-#endif
