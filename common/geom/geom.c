@@ -223,7 +223,7 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
 }
 
 /* Adds a clause to g->doubt. */
-static void add_doubt(struct vp_geom *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+__attribute__((format(printf, 2, 3)))
 static void add_doubt(struct vp_geom *g, const char *fmt, ...)
 {
     const size_t n = strlen(g->doubt);

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "stack/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -124,20 +125,6 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
     }
 }
 
-/* Finds the image that page `at` is of. */
-static int64_t image_of(const int64_t *first, int64_t images, int64_t at)
-{
-    int64_t lo = 0, hi = images; /* first[lo] <= at < first[hi] */
-    while (hi - lo > 1) {
-        const int64_t mid = lo + (hi - lo) / 2;
-        if (first[mid] <= at)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t images, bool *keep,
                    struct vp_err *err)
 {
@@ -149,7 +136,7 @@ int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t
 
     for (int k = 0; !rc && k < s.n_spans; k++)
         for (int64_t i = 0; i < s.span[k].count; i++)
-            keep[image_of(first, images, s.span[k].first + i * s.span[k].step)] = true;
+            keep[vp_pages_part(first, images, s.span[k].first + i * s.span[k].step)] = true;
     for (int64_t i = 0; !rc && i < images; i++)
         gone[i + 1] = gone[i] + (keep[i] ? 0 : first[i + 1] - first[i]);
     if (!rc && !(f = vp_text_open()))
@@ -157,7 +144,7 @@ int vp_select_pick(void *params, const char *name, const int64_t *first, int64_t
     for (int k = 0; !rc && k < s.n_spans; k++)
         for (int64_t i = 0; i < s.span[k].count; i++) {
             const int64_t at = s.span[k].first + i * s.span[k].step;
-            fprintf(f, "%s%lld", k || i ? "," : "", (long long)(at - gone[image_of(first, images, at)]));
+            fprintf(f, "%s%lld", k || i ? "," : "", (long long)(at - gone[vp_pages_part(first, images, at)]));
         }
     free(p->picked);
     p->picked = f ? vp_text_close(f, NULL) : NULL;

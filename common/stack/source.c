@@ -176,6 +176,19 @@ void vp_source_swap(void *buf, size_t size, size_t n)
 
 /* ---- pages in pieces, for several threads ---- */
 
+int64_t vp_pages_part(const int64_t *first, int64_t n, int64_t at)
+{
+    int64_t lo = 0, hi = n; /* first[lo] <= at < first[hi] */
+    while (hi - lo > 1) {
+        const int64_t mid = lo + (hi - lo) / 2;
+        if (first[mid] <= at)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 /* A piece is large enough to forget the system call and small enough to share out evenly. */
 enum { LARGE_PIECE = 2 << 20, SMALL_PIECE = 256 << 10, PIECES_A_THREAD = 4 };
 
