@@ -237,8 +237,8 @@ $(O)/emulated/emulate_test: $(EMUDIR)/emulate_test.o $(EMUDIR)/emulate.o
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 
-# The generator of man pages and completions links all programs' tables: tools/NAME.c, with main renamed and
-# vp_docs_program in place of vp_main. Made for `make docs` and the tests, never installed.
+# The generator of man pages and completions links all programs' tables: tools/NAME.c, with vp_program renamed.
+# Made for `make docs` and the tests, never installed.
 DOCS    := $(O)/docs/generate
 DOCSOBJ := $(patsubst %.c,$(OBJ)/%.o,$(wildcard docs/*.c))
 PROGRAMS := $(patsubst %,X(vp_program_%),$(subst -,_,$(TOOLS)))
@@ -246,8 +246,8 @@ DOCSFLAGS = -O0 -U_FORTIFY_SOURCE -Idocs -I$(OBJ)/docs -DVP_RELEASE='"$(shell ca
 $(OBJ)/docs/%.o: docs/%.c Makefile VERSION | $(OBJ)/docs/programs.h
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) $(DOCSFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 $(OBJ)/docs/tools/%.o: tools/%.c Makefile
-	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -U_FORTIFY_SOURCE -Wno-missing-prototypes \
-	    -Dmain=vp_program_$(subst -,_,$*) -Dvp_main=vp_docs_program -MMD -MP -MT $@ -c -o $@ $<
+	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -U_FORTIFY_SOURCE \
+	    -Dvp_program=vp_program_$(subst -,_,$*) -MMD -MP -MT $@ -c -o $@ $<
 $(OBJ)/docs/programs.h: FORCE
 	@mkdir -p $(@D) && { echo '$(PROGRAMS)' | cmp -s - $@ || echo '$(PROGRAMS)' >$@; }
 $(DOCS): $(DOCSOBJ) $(TOOLS:%=$(OBJ)/docs/tools/%.o) $(LIB) $(O)/flags

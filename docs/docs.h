@@ -14,7 +14,4 @@ void vp_docs_examples(const struct vp_help *d, FILE *out);
 /* Finds errors in a table: duplicate names or letters, missing help, bad defaults. NULL, or a description. */
 const char *vp_docs_check(const struct vp_opt *table, void *params);
 
-/* Replaces vp_main() in every program that is linked into the generator: writes the program's files. */
-int vp_docs_program(const struct vp_tool *tool, int argc, char **argv);
-
 #endif

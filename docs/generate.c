@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes the man pages and completions of all programs, for `make docs` and for tests; built for that, not installed.
  *     generate DIR [KIND]...     DIR/man/NAME.1, DIR/completions/bash/NAME ...; all but examples if none is named
- * The programs are linked into it: the Makefile compiles tools/NAME.c once more, with main renamed and vp_docs_program
- * in place of vp_main, which receives the tables. */
+ * The programs are linked into it: the Makefile compiles tools/NAME.c once more, with vp_program renamed. */
 #include "docs.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define X(program) int program(int, char **);
+#define X(program) extern const struct vp_tool program;
 #include "programs.h"
 #undef X
 
@@ -62,7 +61,8 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
-int vp_docs_program(const struct vp_tool *tool, int argc, char **argv)
+/* Writes the program's files. */
+static int generate(const struct vp_tool *tool, int argc, char **argv)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_opt common[VP_MAX_COMMON];
@@ -103,8 +103,8 @@ static bool known(const char *kind)
 
 int main(int argc, char **argv)
 {
-#define X(program) program,
-    static int (*const programs[])(int, char **) = {
+#define X(program) &program,
+    static const struct vp_tool *const programs[] = {
 #include "programs.h"
     };
     for (int i = 2; i < argc; i++)
@@ -114,6 +114,6 @@ int main(int argc, char **argv)
         return fail("expected", "DIR [KIND]...") + 1;
     int status = 0;
     for (size_t i = 0; i < sizeof programs / sizeof *programs && !status; i++)
-        status = programs[i](argc, argv);
+        status = generate(programs[i], argc, argv);
     return status;
 }

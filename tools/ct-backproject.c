@@ -37,7 +37,7 @@ static int ct_backproject(struct vp_run *run, void *params, struct vp_err *err)
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-backproject",
     .operands = "[INPUT]...",
     .summary = "back-project filtered projections into a volume",
@@ -66,8 +66,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_backproject,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -131,7 +131,7 @@ static const char sections[] =
     "Without MPI the same is done by independent jobs: each reconstructs a --slab from some --views, and ct-reduce(1) "
     "adds and joins them; examples/cluster has a Makefile for it, and a batch script for Slurm.";
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-fdk",
     .operands = "[INPUT]...",
     .summary = "reconstruct a volume from cone-beam or parallel projections",
@@ -174,8 +174,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA | VP_TOOL_RANKS | VP_TOOL_VIEWS,
     .run = ct_fdk,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

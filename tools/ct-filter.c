@@ -171,8 +171,7 @@ static int ct_filter(struct vp_run *run, void *params, struct vp_err *err)
     if (!rc && vp_filter_truncated(&w.seen, truncated, sizeof truncated))
         vp_warn(run, "%s: %s", w.name, truncated);
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_filter_close(w.filter);
     free(views);
     vp_geom_free(&geom);
@@ -180,7 +179,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-filter",
     .operands = "[INPUT]...",
     .summary = "weight and ramp-filter projections for back-projection",
@@ -213,8 +212,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_VIEWS,
     .run = ct_filter,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -96,7 +96,7 @@ out:
     return status;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-geom",
     .operands = "[FILE]",
     .summary = "make, convert and explain scan geometries",
@@ -115,8 +115,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_TEXT | VP_TOOL_SOURCE | VP_TOOL_NO_DEVICE,
     .run = ct_geom,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -172,14 +172,13 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
     if (!rc)
         vp_normalize_warn(normalize, run, &w.repaired, pages.done * in->nx * in->ny, pages.bad);
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_normalize_close(normalize);
     vp_stack_free(&out);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-normalize",
     .operands = "[INPUT]...",
     .summary = "turn raw counts into line integrals: flat and dark field, logarithm",
@@ -224,8 +223,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_VIEWS,
     .run = ct_normalize,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -239,8 +239,7 @@ static int ct_phantom(struct vp_run *run, void *params, struct vp_err *err)
     pages.writer = writer;
     rc = vp_pages_run(&pages, err);
 out:
-    if (vp_close(run, NULL, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, NULL, writer, rc, err);
     free(s.list);
     free(s.views);
     vp_geom_free(&s.geom);
@@ -248,7 +247,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-phantom",
     .summary = "simulate a scan: exact line integrals of ellipsoids, or their voxels",
     .description =
@@ -271,8 +270,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_SOURCE,
     .run = ct_phantom,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

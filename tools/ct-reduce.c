@@ -168,10 +168,9 @@ static int ct_reduce(struct vp_run *run, void *params, struct vp_err *err)
     rc = work(&w, &writer, err);
 out:
     for (int i = 1; i < w.n; i++)
-        if (w.readers[i] && vp_close(run, w.readers[i], NULL, rc != 0, err))
+        if (w.readers[i] && vp_close(run, w.readers[i], NULL, rc, err))
             rc = -1;
-    if (vp_close(run, w.n ? w.readers[0] : NULL, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, w.n ? w.readers[0] : NULL, writer, rc, err);
     for (int64_t i = 0; w.sums && i < w.axis.sums; i++)
         vp_reduce_close(&w.sums[i]);
     free(w.sums);
@@ -180,7 +179,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-reduce",
     .operands = "[INPUT]...",
     .summary = "sum, average or join stacks page by page",
@@ -203,8 +202,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_JOINS,
     .run = ct_reduce,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -67,15 +67,14 @@ static int img_cat(struct vp_run *run, void *params, struct vp_err *err)
                            .stats = run->stats, .progress = run->progress, .stage = "select"};
     rc = vp_select_run(&select, &pages, err);
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_stack_free(&out);
     vp_select_free(&select);
     free(p->select.picked);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-cat",
     .operands = "[INPUT]...",
     .summary = "join stacks, pick pages, cut regions",
@@ -99,8 +98,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_DEVICE | VP_TOOL_JOINS,
     .run = img_cat,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -193,7 +193,7 @@ static int img_cmp(struct vp_run *run, void *params, struct vp_err *err)
         print(run, p, &j, same);
     rc = same ? 0 : 1;
 out:
-    if (vp_reader_close(mask, err) || vp_reader_close(b, err) || vp_close(run, a, NULL, rc < 0, err))
+    if (vp_reader_close(mask, err) || vp_reader_close(b, err) || vp_close(run, a, NULL, rc < 0 ? rc : 0, err))
         rc = -1;
     vp_beside_close(&j.mask);
     vp_beside_close(&j.b);
@@ -201,7 +201,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-cmp",
     .operands = "A B",
     .summary = "compare two stacks sample by sample",
@@ -222,8 +222,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_TEXT | VP_TOOL_DIFF | VP_TOOL_NO_DEVICE,
     .run = img_cmp,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

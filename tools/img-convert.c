@@ -271,8 +271,7 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
         vp_warn(run, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
                 vp_type_name(j.to));
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_channel_free(&j.channel);
     vp_stack_free(&out);
     vp_select_free(&select);
@@ -280,7 +279,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-convert",
     .operands = "[INPUT]...",
     .summary = "change sample type, scale, compression or container",
@@ -300,8 +299,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_DEVICE,
     .run = img_convert,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-enum { AUTO, F32, SAME };
-
 struct params {
     struct vp_kernel_params kernel;
     bool correlate, normalize;
@@ -69,44 +67,31 @@ static enum vp_edge edge_of(const struct params *p)
     return p->edge ? (enum vp_edge)(p->edge - 1) : p->crop == VP_CROP_FULL ? VP_EDGE_ZERO : VP_EDGE_RENORMALIZE;
 }
 
-static enum vp_type type_of(const struct params *p, enum vp_type in)
-{
-    return p->type == SAME || (p->type == AUTO && in == VP_F64) ? in : VP_F32;
-}
-
 static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_convolve_given g = {0};
-    struct vp_chain chain = {0};
     struct vp_op op;
-    int rc = -1;
 
     image.values = true;
-    if (vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-        || vp_kernels_read(&g, run, &p->kernel, &im, err))
-        goto out;
+    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+             || vp_kernels_read(&g, run, &p->kernel, &im, err);
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
     g.normalize = p->normalize;
     g.edge = edge_of(p);
     g.crop = (enum vp_crop)p->crop;
-    if (vp_convolve_local(&op, &g, im.size, im.type, type_of(p, im.type), err)
-        || vp_chain_add(&chain, &op, err))
-        goto out;
+    rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
+         || vp_chain_add(&im.chain, &op, err);
     vp_kernels_free(&g);
-    memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
-    rc = vp_images_run(&im, run, &chain, NULL, err);
-out:
-    vp_kernels_free(&g);
-    vp_chain_free(&chain);
-    vp_images_close(&im);
-    return rc;
+    if (!rc)
+        memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
+    return vp_images_end(&im, run, rc, NULL, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-convolve",
     .operands = "[INPUT]...",
     .summary = "convolve with a kernel, or with one that changes over the image",
@@ -144,8 +129,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_convolve,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <pthread.h>
 
-enum { AUTO, F32, SAME };
-
 struct params {
     struct vp_kernel_params kernel;
     int method, type;
@@ -97,11 +95,6 @@ static int check(const struct vp_run *run, const struct params *p, struct vp_err
     return 0;
 }
 
-static enum vp_type type_of(const struct params *p, enum vp_type in)
-{
-    return p->type == SAME || (p->type == AUTO && in == VP_F64) ? in : VP_F32;
-}
-
 static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
@@ -111,36 +104,28 @@ static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_deconvolve_given g = {
         .method = (enum vp_deconvolve_method)p->method, .iterations = p->iterations, .stop = p->stop, .tv = p->tv,
         .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = report, .ctx = &reports};
-    struct vp_chain chain = {0};
     struct vp_op op;
-    int rc = -1;
 
     if (check(run, p, err))
         return -1;
     image.values = true;
     pthread_mutex_init(&reports.lock, NULL);
-    if (vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-        || vp_kernels_read(&g.kernel, run, &p->kernel, &im, err))
-        goto out;
+    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+             || vp_kernels_read(&g.kernel, run, &p->kernel, &im, err);
     g.kernel.fft = &vp_fftw;
-    if (vp_deconvolve_local(&op, &g, im.size, im.type, type_of(p, im.type), err)
-        || vp_chain_add(&chain, &op, err))
-        goto out;
+    rc = rc || vp_deconvolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
+         || vp_chain_add(&im.chain, &op, err);
     vp_kernels_free(&g.kernel);
-    rc = vp_images_run(&im, run, &chain, NULL, err);
+    rc = vp_images_end(&im, run, rc, NULL, err);
     if (!rc && reports.images) {
         vp_stats_number(run->stats, "iterations", (double)reports.iterations);
         vp_stats_number(run->stats, "residual", reports.residual);
     }
-out:
     pthread_mutex_destroy(&reports.lock);
-    vp_kernels_free(&g.kernel);
-    vp_chain_free(&chain);
-    vp_images_close(&im);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-deconvolve",
     .operands = "[INPUT]...",
     .summary = "take a known blur away: Richardson-Lucy, Wiener",
@@ -171,8 +156,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_deconvolve,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

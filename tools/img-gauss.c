@@ -87,31 +87,23 @@ static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_gauss_params g = {.truncate = p->truncate, .spacing = {1, 1, 1}, .edge = (enum vp_edge)p->edge,
                                 .highpass = p->highpass, .iterations = p->iterations};
-    int rc = -1;
 
     image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is a value */
-    if (vp_images_open(&im, run, &image, 1, types, err)
-        || vp_image_lengths(&im, "sigma", &p->sigma, g.sigma, err) || orders(&im, &p->derivative, g.order, err))
-        goto out;
+    int rc = vp_images_open(&im, run, &image, 1, types, err)
+             || vp_image_lengths(&im, "sigma", &p->sigma, g.sigma, err) || orders(&im, &p->derivative, g.order, err);
     const bool derivative = g.order[0] || g.order[1] || g.order[2];
     const bool real = p->type == F32 || (p->type == AUTO && (derivative || p->highpass));
     for (int a = 0; a < 3 && p->image.physical; a++)
         g.spacing[a] = im.voxel[a];
-    if (vp_gauss_chain(&chain, &g, im.size, im.type, real ? VP_F32 : im.type, err))
-        goto out;
+    rc = rc || vp_gauss_chain(&im.chain, &g, im.size, im.type, real ? VP_F32 : im.type, err);
     const struct vp_result result = {derivative || p->highpass ? VP_DIFFERENCES : VP_VALUES,
                                      derivative ? "derivative" : NULL};
-    rc = vp_images_run(&im, run, &chain, &result, err);
-out:
-    vp_chain_free(&chain);
-    vp_images_close(&im);
-    return rc;
+    return vp_images_end(&im, run, rc, &result, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-gauss",
     .operands = "[INPUT]...",
     .summary = "smooth with a Gaussian, its derivatives, high-pass",
@@ -133,8 +125,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_gauss,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

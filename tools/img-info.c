@@ -77,7 +77,7 @@ static int img_info(struct vp_run *run, void *params, struct vp_err *err)
         || report(run, &i, &text, &size, err)
          ? -1 : 0;
 out:
-    if (vp_reader_close(mask_reader, err) || vp_close(run, reader, NULL, rc != 0, err))
+    if (vp_reader_close(mask_reader, err) || vp_close(run, reader, NULL, rc, err))
         rc = -1;
     if (!rc && text) /* no report of an input with an error at its end */
         rc = vp_output_text(run, text, size, err);
@@ -89,7 +89,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-info",
     .operands = "[INPUT]...",
     .summary = "show what a stack is: size, type, metadata, statistics",
@@ -110,8 +110,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,
     .run = img_info,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

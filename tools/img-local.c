@@ -6,7 +6,6 @@
 #include "local/entropy.h"
 #include "stack/stack.h"
 #include "app/stat.h"
-#include "app/image_measure.h"
 #include "app/image_run.h"
 
 struct params {
@@ -37,34 +36,25 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_result result = {0};
     double range[2];
     bool known = false;
-    int rc = -1;
 
     vp_stat_scale(&p->stat, &image);
-    if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err))
-        goto out;
-    if (vp_stat_needs_range(&p->stat, im.type)) {
-        if (vp_images_range(&im, run, range, err))
-            goto out;
-        known = !run->common.plan; /* --plan does not read */
+    int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err);
+    if (!rc && vp_stat_needs_range(&p->stat, im.type)) {
+        rc = vp_images_range(&im, run, range, err);
+        known = !rc && !run->common.plan; /* --plan does not read */
         vp_report_plan(run, "passes", "2, the first for the range");
         if (known)
             vp_note(run, "bins over %.9g to %.9g", vp_scale_value(im.scale, range[0]),
                     vp_scale_value(im.scale, range[1]));
     }
-    if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &result, err))
-        goto out;
-    rc = vp_images_run(&im, run, &chain, &result, err);
-out:
-    vp_chain_free(&chain);
-    vp_images_close(&im);
-    return rc;
+    rc = rc || vp_stat_chain(&im.chain, &p->stat, &im, known ? range : NULL, &result, err);
+    return vp_images_end(&im, run, rc, &result, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-local",
     .operands = "[INPUT]...",
     .summary = "local statistics: median, percentile, mean, min, max, std, var, entropy",
@@ -87,8 +77,3 @@ static const struct vp_tool tool = {
     .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), img-sat(1), img-threshold(1), voxpipe-stack(5)",
     .run = img_local,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

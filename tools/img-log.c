@@ -54,27 +54,19 @@ static int img_log(struct vp_run *run, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_log_params l = {.truncate = p->truncate, .spacing = {1, 1, 1}, .normalize = p->normalize,
                               .edge = (enum vp_edge)p->edge};
-    int rc = -1;
 
     image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is a value */
-    if (vp_images_open(&im, run, &image, 1, types, err)
-        || vp_image_lengths(&im, "sigma", &p->sigma, l.sigma, err))
-        goto out;
+    int rc = vp_images_open(&im, run, &image, 1, types, err)
+             || vp_image_lengths(&im, "sigma", &p->sigma, l.sigma, err);
     for (int a = 0; a < 3 && p->image.physical; a++)
         l.spacing[a] = im.voxel[a];
-    if (vp_log_chain(&chain, &l, im.size, im.type, err))
-        goto out;
-    rc = vp_images_run(&im, run, &chain, &(struct vp_result){VP_DIFFERENCES, "Laplacian of Gaussian"}, err);
-out:
-    vp_chain_free(&chain);
-    vp_images_close(&im);
-    return rc;
+    rc = rc || vp_log_chain(&im.chain, &l, im.size, im.type, err);
+    return vp_images_end(&im, run, rc, &(struct vp_result){VP_DIFFERENCES, "Laplacian of Gaussian"}, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-log",
     .operands = "[INPUT]...",
     .summary = "Laplacian of Gaussian: edges and blobs at a scale",
@@ -98,8 +90,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_log,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -91,11 +91,9 @@ static int img_math(struct vp_run *run, void *params, struct vp_err *err)
     const struct params *p = params;
     const struct vp_image_params image = {.chunk = p->chunk, .values = true, .any_types = p->type, .voxels = true};
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_math *math = NULL;
     struct vp_parsed *given = &run->parsed;
     const char *expression = p->expression;
-    int rc = -1;
 
     if (!expression) {
         if (!given->n_operands)
@@ -111,31 +109,23 @@ static int img_math(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_math_parse(&math, expression, stacks < VP_MAX_INPUTS ? stacks : VP_MAX_INPUTS, VP_F32, err)) {
         if (!p->expression && !access(expression, F_OK))
             vp_hint(err, "the expression comes first: img-math 'a * 2' %s", expression);
-        goto out;
+        return -1;
     }
     vp_math_free(math);
-    math = NULL;
     if (vp_images_open(&im, run, &image, VP_MAX_INPUTS, ~0u, err) ||
         vp_math_parse(&math, expression, im.n, im.type, err))
-        goto out;
+        return vp_images_end(&im, run, -1, NULL, err);
     vp_images_join(&im, &math->inner, &math->nz);
     const enum vp_type type = p->type ? (enum vp_type)(p->type - 1) : vp_math_type(math);
-    struct vp_math *const own = math;
-    math = NULL;
-    if (vp_math_add(&chain, own, im.size, im.n, type, err) ||
-        vp_images_run(&im, run, &chain, &(struct vp_result){VP_NO_VALUES, ""}, err))
-        goto out;
-    rc = 0;
-    if (own->lost)
-        vp_warn(run, "%lld samples do not fit %s: clamped, NaN to 0", (long long)own->lost, vp_type_name(type));
-out:
-    vp_math_free(math);
-    vp_chain_free(&chain);
+    const int rc = vp_math_add(&im.chain, math, im.size, im.n, type, err)
+                   || vp_images_run(&im, run, &im.chain, &(struct vp_result){VP_NO_VALUES, ""}, err) ? -1 : 0;
+    if (!rc && math->lost)
+        vp_warn(run, "%lld samples do not fit %s: clamped, NaN to 0", (long long)math->lost, vp_type_name(type));
     vp_images_close(&im);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-math",
     .operands = "EXPR [INPUT]...",
     .summary = "compute an expression over the samples of one or more stacks",
@@ -156,8 +146,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_math,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

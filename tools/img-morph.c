@@ -41,28 +41,20 @@ static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_footprint f = {0};
-    int rc = -1;
 
     if (!vp_given(run, "op")) {
         vp_fail(err, VP_EUSAGE, "expected an operation, got none");
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
-    if (vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES, err)
-        || vp_footprint_make(&f, &p->window, &im, err)
-        || vp_morph_chain(&chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err))
-        goto out;
-    rc = vp_images_run(&im, run, &chain,
-                       p->op >= VP_TOPHAT ? &(struct vp_result){VP_SPREADS, NULL} : NULL, err);
-out:
-    vp_chain_free(&chain);
+    const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES, err)
+                   || vp_footprint_make(&f, &p->window, &im, err)
+                   || vp_morph_chain(&im.chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err);
     vp_footprint_free(&f);
-    vp_images_close(&im);
-    return rc;
+    return vp_images_end(&im, run, rc, p->op >= VP_TOPHAT ? &(struct vp_result){VP_SPREADS, NULL} : NULL, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-morph",
     .operands = "[INPUT]...",
     .summary = "erode, dilate, open, close, top-hat, gradient",
@@ -81,8 +73,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_morph,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -196,9 +196,7 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_morphrecon_counts counts = {0};
-    int rc = -1;
 
     const int what = derived(run, err);
     if (what < 0)
@@ -207,14 +205,13 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
     if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
         types = VP_EXTREMUM_TYPES;
     image.values = what == VP_CLEAR_BORDER; /* the background is 0 */
-    if (vp_images_open(&im, run, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
-        || vp_images_keep(&im, run, true, err) || resolve(p, run, &im, &want, err)
-        || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
-        goto out;
+    int rc = vp_images_open(&im, run, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
+             || vp_images_keep(&im, run, true, err) || resolve(p, run, &im, &want, err)
+             || vp_morphrecon_chain(&im.chain, &want, im.size, im.flat, im.type, err);
     const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
     const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;
     const struct vp_result result = {marks ? VP_NO_VALUES : differs ? VP_SPREADS : VP_VALUES, marks ? "" : NULL};
-    rc = vp_images_run(&im, run, &chain, &result, err);
+    rc = vp_images_end(&im, run, rc, &result, err);
     if (!rc && !run->common.plan) {
         vp_stats_count(run->stats, "clipped", counts.clipped);
         vp_stats_count(run->stats, "nan", counts.nan);
@@ -224,13 +221,10 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
                 (unsigned long long)counts.clipped, p->by ? "below" : "above");
     if (!rc && counts.nan)
         vp_warn(run, "%llu samples are NaN: nothing passes them", (unsigned long long)counts.nan);
-out:
-    vp_chain_free(&chain);
-    vp_images_close(&im);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-morphrecon",
     .operands = "[MARKER] MASK",
     .summary = "morphological reconstruction: fill holes, h-maxima, clear the border",
@@ -255,8 +249,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_morphrecon,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

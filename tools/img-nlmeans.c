@@ -72,30 +72,21 @@ static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_op op;
     int64_t search[3], patch[3];
-    int rc = -1;
 
-    if (!vp_given(run, "h")) {
-        vp_fail(err, VP_EUSAGE, "--h is missing");
-        vp_hint(err, "about 1.5 times the standard deviation of the noise");
-        goto out;
-    }
-    if (vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES, err)
-        || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
-        || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search, patch,
-                            im.size, im.type, p->type ? VP_F32 : im.type, err)
-        || vp_chain_add(&chain, &op, err))
-        goto out;
-    rc = vp_images_run(&im, run, &chain, NULL, err);
-out:
-    vp_chain_free(&chain);
-    vp_images_close(&im);
-    return rc;
+    if (!vp_given(run, "h"))
+        return vp_fail_hint(err, VP_EUSAGE, "about 1.5 times the standard deviation of the noise", "--h is missing");
+    const int rc = vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES, err)
+                   || radii(&im, "search", &p->search, 10, 5, search, err)
+                   || radii(&im, "patch", &p->patch, 2, 1, patch, err)
+                   || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search,
+                                       patch, im.size, im.type, p->type ? VP_F32 : im.type, err)
+                   || vp_chain_add(&im.chain, &op, err);
+    return vp_images_end(&im, run, rc, NULL, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-nlmeans",
     .operands = "[INPUT]...",
     .summary = "non-local means: noise out, edges and texture kept",
@@ -117,8 +108,3 @@ static const struct vp_tool tool = {
     .see_also = "img-local(1), img-gauss(1), img-wiener(1), voxpipe-stack(5)",
     .run = img_nlmeans,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

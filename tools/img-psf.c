@@ -105,8 +105,7 @@ static int write_kernel(struct vp_run *run, const float *kernel, const int64_t s
     if (rc)
         vp_fail(err, VP_ERESOURCE, "out of memory");
     rc = rc || vp_open_output(run, &out, &writer, err) || vp_writer_pages(writer, size[2], kernel, 1, err) ? -1 : 0;
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_stack_free(&out);
     return rc;
 }
@@ -232,8 +231,7 @@ static int from_stars(const struct params *p, struct vp_run *run, struct vp_err 
     rc = write_kernel(run, kernel, size, reader, err);
     reader = NULL;
 out:
-    if (vp_close(run, reader, NULL, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, NULL, rc, err);
     free(kernel);
     vp_stars_free(&s.stars);
     return rc;
@@ -273,7 +271,7 @@ static int img_psf(struct vp_run *run, void *params, struct vp_err *err)
     return from_stars(p, run, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-psf",
     .summary = "kernels for img-convolve: by formula, or from stars and beads",
     .description =
@@ -287,8 +285,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_DEVICE | VP_TOOL_SOURCE,
     .run = img_psf,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -132,11 +132,11 @@ static int measure_boxes(struct vp_images *im, struct vp_run *run, const struct 
         rc = vp_outfile_open(&boxes.out, run->common.output, err)
              || vp_boxes_begin(&boxes, type, im->inner, images, (int)run->common.threads, err)
              || vp_pages_run(&pages, err) ? -1 : 0;
-    if (vp_close(run, im->reader[0], NULL, rc != 0, err) || (!planned && vp_boxes_end(&boxes, err)))
+    if (vp_close(run, im->reader[0], NULL, rc, err) || (!planned && vp_boxes_end(&boxes, err)))
         rc = -1;
     vp_boxes_free(&boxes);
     im->reader[0] = NULL;
-    im->n = 0;
+    vp_images_close(im);
     return rc;
 }
 
@@ -145,9 +145,7 @@ static int img_sat(struct vp_run *run, void *params, struct vp_err *err)
     const struct params *p = params;
     const char *output = run->common.output;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_op op;
-    int rc = -1;
 
     if (p->squares && (!strcmp(p->squares, "-")
                        || vp_same_file(p->squares, output && strcmp(output, "-") ? output : "/dev/fd/1")))
@@ -159,24 +157,18 @@ static int img_sat(struct vp_run *run, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--json needs --boxes");
     if ((p->boxes && (vp_device_cpu(run, err) || vp_list_apart(run, "--boxes", p->boxes, err))) ||
         open_images(&im, run, p, err))
-        goto out;
-    if (p->boxes) {
-        rc = measure_boxes(&im, run, p, err);
-        goto out;
-    }
+        return vp_images_end(&im, run, -1, NULL, err);
+    if (p->boxes)
+        return measure_boxes(&im, run, p, err);
     const struct vp_sat_request table = {.volume = p->volume, .exclusive = p->exclusive, .squares = p->squares,
                                          .out = type_of(&im, p)};
     const struct vp_result result = {.values = VP_NO_VALUES, .quantity = ""};
-    if (!check_type(&im, p, vp_reader_name(im.reader[0]), err) && !vp_sat_op(&op, &table, im.size, im.type, err) &&
-        !vp_chain_add(&chain, &op, err))
-        rc = vp_images_run(&im, run, &chain, &result, err);
-out:
-    vp_chain_free(&chain);
-    vp_images_close(&im);
-    return rc;
+    const int rc = check_type(&im, p, vp_reader_name(im.reader[0]), err)
+                   || vp_sat_op(&op, &table, im.size, im.type, err) || vp_chain_add(&im.chain, &op, err);
+    return vp_images_end(&im, run, rc, &result, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-sat",
     .operands = "[INPUT]...",
     .summary = "summed area tables (integral images) of images and volumes",
@@ -214,8 +206,3 @@ static const struct vp_tool tool = {
     .text_with = "boxes",
     .run = img_sat,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-threshold: masks of samples above (or below) a threshold: given, found in the histogram of the image, or adapted
  * to the neighbourhood. Contract: results do not depend on the chunks. */
-#include "base/plain.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "global/morphrecon_derive.h"
 #include "global/threshold.h"
 #include "stack/stack.h"
 #include "app/adaptive.h"
-#include "app/image_measure.h"
 #include "app/image_run.h"
 #include "app/tool.h"
 
@@ -250,11 +248,11 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
     return rc;
 }
 
-/* Makes the chain. `t`: a global threshold. */
-static int make(struct vp_chain *c, const struct params *p, enum how how, struct vp_threshold_params *t,
-                struct found *f, struct vp_run *run, struct vp_images *im, struct vp_morphrecon_counts *counts,
-                struct vp_err *err)
+/* Makes the images' chain. `t`: a global threshold. */
+static int make(const struct params *p, enum how how, struct vp_threshold_params *t, struct found *f,
+                struct vp_run *run, struct vp_images *im, struct vp_morphrecon_counts *counts, struct vp_err *err)
 {
+    struct vp_chain *const c = &im->chain;
     const bool two = p->hysteresis.n || vp_given(run, "weak");
     double range[2] = {t->lo, t->hi};
     char text[160] = "";
@@ -293,12 +291,10 @@ static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_morphrecon_counts counts = {0};
     struct found found = {.images = &im};
     enum vp_threshold method = VP_AT;
     enum how how;
-    int rc = -1;
 
     if (choose(run, p, &how, &method, err))
         return -1;
@@ -307,20 +303,16 @@ static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_threshold_params t = {.method = method, .below = p->below, .mark = (uint8_t)p->value, .bins = p->bins,
                                     .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
-    if (vp_images_open(&im, run, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
-        || make(&chain, p, how, &t, &found, run, &im, &counts, err))
-        goto out;
+    int rc = vp_images_open(&im, run, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
+             || make(p, how, &t, &found, run, &im, &counts, err);
     im.solved = t.method == VP_AT ? NULL : record;
     im.ctx = &found;
-    rc = vp_images_run(&im, run, &chain, &(struct vp_result){VP_NO_VALUES, "mask"}, err);
-out:
+    rc = vp_images_end(&im, run, rc, &(struct vp_result){VP_NO_VALUES, "mask"}, err);
     vp_found_free(&found.in);
-    vp_chain_free(&chain);
-    vp_images_close(&im);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-threshold",
     .operands = "[INPUT]...",
     .summary = "masks: thresholds given, from the histogram, or local",
@@ -345,8 +337,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_threshold,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -339,15 +339,14 @@ static int img_view(struct vp_run *run, void *params, struct vp_err *err)
             goto out;
     rc = write_png(run, p, picture, slices.colours, lo, hi, err);
 out:
-    if (vp_close(run, reader, NULL, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, NULL, rc, err);
     vp_slices_free(&slices);
     for (int i = 0; i < COLOURS; i++)
         vp_picture_free(&picture[i]);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-view",
     .operands = "[INPUT]...",
     .summary = "make a PNG of a slice, three orthogonal slices or a montage",
@@ -365,8 +364,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_NO_STACK | VP_TOOL_NO_DEVICE,
     .run = img_view,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -2,7 +2,6 @@
 /* img-wiener: Wiener's adaptive filter, which smooths most where the local variance is that of the noise. */
 #include "local/moments.h"
 #include "stack/stack.h"
-#include "app/image_measure.h"
 #include "app/image_run.h"
 #include "app/tool.h"
 
@@ -46,39 +45,31 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_images im = {0};
-    struct vp_chain chain = {0};
     struct vp_footprint f = {0};
     struct vp_op op;
     const bool sigma = vp_given(run, "sigma");
     double noise = sigma ? p->sigma * p->sigma : p->noise;
-    int rc = -1;
 
     if (sigma && vp_given(run, "noise"))
         return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
-    if (vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
-        goto out;
+    int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES, err)
+             || vp_footprint_make(&f, &p->window, &im, err);
     const double step = vp_scale_steps(im.scale, 1);
-    if (!sigma && !vp_given(run, "noise")) {
-        if (vp_images_noise(&im, run, &f, &noise, err))
-            goto out;
+    if (!rc && !sigma && !vp_given(run, "noise")) {
+        rc = vp_images_noise(&im, run, &f, &noise, err);
         vp_report_plan(run, "passes", "2, the first for the noise");
-        if (!run->common.plan)
+        if (!rc && !run->common.plan)
             vp_note(run, "noise variance %.9g, standard deviation %.9g", noise / step / step, sqrt(noise) / step);
     } else {
         noise *= step * step;
     }
-    if (vp_moments_wiener(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
-        || vp_chain_add(&chain, &op, err))
-        goto out;
-    rc = vp_images_run(&im, run, &chain, NULL, err);
-out:
-    vp_chain_free(&chain);
+    rc = rc || vp_moments_wiener(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
+         || vp_chain_add(&im.chain, &op, err);
     vp_footprint_free(&f);
-    vp_images_close(&im);
-    return rc;
+    return vp_images_end(&im, run, rc, NULL, err);
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-wiener",
     .operands = "[INPUT]...",
     .summary = "adaptive noise filter after Wiener",
@@ -98,8 +89,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA,
     .run = img_wiener,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -8,8 +8,7 @@
  *     bradley   m (1 - k) - offset                  (Bradley and Roth 2007)
  *
  * The work is that of local/moments.h: in time independent of a box's size, integers exactly. */
-#ifndef VP_ADAPTIVE_H
-#define VP_ADAPTIVE_H
+#pragma once
 
 #include "base/opt.h"
 #include "local/moments.h"
@@ -39,5 +38,3 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
 /* Makes the neighbourhood. -1: VP_EUSAGE. */
 int vp_adaptive_window(struct vp_footprint *f, const struct vp_adaptive_params *p, const struct vp_images *im,
                        struct vp_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The options of normalization (ct/normalize.h), shared by programs, and its flats, darks and mask in files. */
-#ifndef VP_FLATS_H
-#define VP_FLATS_H
+#pragma once
 
 #include "base/opt.h"
 #include "ct/normalize.h"
@@ -20,5 +19,3 @@ void vp_blank_report(const struct vp_blank *b, const char *page, const struct vp
 /* Reports (warnings, notes) the repairs among `samples` samples, `bad` of which were NaN or infinite. */
 void vp_normalize_warn(const struct vp_normalize *n, const struct vp_run *run,
                        const struct vp_normalize_report *rep, int64_t samples, int64_t bad);
-
-#endif

@@ -1,7 +1,6 @@
 /* --help from a tool's description and its option tables, and the parts of it that man pages and completions share
  * (docs/). The output is always the same: no date, no build number, no terminal width. */
-#ifndef VP_HELP_H
-#define VP_HELP_H
+#pragma once
 
 #include "app/tool.h"
 
@@ -48,5 +47,3 @@ const struct vp_help_status *vp_help_statuses(const struct vp_tool *tool);
 
 /* Returns "img-info(1), voxpipe(7)"; malloc'd. */
 char *vp_help_see_also(const struct vp_tool *tool);
-
-#endif

@@ -162,5 +162,6 @@ void vp_images_close(struct vp_images *im)
 {
     for (int k = 0; k < im->n; k++)
         vp_reader_close(im->reader[k], NULL);
+    vp_chain_free(&im->chain);
     *im = (struct vp_images){0};
 }

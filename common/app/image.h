@@ -1,12 +1,11 @@
 /* Runs of local operations on image stacks, shared by the img-* programs: options, opening the inputs and interpreting
- * their axes here; plan, execution and output in image_run.h. A program makes a vp_chain from its options between
- * vp_images_open and vp_images_run.
+ * their axes here; plan, execution and output in image_run.h. A program makes the chain from its options between
+ * vp_images_open and vp_images_end.
  * Axes: pages along z make a volume. Pages along channel, time or view are separate images and are never mixed;
  * whatever their order among the page axes (x y channel z time), each channel at each time is an image. A stack without
  * named axes is x y z. The meaning of an axis "page" is unknown: rejected, except with --2d and for operations on
  * single voxels. */
-#ifndef VP_IMAGE_H
-#define VP_IMAGE_H
+#pragma once
 
 #include "base/opt.h"
 #include "local/footprint.h"
@@ -43,6 +42,7 @@ struct vp_images {
     bool has_voxel;
     double voxel[3];   /* spacing along x y z; 1 if unknown */
     enum vp_type type; /* type of the operations' input: the stack's, or i16 for i8 */
+    struct vp_chain chain; /* operations of the program, which vp_images_end runs */
     /* Scale that is carried, to convert values in options (vp_scale_steps etc.); {1, 0}: none. */
     double scale[2];
     bool seekable;     /* can be read twice */
@@ -94,5 +94,3 @@ void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
 void vp_images_lines(struct vp_images *im);
 
 void vp_images_close(struct vp_images *im);
-
-#endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Internal to image*.c: opening (image.c, image_stacks.c), planning (image_plan.c, image_show.c) and running
- * (image_run.c). */
-#ifndef VP_IMAGE_INTERNAL_H
-#define VP_IMAGE_INTERNAL_H
+/* Internal to image*.c: opening (image.c, image_stacks.c), planning (image_plan.c) and running (image_run.c). */
+#pragma once
 
 #include "engine/plan.h"
 #include "app/image.h"
@@ -43,5 +41,3 @@ static inline int64_t vp_images_grown(const struct vp_images *im, const struct v
 {
     return im->pad[axis] + (op->mapping ? op->image[axis] - op->input[axis] : 0);
 }
-
-#endif

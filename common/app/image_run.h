@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A chain of operations on open inputs: planned, shown or run, and the result written. */
-#ifndef VP_IMAGE_RUN_H
-#define VP_IMAGE_RUN_H
+#pragma once
 
 #include "app/image.h"
 
@@ -25,6 +24,10 @@ struct vp_result {
 int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_result *result,
                   struct vp_err *err);
 
+/* Runs the images' own chain like that, unless a step before it failed (rc). Closes and frees the images; 0 or -1. */
+int vp_images_end(struct vp_images *im, struct vp_run *run, int rc, const struct vp_result *result,
+                  struct vp_err *err);
+
 /* Makes a pass before the run, over seekable input only (VP_EUSAGE with a hint otherwise): calls `page` with the
  * chain's output pages (of its last type), or rows of them, in order. With --plan nothing is read, and `page` is not
  * called. */
@@ -32,4 +35,13 @@ int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
                    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
                    struct vp_err *err);
 
-#endif
+/* Statistics of all samples that an operation needs before it begins, from a separate pass over a seekable input. */
+
+/* Computes the smallest and the largest finite sample of the first stack. -1: VP_EUSAGE with a hint (a pipe needs
+ * --range LO,HI), VP_ERUN (no sample is finite). With --plan nothing is read, and range is unchanged. */
+int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], struct vp_err *err);
+
+/* Estimates the noise if no option gives it: the mean of the local variances (the finite ones) over all images. With
+ * --plan nothing is read and it is -1, unknown. */
+int vp_images_noise(struct vp_images *im, struct vp_run *run, const struct vp_footprint *f, double *noise,
+                    struct vp_err *err);

@@ -77,20 +77,13 @@ static int take_line(void *ctx, const char *name, int64_t number, char *line, st
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Collects the different values among n, in order; values within a thousandth of a pixel are equal. */
 static int64_t different(double *to, const double *from, int64_t n)
 {
     int64_t count = 0;
 
     memcpy(to, from, (size_t)n * sizeof *to);
-    vp_sort(to, (size_t)n, sizeof *to, by_value);
+    vp_sort(to, (size_t)n, sizeof *to, vp_by_double);
     for (int64_t i = 0; i < n; i++)
         if (count == 0 || to[i] - to[count - 1] > 1e-3)
             to[count++] = to[i];
@@ -263,12 +256,17 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
              || read_samples(g, reader, p, im->type == VP_F64, err) ? -1 : 0;
     if (!rc)
         compare_voxels(run, s, vp_reader_name(reader), g->n[2] > 1 ? 3 : 2, im);
-    struct vp_err late = VP_ERR_INIT;
-    if (vp_reader_close(reader, rc ? &late : err))
+    if (vp_reader_close(reader, rc ? NULL : err))
         rc = -1;
     if (rc)
         vp_kernels_free(g);
     return rc;
+}
+
+enum vp_type vp_kernels_type(int choice, enum vp_type in)
+{
+    enum { AUTO, F32, SAME };
+    return choice == SAME || (choice == AUTO && in == VP_F64) ? in : VP_F32;
 }
 
 void vp_kernels_free(struct vp_convolve_given *g)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of convolution kernels: a file with one kernel, or with a page for each node of a grid. */
-#ifndef VP_KERNELS_H
-#define VP_KERNELS_H
+#pragma once
 
 #include "local/convolve.h"
 #include "app/image.h"
@@ -24,6 +23,6 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
  * go to at[0] and at[1] (room for `kernels` each), the node of each kernel, row by row, to node[]. */
 int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const char *path, int64_t kernels,
                      struct vp_err *err);
+/* Returns the type of the result for a choice of auto|f32|same: auto is f64 for f64, else f32. */
+enum vp_type vp_kernels_type(int choice, enum vp_type in);
 void vp_kernels_free(struct vp_convolve_given *g);
-
-#endif

@@ -182,19 +182,16 @@ bool vp_output_any_order(const struct vp_run *run)
     return file && !run->common.compress;
 }
 
-int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,
-             struct vp_err *err)
+int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, int rc, struct vp_err *err)
 {
-    struct vp_err late = VP_ERR_INIT;
     if (reader) {
         vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(reader));
-        if (!failed && reader->disagrees)
+        if (!rc && reader->disagrees)
             vp_warn(run, "%s: the inputs differ in %s: the first one's is kept", vp_reader_name(reader),
                     reader->disagrees);
     }
     /* After a failure the reader's own error would only hide the cause. */
-    const int rc = vp_reader_close(reader, failed ? &late : err);
-    if (failed || rc) {
+    if (vp_reader_close(reader, rc ? NULL : err) || rc) {
         vp_writer_abort(writer);
         return -1;
     }

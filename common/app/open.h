@@ -1,6 +1,5 @@
 /* Opens and closes inputs and outputs of a program, with the common options applied. */
-#ifndef VP_OPEN_H
-#define VP_OPEN_H
+#pragma once
 
 #include "stack/reader.h"
 #include "stack/writer.h"
@@ -60,9 +59,6 @@ uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, u
  * effect yet. */
 bool vp_output_any_order(const struct vp_run *run);
 
-/* Closes input and output after the work: byte counts go to run->stats; after a failure (failed = true) the output is
- * discarded. Returns 0, or -1 with err. Both may be NULL. */
-int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,
-             struct vp_err *err);
-
-#endif
+/* Closes input and output after the work: byte counts go to run->stats; after a failure (rc) the output is discarded.
+ * Returns 0; -1 after a failure, or with a new error in err. Both may be NULL. */
+int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, int rc, struct vp_err *err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A session (app/session.h) on one of several ranks: the same input, geometry and volume on each; a part of the work,
  * and of the output file. */
-#ifndef VP_RANKED_H
-#define VP_RANKED_H
+#pragma once
 
 #include "ct/mesh.h"
 
@@ -35,5 +34,3 @@ int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct 
  * *err). 0; -1 if this rank reports *err; or an exit status if another rank reports. */
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err);
 void vp_ranked_close(struct vp_ranked *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* A rank: the beginning, the files and the end (ranked.c), the grid (ranked_grid.c). */
-#ifndef VP_RANKED_INTERNAL_H
-#define VP_RANKED_INTERNAL_H
+#pragma once
 
 #include "ct/ranked_work.h"
 #include "device/ranks.h"
@@ -43,5 +42,3 @@ void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run);
 
 /* True if the path keeps nothing: /dev/null. */
 bool vp_ranked_discards(const char *path);
-
-#endif

@@ -332,8 +332,7 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     if (!rc)
         vp_session_truncated(s, run, &result.truncation);
 out:
-    if (vp_close(run, s->reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, s->reader, writer, rc, err);
     s->reader = NULL;
     return rc;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A reconstruction run, shared by ct-backproject and ct-fdk: input, geometry, volume and output. */
-#ifndef VP_SESSION_H
-#define VP_SESSION_H
+#pragma once
 
 #include "ct/reconstruct.h"
 #include "ct/quantity.h"
@@ -48,5 +47,3 @@ int vp_session_header(const struct vp_session *s, const struct vp_run *run, int6
                       struct vp_stack *out,
                       struct vp_err *err);
 void vp_session_close(struct vp_session *s);
-
-#endif

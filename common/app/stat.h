@@ -1,7 +1,6 @@
 /* Local statistics of img-local: mean, median, min, max, std, var, entropy or percentile:P over a neighbourhood, with
  * iterations. Computed by local/rank.h, extremum.h, moments.h and entropy.h. */
-#ifndef VP_STAT_H
-#define VP_STAT_H
+#pragma once
 
 #include "app/image.h"
 
@@ -33,5 +32,3 @@ bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type);
  * meaning of its samples. */
 int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_images *im, const double *range,
                   struct vp_result *result, struct vp_err *err);
-
-#endif

@@ -3,11 +3,9 @@
  * environment, prints messages and handles terminals and signals. */
 #include "app/tool.h"
 #include "app/each.h"
-#include "app/ending.h"
 #include "app/help.h"
 #include "base/isa.h"
 #include "base/places.h"
-#include "base/plain.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/size.h"

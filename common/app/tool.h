@@ -1,7 +1,6 @@
 /* The common part of every program: its description, the common options, and vp_main(), the only function that prints
  * errors and exits. */
-#ifndef VP_TOOL_H
-#define VP_TOOL_H
+#pragma once
 
 #include "base/err.h"
 #include "base/opt.h"
@@ -89,8 +88,10 @@ struct vp_run {
     int n_plan;
 };
 
-/* Parses, sets up, runs, reports; returns the exit status. `main` of every program is `return vp_main(&tool, argc,
- * argv);` only: docs/generate.c replaces vp_main() to read the table. */
+/* The program, which tools/NAME.c defines. */
+extern const struct vp_tool vp_program;
+
+/* Parses, sets up, runs, reports; returns the exit status. */
 int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);
@@ -124,5 +125,3 @@ int vp_device_cpu(const struct vp_run *run, struct vp_err *err);
 
 /* Exit status if OpenMP's runtime fails. */
 extern int vp_openmp_status;
-
-#endif

@@ -1,10 +1,7 @@
 /* Marks small functions of headers that kernels on devices share with the CPU: a plugin defines VP_ANYWHERE, before it
  * includes any of them, as what its compiler needs. */
-#ifndef VP_ANYWHERE_H
-#define VP_ANYWHERE_H
+#pragma once
 
 #ifndef VP_ANYWHERE
 #define VP_ANYWHERE
-#endif
-
 #endif

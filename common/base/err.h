@@ -1,7 +1,6 @@
 /* Errors are values: a function that can fail takes a struct vp_err *, fills it and
  * returns -1. Only vp_main() prints it and exits. */
-#ifndef VP_ERR_H
-#define VP_ERR_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ int vp_fail_hint(struct vp_err *err, int code, const char *hint, const char *fmt
 /* Keeps another thread's error, from any thread, unless one is recorded already. Returns -1, for loops with
  * reduction(min : rc). */
 int vp_err_keep(struct vp_err *err, const struct vp_err *other);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sums of numbers in f64 that are never rounded: integers in units of 2^-1088, in digits of 32 bits with room for
  * what is carried. Any order of additions gives the same. */
-#ifndef VP_EXACT_H
-#define VP_EXACT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ void vp_exact_less(struct vp_exact *s, uint64_t n, double x);
 __int128 vp_exact_integer(const struct vp_exact *s);
 /* Returns the standard deviation (divided by the count) of n numbers with this sum and this sum of squares. */
 double vp_exact_deviation(const struct vp_exact *sum, const struct vp_exact *squares, uint64_t n);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * A stage turns x^L = c into the r equations x^(L/r) = c_s, where c_s^r = c: all its twiddles are powers of one number,
  * constant over a block. */
-#ifndef VP_FFT_H
-#define VP_FFT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ const struct vp_line_isa *vp_line_isa(const char *name);
 /* Computes out[k] = sum of in[i] exp(-2 pi i k i / n) in double, for tables: n complex numbers each, quick if n is a
  * product of small ones. */
 int vp_dft(const double *in, double *out, int64_t n, struct vp_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Transforms of doubles. None is ours: a program that works in float64 brings a library as this table, and
  * hands it to its operation. */
-#ifndef VP_FFT64_H
-#define VP_FFT64_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ struct vp_fft64 {
 
 /* Returns FFTW's table (fftw/fftw.c), in programs that are linked with it; else its address is NULL. */
 extern const struct vp_fft64 vp_fftw __attribute__((weak));
-
-#endif

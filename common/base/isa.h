@@ -1,7 +1,6 @@
 /* Files named *_isa.c are compiled once for each instruction set (VP_ISA names it), and what they export is chosen
  * at run time. For them: names that carry the set, and vectors as wide as it has. For the others: the choice. */
-#ifndef VP_ISA_H
-#define VP_ISA_H
+#pragma once
 
 #ifndef VP_ISA
 
@@ -90,5 +89,4 @@ INLINE void put_past(float *to, vf v)
 #endif
 }
 
-#endif
 #endif

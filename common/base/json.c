@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/json.h"
-#include "base/plain.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* JSON, written from front to end. */
-#ifndef VP_JSON_H
-#define VP_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,5 +26,3 @@ void vp_json_string(struct vp_json *j, const char *key, const char *text);
 void vp_json_number(struct vp_json *j, const char *key, double v);
 /* Writes what printf makes of the format, which must be JSON: an integer, true, a value made elsewhere. */
 void vp_json_print(struct vp_json *j, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-
-#endif

@@ -9,8 +9,7 @@
  * Values are parsed whole ("3px" is an error), checked against [min, max] (if min < max), and the
  * last one wins. Options are GNU: --name=V, --name V, -xV, bundled flags, `--` ends them, exact
  * names only; on a miss the nearest name is suggested. */
-#ifndef VP_OPT_H
-#define VP_OPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -126,5 +125,3 @@ int vp_opt_each(const struct vp_opt *table, size_t base,
 /* Returns the edits from the typed text (nt characters) to a word (nw), or -1 if it is too far to suggest. A
  * prefix of the word is near. */
 int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw);
-
-#endif

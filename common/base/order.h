@@ -1,6 +1,5 @@
 /* Keys of floating-point numbers: integers in the order of the values, -0 before +0. */
-#ifndef VP_ORDER_H
-#define VP_ORDER_H
+#pragma once
 
 #include "base/anywhere.h"
 
@@ -95,5 +94,3 @@ VP_ANYWHERE static inline double vp_f64_of_key(uint64_t key, bool reverse)
     memcpy(&v, &bits, sizeof v);
     return v;
 }
-
-#endif

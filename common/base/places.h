@@ -1,6 +1,5 @@
 /* Folders that the environment names, and what names of files stand for. */
-#ifndef VP_PLACES_H
-#define VP_PLACES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ char *vp_follow_links(const char *path, bool own);
 char *vp_folder(const char *path);
 /* True if two names lead to one regular file or FIFO, or would if it were made. */
 bool vp_same_file(const char *a, const char *b);
-
-#endif

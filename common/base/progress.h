@@ -1,7 +1,6 @@
 /* One line of progress on standard error. Drawn only if enabled, at most 6 times a second, and cleared at the
  * end. Thread safe; a NULL progress is allowed everywhere. */
-#ifndef VP_PROGRESS_H
-#define VP_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ void vp_progress_free(struct vp_progress *progress);
 void vp_progress_start(struct vp_progress *progress, const char *what, const char *unit, int64_t total);
 void vp_progress_add(struct vp_progress *progress, int64_t n);
 void vp_progress_clear(struct vp_progress *progress);
-
-#endif

@@ -1,7 +1,6 @@
 /* A bounded ring of slots between one producer thread and one consumer thread. The slots' buffers
  * are the caller's; the ring only says whose turn each slot is. */
-#ifndef VP_RING_H
-#define VP_RING_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ int vp_ring_look(struct vp_ring *r, int ahead);
 void vp_ring_taken(struct vp_ring *r);
 /* Ends the consumption; a waiting producer returns -1. */
 void vp_ring_stop(struct vp_ring *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* Cleaning up when a signal ends a program. */
-#ifndef VP_SIGNALS_H
-#define VP_SIGNALS_H
+#pragma once
 
 /* Has fn, and nothing else, called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is
  * raised again), and when it exits; fn must be async-signal-safe. */
@@ -8,5 +7,3 @@ void vp_at_signal(void (*fn)(void));
 
 /* Installs the handlers once, before the work: by vp_main(). */
 void vp_signals_install(void);
-
-#endif

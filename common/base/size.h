@@ -1,6 +1,5 @@
 /* Sizes: checked products, byte counts as text, memory, the number of cores. */
-#ifndef VP_SIZE_H
-#define VP_SIZE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ int vp_cores(void);
 
 /* Returns the seconds of a monotonic clock. */
 double vp_now(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sorting in place. qsort of a libc may take as much memory again as the array (glibc up to a quarter of the machine's),
  * which no --memory knows of, and leaves equals in an order that depends on the libc. */
-#ifndef VP_SORT_H
-#define VP_SORT_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -103,4 +102,9 @@ VP_SORT_INLINE void vp_sort(void *array, size_t n, size_t size, vp_order *order)
     }
 }
 
-#endif
+/* Orders doubles; of NaN it knows nothing. */
+static inline int vp_by_double(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}

@@ -1,6 +1,5 @@
 /* Statistics of a run: seconds per stage, bytes, named numbers; written as JSON by --stats. Thread safe. */
-#ifndef VP_STATS_H
-#define VP_STATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ int vp_stats_write(const struct vp_stats *stats, const char *program, FILE *out)
 /* True if a path may be written over: a regular file that holds such statistics, or nothing; any other file; and
  * what is not there. */
 bool vp_stats_replaceable(const char *path);
-
-#endif

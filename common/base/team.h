@@ -2,8 +2,7 @@
  *
  * The team itself is started by its user (OpenMP). Every count below is increased by __atomic_ functions with release
  * order; a thread that sees it reached sees all that was written before. */
-#ifndef VP_TEAM_H
-#define VP_TEAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void vp_team_run(struct vp_team_loop *loop, int64_t n, void (*body)(const void *
 
 /* Takes iterations of the loops of `threads` owners with buffers of its own; true if there were any. */
 bool vp_team_help(struct vp_team_loop *loops, int threads, void *thread);
-
-#endif

@@ -1,7 +1,7 @@
 /* A text that is printed into memory (open_memstream(3) forgets what did not fit: it reports no error), and one that is
- * read by lines. */
-#ifndef VP_TEXT_H
-#define VP_TEXT_H
+ * read by lines. Text and numbers as people and scripts read them: text of others (file names, metadata) may hold any
+ * bytes; none of them may drive a terminal. */
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -22,4 +22,12 @@ int vp_text_lines(const char *path,
                   int (*take)(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err), void *ctx,
                   struct vp_err *err);
 
-#endif
+/* Writes text with controls, those of C1, of lines and of the direction of writing, and bytes that are not UTF-8, as
+ * \x1b; all else as it is. */
+void vp_put_plain(FILE *out, const char *text);
+/* Writes the characters of a JSON string: controls and quotes escaped; what is not UTF-8 becomes U+FFFD. */
+void vp_put_escaped(FILE *out, const char *text);
+
+/* Formats a short decimal (15 to 17 digits) that reads back as the same double, "nan", "inf" or "-inf"; buf of at
+ * least 32 bytes; returns buf. */
+const char *vp_format_number(char *buf, double v);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For *_isa.c, after base/isa.h: LANES vectors transposed. */
-#ifndef VP_TRANSPOSE_H
-#define VP_TRANSPOSE_H
+#pragma once
 
 /* Indices are written out: where they are computed, even in loops that unroll, GCC makes them anew at run time. */
 #if LANES == 16
@@ -58,5 +57,3 @@ INLINE void transpose(const vf *from, vf *to, int step)
 #endif
     }
 }
-
-#endif

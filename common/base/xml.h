@@ -1,6 +1,5 @@
 /* Tags and attributes of an XML text, read in passing: no tree, no entities, no check that tags match. */
-#ifndef VP_XML_H
-#define VP_XML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ bool vp_xml_next(const char **at, struct vp_xml_tag *tag);
 bool vp_xml_is(const struct vp_xml_tag *tag, const char *name);
 /* Copies the value of an attribute, as it is written and cut to `size`; false if there is none. The tag must end. */
 bool vp_xml_attribute(const struct vp_xml_tag *tag, const char *name, char *value, size_t size);
-
-#endif

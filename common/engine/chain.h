@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations one after the other: what each must make, and a run of all of them on the CPU. */
-#ifndef VP_CHAIN_H
-#define VP_CHAIN_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -57,5 +56,3 @@ int vp_chain_pass(const struct vp_chain *c, enum vp_pass pass, const struct vp_p
 uint64_t vp_chain_state_bytes(const struct vp_chain *c, const struct vp_box *out, int threads);
 int vp_chain_advance(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
                      void *state, int threads, struct vp_err *err);
-
-#endif

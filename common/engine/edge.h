@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Edge rules: values of samples outside the image, the same on the CPU and in kernels. */
-#ifndef VP_EDGE_H
-#define VP_EDGE_H
+#pragma once
 
 #include "device/kernel.h"
 
@@ -46,5 +45,3 @@ static inline const char *vp_edge_name(enum vp_edge edge)
     static const char *const names[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
     return names[edge];
 }
-
-#endif

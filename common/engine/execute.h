@@ -1,7 +1,6 @@
 /* The engine: runs a plan (plan.h). A reader thread fills the window, workers fill the parts of slabs, a writer
  * thread passes slabs on in page order, all at the same time. */
-#ifndef VP_EXECUTE_H
-#define VP_EXECUTE_H
+#pragma once
 
 #include "engine/plan.h"
 #include "stack/reader.h"
@@ -47,5 +46,3 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
 /* Runs both passes: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
  * memory that the plan has for them go to a file. */
 int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the files of the engine: execute.c (a run), window.c (reading), slabs.c (scheduling, writing), cpu.c and
  * execute_device.c (the work). */
-#ifndef VP_EXECUTE_INTERNAL_H
-#define VP_EXECUTE_INTERNAL_H
+#pragma once
 
 #include "base/err.h"
 #include "base/size.h"
@@ -195,5 +194,3 @@ struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const 
 void vp_lanes_close(struct lanes *d);
 /* Returns the area of a box in device memory at `data`. */
 struct vp_area vp_lanes_area(void *data, const struct vp_box *box, enum vp_type t);
-
-#endif

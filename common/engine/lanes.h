@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory of a chain of operations whose worker makes parts of at most in[] -> out[] voxels, with `lanes` sets of
  * buffers, so that the copies of one part overlap the work of another. */
-#ifndef VP_LANES_H
-#define VP_LANES_H
+#pragma once
 
 #include "device/device.h"
 #include "engine/chain.h"
@@ -16,5 +15,3 @@ void vp_lanes_demand(const struct vp_backend *backend, struct vp_chain *chain);
 /* Returns the device bytes of a worker. */
 uint64_t vp_lanes_bytes(const struct vp_backend *backend, const struct vp_chain *chain, const int64_t in[3],
                         const int64_t out[3], int lanes);
-
-#endif

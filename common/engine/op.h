@@ -6,8 +6,7 @@
  * The bits of an output voxel depend on the image and the parameters, never on the boxes, the number of threads or
  * the place of a box in memory. So sums are taken in an order that is fixed relative to the voxel (or to the image),
  * and what happens at an edge depends on the image's edge, not on the box's. */
-#ifndef VP_OP_H
-#define VP_OP_H
+#pragma once
 
 #include "device/kernel.h"
 #include "engine/edge.h"
@@ -131,5 +130,3 @@ static inline bool vp_op_scans(const struct vp_op *op)
 {
     return op->carry && op->carry->scan;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pages through a function, in order and in bounded memory; or pages that a function makes. Reading, work and writing
  * overlap (execute.h). */
-#ifndef VP_PAGES_H
-#define VP_PAGES_H
+#pragma once
 
 #include "stack/reader.h"
 #include "stack/writer.h"
@@ -57,5 +56,3 @@ int vp_pages_fit(const struct vp_pages *p, struct vp_err *err);
 
 /* True if work() gets bands of rows instead of whole pages. */
 bool vp_pages_by_rows(const struct vp_pages *p);
-
-#endif

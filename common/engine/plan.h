@@ -11,8 +11,7 @@
  * along z, and the planes that two of them share stay on the device. With a worker for every column (`stream`) they
  * stay from slab to slab, so that every plane is copied once. On the CPU a stream means that the operation keeps
  * intermediate results of the planes from slab to slab (keeps() in op.h), so that no slab computes them again. */
-#ifndef VP_PLAN_H
-#define VP_PLAN_H
+#pragma once
 
 #include "engine/lanes.h"
 #include "engine/rates.h"
@@ -70,5 +69,3 @@ struct vp_plan {
 /* Makes the plan of a problem: the cheapest of the planner's candidates within the limits. A pure function, from any
  * thread. 0, or -1: VP_ERESOURCE, no plan is within the limits; VP_EUSAGE, chunk[] is too large for the operation. */
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Bytes and seconds of a plan (plan_price.c), for the choice (plan.c) and for tests. */
-#ifndef VP_PLAN_INTERNAL_H
-#define VP_PLAN_INTERNAL_H
+#pragma once
 
 #include "engine/plan.h"
 
@@ -57,5 +56,3 @@ int64_t vp_plan_deepest(struct vp_plan_model *m, const struct vp_plan *plan, uin
 bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan);
 /* Fills seconds, read and copied of a derived plan. */
 void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Two figures are elsewhere because they belong to one operation: the cost of a voxel on the CPU (vp_op.cost), and the
  * time of a row in each of a GPU's filter kernels (cuda/filter.cu). */
-#ifndef VP_RATES_H
-#define VP_RATES_H
+#pragma once
 
 /* X(name, value, unit, what it is, where it was measured). XEON2: two cores of a Xeon with AVX-512, data in memory;
  * XEON16: 16 cores of one, all at work, rows of 512 to 4096 samples; H100: one H100 80GB with 132
@@ -56,5 +55,3 @@ struct vp_rates {
 
 /* The table used where no other is given. */
 extern const struct vp_rates vp_rates;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Entries of the boxes of an image between two passes, in memory up to a limit, beyond it in an unnamed file in
  * $TMPDIR. From any thread, each entry by one at a time. */
-#ifndef VP_STORE_H
-#define VP_STORE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ int vp_store_file(struct vp_store *s, uint64_t bytes, uint64_t room, struct vp_e
 /* Returns the bytes in files. */
 uint64_t vp_store_spilled(const struct vp_store *s);
 void vp_store_close(struct vp_store *s); /* NULL is fine */
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A thread of a run. */
-#ifndef VP_THREAD_H
-#define VP_THREAD_H
+#pragma once
 
 #include "base/err.h"
 
@@ -25,5 +24,3 @@ int vp_thread_start(struct vp_thread *t, int (*run)(void *ctx, struct vp_err *er
 void vp_thread_wake(struct vp_thread *t);
 /* Waits for its end, if it was started. 0, or -1 if it failed: its error is in *err, unless another one was first. */
 int vp_thread_join(struct vp_thread *t, struct vp_err *err);
-
-#endif

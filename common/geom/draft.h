@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Internal to geom/: a geometry under construction from a file, an importer and options. */
-#ifndef VP_DRAFT_H
-#define VP_DRAFT_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -80,6 +79,11 @@ bool vp_geom_scan(const char **s, double *out, const char *stops);
 /* Returns sine and cosine of an angle in degrees, exact at multiples of 90. */
 void vp_sincosd(double degrees, double *s, double *c);
 
+static inline double vp_dot3(const double *a, const double *b)
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
 /* Returns the matrix column for detector column u; the detector may be curved. */
 double vp_view_column(const struct vp_geom *g, const struct vp_view *view, double u);
 
@@ -89,6 +93,8 @@ const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);
  * description of the error. */
 const char *vp_view_of(const struct vp_geom *g, int64_t k, double middle, struct vp_view *view);
 double vp_geom_middle(const struct vp_geom *g);
+/* Finds the smallest and the largest angle. */
+void vp_geom_range(const struct vp_geom *g, double *lo, double *hi);
 
 /* True if the source path is a helix: fills *h and the weights of the views. Sets h->below, h->above and scan->travel
  * in any case. `scratch`: 2 doubles per view. */
@@ -104,5 +110,3 @@ void vp_view_axis(const struct vp_geom *g, const struct vp_view *view, double *l
  * `exact`: the volume must not be larger. */
 struct vp_fov { double radius, pixel, lo, hi; bool exact; };
 struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
-
-#endif

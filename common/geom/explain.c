@@ -45,7 +45,7 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
 
 /* --- words --------------------------------------------------------------------------------------- */
 
-static void line(FILE *f, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+__attribute__((format(printf, 3, 4)))
 static void line(FILE *f, const char *key, const char *fmt, ...)
 {
     va_list ap;
@@ -228,7 +228,7 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
 
 struct listener { void (*report)(void *ctx, const char *text); void *ctx; };
 
-static void warn(const struct listener *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+__attribute__((format(printf, 2, 3)))
 static void warn(const struct listener *l, const char *fmt, ...)
 {
     char text[512];

@@ -90,8 +90,7 @@ static int draft_tiff(struct vp_draft *d, const char *path, const char *name, bo
         return -1;
     int found = draft_pairs(d, &vp_reader_stack(reader)->meta, name, err);
     /* Only the header is needed: errors in the pages do not matter. */
-    struct vp_err unused = VP_ERR_INIT;
-    vp_reader_close(reader, &unused);
+    vp_reader_close(reader, NULL);
     if (found == 0)
         found = vp_fail(err, VP_ERUN, "%s carries no scan geometry", name);
     return found < 0 ? -1 : 0;

@@ -223,7 +223,7 @@ static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
 }
 
 /* Adds a clause to g->doubt. */
-static void add_doubt(struct vp_geom *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+__attribute__((format(printf, 2, 3)))
 static void add_doubt(struct vp_geom *g, const char *fmt, ...)
 {
     const size_t n = strlen(g->doubt);
@@ -255,14 +255,11 @@ static void doubt_log(const struct vp_draft *d, struct vp_geom *g)
 /* Warns of numbers that are valid but implausible. */
 static void doubt(const struct vp_draft *d, struct vp_geom *g)
 {
-    double lo = INFINITY, hi = -INFINITY;
+    double lo, hi;
     doubt_log(d, g);
     if (g->matrix)
         return;
-    for (int64_t k = 0; k < g->views; k++) {
-        lo = fmin(lo, g->angle[k]);
-        hi = fmax(hi, g->angle[k]);
-    }
+    vp_geom_range(g, &lo, &hi);
     if (has(d, VP_GK_ANGLES) && d->words > 1 && 2 * d->commas > d->words)
         add_doubt(g, "%s was read as two angles: if the comma is a decimal comma, write a point",
                  d->comma);

@@ -9,8 +9,7 @@
  * with pixel centres at integers and cu = (nu - 1) / 2 + offset_u, cv = (nv - 1) / 2 + offset_v.
  * `clockwise` takes b = -angle. (iFDK, Chen et al. 2019, eq. 2-3, up to index flips.) On a helix z is counted from the
  * source's height; in laminography source and detector are turned by `lamino` about the u axis at the isocentre. */
-#ifndef VP_GEOM_H
-#define VP_GEOM_H
+#pragma once
 
 #include "stack/stack.h"
 #include "base/opt.h"
@@ -250,5 +249,3 @@ extern const struct vp_opt vp_projection_options[];
  * if known). */
 int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const struct vp_stack *s,
                const char *name, struct vp_err *err);
-
-#endif

@@ -18,8 +18,7 @@
 #include <strings.h>
 
 /* Sets a key to a formatted value; numbers keep their bits as text. */
-static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
+__attribute__((format(printf, 5, 6)))
 static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
 {
     char text[128];

@@ -67,12 +67,6 @@ static void measure_heights(const struct vp_geom *g, struct vp_view *views, doub
     }
 }
 
-static int by_number(const void *pa, const void *pb)
-{
-    const double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 bool vp_path_helix(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, double *scratch,
                   struct vp_helix *h)
 {
@@ -106,7 +100,7 @@ bool vp_path_helix(const struct vp_geom *g, struct vp_view *views, struct vp_sca
         if (!(fabs(height[k] - h->z0 - pitch * turns[k]) <= fabs(pitch) / EVEN))
             return false;
 
-    vp_sort(turns, (size_t)n, sizeof *turns, by_number);
+    vp_sort(turns, (size_t)n, sizeof *turns, vp_by_double);
     const double step = (turns[n - 1] - turns[0]) / (double)(n - 1);
     h->lo = turns[0] - step / 2;
     h->hi = turns[n - 1] + step / 2;
@@ -124,7 +118,7 @@ bool vp_path_helix(const struct vp_geom *g, struct vp_view *views, struct vp_sca
     h->z_hi = fmax(a, b);
     /* trapezoidal rule along the path */
     for (int64_t k = 0; k < n; k++) {
-        const double *at = bsearch(&views[k].turn, turns, (size_t)n, sizeof *turns, by_number);
+        const double *at = bsearch(&views[k].turn, turns, (size_t)n, sizeof *turns, vp_by_double);
         const double before = at > turns ? at[0] - at[-1] : at[1] - at[0];
         const double after = at < turns + n - 1 ? at[1] - at[0] : before;
         views[k].weight = (before + after) / 2 * TURN;
@@ -209,7 +203,7 @@ int vp_path_turned(const struct vp_geom *g, const struct vp_view *views, struct 
         off[found++] = between(image, model);
     }
     if (found) {
-        vp_sort(off, (size_t)found, sizeof *off, by_number);
+        vp_sort(off, (size_t)found, sizeof *off, vp_by_double);
         scan->astray = off[found / 2];
     }
     if (scan->helix.pitch == 0)

@@ -22,11 +22,6 @@ bool vp_scan_turned(const struct vp_scan *scan)
  * the source's height z; depth of that point. */
 struct frame { double row[3], column[3], ahead[3], z, depth; };
 
-static double dot3(const double *a, const double *b)
-{
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
 static void frame_of(const struct vp_view *view, const struct vp_helix *h, struct frame *f)
 {
     double s[3], t[3];
@@ -34,14 +29,14 @@ static void frame_of(const struct vp_view *view, const struct vp_helix *h, struc
     vp_view_tangent(view, t);
     f->z = h->pitch != 0 ? h->z0 + h->pitch * view->turn : 0;
     s[2] -= vp_view_parallel(view) ? 0 : f->z;
-    const double far = sqrt(dot3(s, s));
+    const double far = sqrt(vp_dot3(s, s));
     f->depth = vp_view_parallel(view) ? 1 : far;
     for (int i = 0; i < 3; i++)
         f->ahead[i] = -s[i] / far;
-    const double along = dot3(t, f->ahead);
+    const double along = vp_dot3(t, f->ahead);
     for (int i = 0; i < 3; i++)
         f->row[i] = t[i] - along * f->ahead[i];
-    const double length = sqrt(dot3(f->row, f->row));
+    const double length = sqrt(vp_dot3(f->row, f->row));
     for (int i = 0; i < 3; i++)
         f->row[i] /= length;
     for (int i = 0; i < 3; i++)
@@ -58,7 +53,7 @@ static double pixels(const struct vp_view *view, const struct frame *f, const do
     double move[2];
     vp_view_raise(&v, f->z);
     for (int i = 0; i < 2; i++)
-        move[i] = (dot3(&v.P[4 * i], by) - v.P[4 * i + 3] / v.P[11] * dot3(&v.P[8], by)) / v.P[11];
+        move[i] = (vp_dot3(&v.P[4 * i], by) - v.P[4 * i + 3] / v.P[11] * vp_dot3(&v.P[8], by)) / v.P[11];
     return hypot(move[0], move[1]);
 }
 
@@ -80,10 +75,10 @@ static int widen(const struct vp_geom *g, const struct vp_view *view, const stru
         double ray[3];
         for (int i = 0; i < 3; i++)
             ray[i] = y[0][i] * p + y[1][i] * q + y[2][i];
-        const double depth = parallel ? 1 : dot3(ray, f->ahead);
-        if (!(depth > 0.02 * sqrt(dot3(ray, ray))))
+        const double depth = parallel ? 1 : vp_dot3(ray, f->ahead);
+        if (!(depth > 0.02 * sqrt(vp_dot3(ray, ray))))
             return -1;
-        const double at[2] = {dot3(ray, f->row) / depth, dot3(ray, f->column) / depth};
+        const double at[2] = {vp_dot3(ray, f->row) / depth, vp_dot3(ray, f->column) / depth};
         for (int i = 0; i < 2; i++) {
             lo[i] = fmin(lo[i], at[i]);
             hi[i] = fmax(hi[i], at[i]);
@@ -100,16 +95,16 @@ static void turn_view(const struct vp_view *view, const struct frame *f, const d
     const double *axis[2] = {f->row, f->column};
     for (int c = 0; c < 4; c++) {
         const double place[3] = {0, 0, -f->z}; /* from the frame's origin */
-        m[8 + c] = parallel ? c == 3 : c < 3 ? f->ahead[c] : f->depth + dot3(place, f->ahead);
+        m[8 + c] = parallel ? c == 3 : c < 3 ? f->ahead[c] : f->depth + vp_dot3(place, f->ahead);
         for (int i = 0; i < 2; i++)
-            m[4 * i + c] = scale[i] * (c < 3 ? axis[i][c] : dot3(place, axis[i])) + center[i] * m[8 + c];
+            m[4 * i + c] = scale[i] * (c < 3 ? axis[i][c] : vp_dot3(place, axis[i])) + center[i] * m[8 + c];
     }
     struct vp_view v = *view;
     vp_view_raise(&v, f->z);
     for (int r = 0; r < 3; r++) {
         const double *M = &v.P[4 * r];
-        const double straight = parallel ? M[3] : dot3(M, f->ahead);
-        const double by[2] = {dot3(M, f->row) / scale[0], dot3(M, f->column) / scale[1]};
+        const double straight = parallel ? M[3] : vp_dot3(M, f->ahead);
+        const double by[2] = {vp_dot3(M, f->row) / scale[0], vp_dot3(M, f->column) / scale[1]};
         to[3 * r] = by[0];
         to[3 * r + 1] = by[1];
         to[3 * r + 2] = straight - center[0] * by[0] - center[1] * by[1];

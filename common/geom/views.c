@@ -31,14 +31,21 @@ static double turn(double degrees)
     return (r < 0 ? r + 360 : r + 0.0) * (PI / 180);
 }
 
+void vp_geom_range(const struct vp_geom *g, double *lo, double *hi)
+{
+    *lo = INFINITY;
+    *hi = -INFINITY;
+    for (int64_t k = 0; k < g->views; k++) {
+        *lo = fmin(*lo, g->angle[k]);
+        *hi = fmax(*hi, g->angle[k]);
+    }
+}
+
 /* Returns the middle of the angles, which is at z = 0 on a helix. */
 double vp_geom_middle(const struct vp_geom *g)
 {
-    double lo = INFINITY, hi = -INFINITY;
-    for (int64_t k = 0; k < g->views; k++) {
-        lo = fmin(lo, g->angle[k]);
-        hi = fmax(hi, g->angle[k]);
-    }
+    double lo, hi;
+    vp_geom_range(g, &lo, &hi);
     return (lo + hi) / 2;
 }
 
@@ -123,11 +130,6 @@ const char *vp_view_of(const struct vp_geom *g, int64_t k, double middle, struct
     return g->matrix ? vp_view_from_matrix(v, &g->matrix[12 * k]) : view_from_geom(g, k, middle, v);
 }
 
-static double dot3(const double *a, const double *b)
-{
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
 static void cross3(const double *a, const double *b, double *c)
 {
     c[0] = a[1] * b[2] - a[2] * b[1];
@@ -138,11 +140,11 @@ static void cross3(const double *a, const double *b, double *c)
 /* Returns the component of `row` perpendicular to the unit vector r; false if it is only rounding error. */
 static bool split(const double *row, const double *r, double *along, double unit[3], double *len)
 {
-    *along = r ? dot3(row, r) : 0;
+    *along = r ? vp_dot3(row, r) : 0;
     for (int i = 0; i < 3; i++)
         unit[i] = row[i] - (r ? *along * r[i] : 0);
-    *len = sqrt(dot3(unit, unit));
-    if (!(*len > 1e-9 * sqrt(dot3(row, row))))
+    *len = sqrt(vp_dot3(unit, unit));
+    if (!(*len > 1e-9 * sqrt(vp_dot3(row, row))))
         return false;
     for (int i = 0; i < 3; i++)
         unit[i] /= *len;
@@ -187,10 +189,10 @@ static const char *cone_from_matrix(struct vp_view *v)
     if (!split(&P[4], r3, &v->cv, r2, &v->fv))
         return "the matrix is singular";
     double across[3], rest[3];
-    v->cu = dot3(&P[0], r3);
+    v->cu = vp_dot3(&P[0], r3);
     for (int i = 0; i < 3; i++)
         across[i] = P[i] - v->cu * r3[i];
-    if (!split(across, r2, &skew, r1, &v->fu) || !(v->fu > 1e-9 * sqrt(dot3(P, P))))
+    if (!split(across, r2, &skew, r1, &v->fu) || !(v->fu > 1e-9 * sqrt(vp_dot3(P, P))))
         return "the matrix is singular";
     v->sod = P[11];
 
@@ -250,7 +252,7 @@ static double solve3(const double P[12], const double b[3], double x[3])
     cross3(&P[0], &P[4], c01);
     for (int i = 0; i < 3; i++)
         x[i] = b[0] * c12[i] + b[1] * c20[i] + b[2] * c01[i];
-    return 1 / dot3(&P[0], c12);
+    return 1 / vp_dot3(&P[0], c12);
 }
 
 void vp_view_source(const struct vp_view *view, double s[3])
@@ -258,7 +260,7 @@ void vp_view_source(const struct vp_view *view, double s[3])
     const double *P = view->P;
     if (vp_view_parallel(view)) {
         cross3(&P[0], &P[4], s);
-        const double n = sqrt(dot3(s, s)) * (s[0] * sin(view->angle) - s[1] * cos(view->angle) > 0 ? -1 : 1);
+        const double n = sqrt(vp_dot3(s, s)) * (s[0] * sin(view->angle) - s[1] * cos(view->angle) > 0 ? -1 : 1);
         for (int i = 0; i < 3; i++)
             s[i] /= n;
         return;
@@ -281,7 +283,7 @@ void vp_view_rays(const struct vp_view *view, double y[3][3])
     cross3(B, C, y[0]);
     cross3(C, A, y[1]);
     cross3(A, B, y[2]);
-    const double det = dot3(C, y[2]);
+    const double det = vp_dot3(C, y[2]);
     for (int i = 0; i < 3; i++) {
         y[0][i] /= det;
         y[1][i] /= det;
@@ -311,12 +313,6 @@ static int by_angle(const void *pa, const void *pb)
     if (a->angle != b->angle)
         return a->angle < b->angle ? -1 : 1;
     return (a->view > b->view) - (a->view < b->view);
-}
-
-static int by_value(const void *pa, const void *pb)
-{
-    const double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
 }
 
 /* `least`: gaps that are longer are open; `second`: the longest gap that is not open. */
@@ -352,7 +348,7 @@ static struct circle weight_views(struct vp_view *views, int64_t n, double perio
     }
 
     memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
-    vp_sort(sorted, (size_t)groups, sizeof *sorted, by_value);
+    vp_sort(sorted, (size_t)groups, sizeof *sorted, vp_by_double);
     const double largest = sorted[groups - 1], typical = sorted[(groups - 1) / 2];
     const double least = fmax(rule.longer, rule.many * typical) * (1 + 1e-9);
     struct circle c = {.open = largest > least, .largest = largest, .groups = groups};
@@ -444,7 +440,7 @@ static void classify_orbit(const struct vp_geom *g, const struct vp_view *views,
         if (g->beam == VP_PARALLEL) {
             scan->circular &= fabs(s[2]) <= 1e-6;
         } else {
-            const double r = sqrt(dot3(s, s));
+            const double r = sqrt(vp_dot3(s, s));
             scan->circular &= fabs(s[2]) <= 1e-6 * r && fabs(r - mean) <= 1e-6 * mean;
             for (int i = 0; i < 3; i++)
                 scan->circular &= fabs(v->P[8 + i] + s[i] / r) <= 1e-6;

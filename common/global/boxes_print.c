@@ -3,7 +3,6 @@
 #include "global/boxes_internal.h"
 
 #include "base/err.h"
-#include "base/plain.h"
 #include "base/text.h"
 #include "stack/outfile.h"
 

@@ -1,7 +1,6 @@
 /* One channel of a stack with an axis `channel`, or the luminance of its colours: which pages, and what the rest of
  * the metadata is then. */
-#ifndef VP_CHANNEL_H
-#define VP_CHANNEL_H
+#pragma once
 
 #include "pages/select.h"
 
@@ -32,5 +31,3 @@ static inline int64_t vp_channel_sums(int64_t n)
  * now; of other channels they stay what they are. */
 int vp_channel_mix(struct vp_channel *c, int64_t samples, void **in, int *n, enum vp_type *type, struct vp_err *err);
 void vp_channel_free(struct vp_channel *c);
-
-#endif

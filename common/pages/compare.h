@@ -1,6 +1,5 @@
 /* Two stacks of the same size, sample by sample: a is judged, b is the reference. */
-#ifndef VP_COMPARE_H
-#define VP_COMPARE_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -42,5 +41,3 @@ double vp_compare_rel_l2(const struct vp_compare *c);
 double vp_compare_psnr(const struct vp_compare *c, double peak);
 /* Returns Pearson's coefficient; 1 if equal; NaN if a or b is constant */
 double vp_compare_correlation(const struct vp_compare *c);
-
-#endif

@@ -6,7 +6,7 @@
 #include "base/size.h"
 #include "base/sort.h"
 #include "base/json.h"
-#include "base/plain.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* Description of a stack, as img-info prints it: header, statistics, histogram, percentiles. */
-#ifndef VP_INFO_H
-#define VP_INFO_H
+#pragma once
 
 #include "pages/select.h"
 #include "pages/statistics.h"
@@ -46,5 +45,3 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *pages, struct vp_e
 /* Prints text, JSON or bare values. verbose: the geometry in full. */
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err);
 void vp_info_free(struct vp_info *i);
-
-#endif

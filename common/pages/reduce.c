@@ -61,39 +61,26 @@ int vp_reduce_open(struct vp_reduce *r, int op, enum vp_type in, int64_t n, int 
     return r->held ? 0 : -1;
 }
 
-#define EACH_TYPE(type, DO) \
-    switch (type) { \
-    case VP_U8: DO(uint8_t) break; \
-    case VP_U16: DO(uint16_t) break; \
-    case VP_U32: DO(uint32_t) break; \
-    case VP_U64: DO(uint64_t) break; \
-    case VP_I8: DO(int8_t) break; \
-    case VP_I16: DO(int16_t) break; \
-    case VP_I32: DO(int32_t) break; \
-    case VP_I64: DO(int64_t) break; \
-    case VP_F32: DO(float) break; \
-    default: DO(double) break; \
-    }
-
 /* Reduces one part of a page; the number of NaN in it. A NaN is what differs from itself; no integer does. */
 static int64_t add_part(const struct vp_reduce *r, const void *samples, int64_t i0, int64_t i1)
 {
     int64_t nan = 0;
 
-#define PART_OF(T, H, STATEMENT) { const T *x = samples; H *y = r->held; \
-    for (int64_t i = i0; i < i1; i++) { nan += x[i] != x[i]; STATEMENT; } }
-#define ADD(T) PART_OF(T, double, y[i] += (double)x[i])
-#define COPY(T) PART_OF(T, T, y[i] = x[i])
-#define LEAST(T) PART_OF(T, T, y[i] = x[i] < y[i] || y[i] != y[i] ? x[i] : y[i])
-#define MOST(T) PART_OF(T, T, y[i] = x[i] > y[i] || y[i] != y[i] ? x[i] : y[i])
+#define PART_OF(TYPE, T, H, STATEMENT) case VP_##TYPE: { const T *x = samples; H *y = r->held; \
+    for (int64_t i = i0; i < i1; i++) { nan += x[i] != x[i]; STATEMENT; } break; }
+#define ADD(TYPE, T) PART_OF(TYPE, T, double, y[i] += (double)x[i])
+#define COPY(TYPE, T) PART_OF(TYPE, T, T, y[i] = x[i])
+#define LEAST(TYPE, T) PART_OF(TYPE, T, T, y[i] = x[i] < y[i] || y[i] != y[i] ? x[i] : y[i])
+#define MOST(TYPE, T) PART_OF(TYPE, T, T, y[i] = x[i] > y[i] || y[i] != y[i] ? x[i] : y[i])
+#define EACH(DO) switch (r->type) { VP_EACH_TYPE(DO) default: break; }
     if (adds(r))
-        EACH_TYPE(r->type, ADD)
+        EACH(ADD)
     else if (!r->added)
-        EACH_TYPE(r->type, COPY)
+        EACH(COPY)
     else if (r->op == VP_REDUCE_MIN)
-        EACH_TYPE(r->type, LEAST)
+        EACH(LEAST)
     else
-        EACH_TYPE(r->type, MOST)
+        EACH(MOST)
     return nan;
 }
 

@@ -2,8 +2,7 @@
 /* Several stacks into one, page by page: sum, mean, smallest, largest; the pages of one stack into one page;
  * and slabs of a volume joined in the order of their place. A page or two is held, however long the
  * stacks. */
-#ifndef VP_REDUCE_H
-#define VP_REDUCE_H
+#pragma once
 
 #include "base/opt.h"
 #include "engine/pages.h"
@@ -73,5 +72,3 @@ int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struc
 /* Writes their pages one after the other. A slab whose length was not known is checked against the next when it
  * ends. */
 int vp_join_run(struct vp_reader *const *readers, int n, struct vp_pages *pages, struct vp_err *err);
-
-#endif

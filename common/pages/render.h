@@ -1,6 +1,5 @@
 /* Pictures of slices: composing, resizing, windowing to 8-bit gray or colour, and a PNG writer. */
-#ifndef VP_RENDER_H
-#define VP_RENDER_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -61,5 +60,3 @@ void vp_slices_free(struct vp_slices *s);
  * pixels; each pixel becomes zoom x zoom. */
 int vp_png_write(struct vp_outfile *f, const uint8_t *pixels, int colours, int64_t w, int64_t h, int zoom,
                  struct vp_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Parts of a stack: pages picked by number and a region of each, with the metadata and the scan geometry of
  * what is left; and second stacks (a mask, the other side of a comparison) read beside the first. */
-#ifndef VP_SELECT_H
-#define VP_SELECT_H
+#pragma once
 
 #include "base/opt.h"
 #include "engine/pages.h"
@@ -76,5 +75,3 @@ void vp_beside_close(struct vp_beside *b);   /* not the reader */
 
 /* Moves the samples whose mask is not zero (nor NaN) to the front; returns how many there are. */
 int64_t vp_keep_masked(void *samples, enum vp_type type, const void *mask, enum vp_type mask_type, int64_t n);
-
-#endif

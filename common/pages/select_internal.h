@@ -1,6 +1,5 @@
 /* Shared by the files that define select.h. */
-#ifndef VP_SELECT_INTERNAL_H
-#define VP_SELECT_INTERNAL_H
+#pragma once
 
 #include "geom/geom.h"
 #include "pages/select.h"
@@ -13,7 +12,3 @@ int vp_select_layout(const struct vp_stack *in, struct vp_geom *g, const char *n
 
 bool vp_select_all_columns(const struct vp_select *s);
 bool vp_select_all_pages(const struct vp_select *s);
-/* Fails: pages are wanted in another order than that of a pipe. */
-int vp_select_disorder(const char *name, struct vp_err *err);
-
-#endif

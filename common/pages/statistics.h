@@ -1,7 +1,6 @@
 /* Statistics of samples: moments, histograms and quantiles, accumulated page by page. Results do not
  * depend on the number of threads; they use OpenMP inside. */
-#ifndef VP_STATISTICS_H
-#define VP_STATISTICS_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -93,5 +92,3 @@ bool vp_quantiles_again(struct vp_quantiles *q);
 double vp_quantiles_get(const struct vp_quantiles *q, int i);
 bool vp_quantiles_exact(const struct vp_quantiles *q);
 void vp_quantiles_close(struct vp_quantiles *q);
-
-#endif

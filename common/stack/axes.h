@@ -1,6 +1,5 @@
 /* The axes of a stack's pages, out of the metadata `axes` and `sizes`. */
-#ifndef VP_AXES_H
-#define VP_AXES_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -39,5 +38,3 @@ int vp_axes_channels(struct vp_meta *m, int64_t channels, int64_t images);
 /* Corrects axes where a foreign file said how many pages it has along its one page axis; now they are counted: sizes
  * goes, and where it was wrong the axis with it. -1 if out of memory. */
 int vp_axes_settle(struct vp_stack *s);
-
-#endif

@@ -2,7 +2,6 @@
 /* ImageDescription as ImageJ and others write it. ImageJ: lines `key=value`, the first `ImageJ=VERSION`;
  * planes are stored channel fastest, then slice, then frame. */
 #include "stack/foreign.h"
-#include "base/plain.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "stack/axes.h"

@@ -1,6 +1,5 @@
 /* Metadata of other programs (internal to stack/). */
-#ifndef VP_FOREIGN_H
-#define VP_FOREIGN_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -46,5 +45,3 @@ bool vp_voxel_mm(const struct vp_meta *m, double v[2]);
 
 /* True if a description begins as ImageJ's does. */
 bool vp_is_imagej(const char *text);
-
-#endif

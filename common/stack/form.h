@@ -2,8 +2,7 @@
  *
  * A directory holds one image of one or more samples a pixel; each of them becomes a page of its own, in the
  * smallest type that holds it, with the first row on top and the first column on the left. */
-#ifndef VP_FORM_H
-#define VP_FORM_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -66,5 +65,3 @@ void vp_form_invert(void *buf, enum vp_type type, size_t n);
 /* Sets metadata of a stack whose `images` directories became the form's channels as pages each: their names, and
  * axes. */
 int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t images);
-
-#endif

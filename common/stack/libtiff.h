@@ -1,6 +1,5 @@
 /* Everything that needs libtiff: pages with a decoder, and compressed output (internal to stack/). */
-#ifndef VP_LIBTIFF_H
-#define VP_LIBTIFF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ struct vp_ifd;
 /* Returns the memory that reading such an image takes, beside that of its rows: of whole pages, or of some rows at a
  * time. */
 uint64_t vp_libtiff_need(const struct vp_ifd *d, bool whole);
-
-#endif

@@ -1,6 +1,5 @@
 /* Output files of any kind that appear whole or not at all: stacks, pictures, text. */
-#ifndef VP_OUTFILE_H
-#define VP_OUTFILE_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -51,5 +50,3 @@ int vp_reserved_put(struct vp_reserved *r, uint64_t at, const void *a, size_t na
                     struct vp_err *err);
 /* Waits until all that was put is in the file. NULL is allowed. */
 void vp_reserved_close(struct vp_reserved *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inputs that names stand for: files, directories, lists. */
-#ifndef VP_PATHS_H
-#define VP_PATHS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ void vp_paths_free(struct vp_paths *p);
 
 /* Does that check alone, of one of several inputs ("-": standard input). -1: VP_EUSAGE. */
 int vp_path_apart(const char *path, const char *output, struct vp_err *err);
-
-#endif

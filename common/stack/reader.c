@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "stack/axes.h"
 #include "stack/form.h"
 #include <assert.h>
@@ -123,7 +124,7 @@ static char *make_name(const struct vp_paths *p)
 {
     char *name = NULL;
     if (p->n == 1)
-        return strdup(strcmp(p->path[0], "-") ? p->path[0] : "standard input");
+        return strdup(vp_text_name(p->path[0]));
     if (asprintf(&name, "%lld files (%s ... %s)", (long long)p->n, p->path[0], p->path[p->n - 1]) < 0)
         return NULL;
     return name;
@@ -304,19 +305,6 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct 
     return rc;
 }
 
-static int64_t input_of(const struct vp_reader *r, int64_t page)
-{
-    int64_t lo = 0, hi = r->in->paths.n; /* first[lo] <= page < first[hi] */
-    while (hi - lo > 1) {
-        const int64_t mid = lo + (hi - lo) / 2;
-        if (r->in->first[mid] <= page)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* Reads rows of any page of a seekable stack. */
 static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t y0, int64_t y1, void *buf,
                    int64_t *bad, struct vp_err *err)
@@ -330,7 +318,7 @@ static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page,
                        (long long)r->stack.ny);
     if (y0 == y1)
         return 0;
-    const int64_t i = input_of(r, page);
+    const int64_t i = vp_pages_part(r->in->first, r->in->paths.n, page);
     struct vp_source *s = vp_inputs_take(r, i, err);
     if (!s)
         return -1;

@@ -1,7 +1,6 @@
 /* Reading a stack: stream TIFF from pipes, any TIFF from seekable files (libtiff), raw, and many
  * files as one stack. A reader belongs to one thread at a time, except where vp_reader_concurrent says more. */
-#ifndef VP_READER_H
-#define VP_READER_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -149,5 +148,3 @@ uint64_t vp_reader_bytes(const struct vp_reader *r);
 
 /* Closes it; errors seen late (trailing data after the last page) are reported. NULL is allowed. */
 int vp_reader_close(struct vp_reader *r, struct vp_err *err);
-
-#endif

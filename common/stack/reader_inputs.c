@@ -3,6 +3,7 @@
 #include "stack/reader_internal.h"
 #include "base/err.h"
 #include "base/places.h"
+#include "base/text.h"
 #include "stack/axes.h"
 #include <fcntl.h>
 #include <math.h>
@@ -32,7 +33,7 @@ bool vp_input_lasts(const char *path)
 
 static const char *name_of(const struct vp_reader *r, int64_t i)
 {
-    return strcmp(r->in->paths.path[i], "-") ? r->in->paths.path[i] : "standard input";
+    return vp_text_name(r->in->paths.path[i]);
 }
 
 int vp_scale_of(const struct vp_meta *m, const char *name, double scale[2], struct vp_err *err)

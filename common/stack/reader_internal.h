@@ -1,6 +1,5 @@
 /* Shared by the reader (reader.c) and its inputs (reader_inputs.c). */
-#ifndef VP_READER_INTERNAL_H
-#define VP_READER_INTERNAL_H
+#pragma once
 
 #include "stack/paths.h"
 #include "stack/reader.h"
@@ -36,5 +35,3 @@ void vp_inputs_give(struct vp_reader *r, int64_t i);
 bool vp_input_lasts(const char *path);
 /* Returns the type of the samples that come out of a source for the reader. */
 enum vp_type vp_type_read(const struct vp_source *s);
-
-#endif

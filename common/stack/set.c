@@ -3,7 +3,7 @@
 #include "stack/set.h"
 
 #include "base/err.h"
-#include "base/plain.h"
+#include "base/text.h"
 #include "stack/axes.h"
 #include "stack/foreign.h"
 

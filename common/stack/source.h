@@ -3,8 +3,7 @@
  * A source hands over rows of pages in the host's byte order. A seekable one takes any page at any time, and
  * from several threads at once if it is also by_rows; others take pages, and rows inside a page, in increasing
  * order. */
-#ifndef VP_SOURCE_H
-#define VP_SOURCE_H
+#pragma once
 
 #include "stack/reader.h"
 #include <stdatomic.h>
@@ -140,7 +139,8 @@ int vp_share_rows(int64_t pages, int64_t height, size_t row, int threads,
                   int (*work)(void *ctx, int64_t page, int64_t y0, int64_t y1, struct vp_err *err), void *ctx,
                   struct vp_err *err);
 
+/* Returns the part that page `at` is in, of n parts of which part i begins with page first[i]. */
+int64_t vp_pages_part(const int64_t *first, int64_t n, int64_t at);
+
 /* Counts NaN and infinities among n samples. */
 int64_t vp_count_bad(const float *v, size_t n);
-
-#endif

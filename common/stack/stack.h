@@ -2,8 +2,7 @@
  *
  * Index order everywhere: x (or detector u) fastest, then y (detector v), then the page (z, view,
  * channel, time). Sample i of a page is at [y * nx + x]. */
-#ifndef VP_STACK_H
-#define VP_STACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +10,10 @@
 
 struct vp_err;
 
+/* Calls DO(TYPE, C) for each sample type VP_TYPE and its type in C: the cases of a switch. */
+#define VP_EACH_TYPE(DO) \
+    DO(U8, uint8_t) DO(U16, uint16_t) DO(U32, uint32_t) DO(U64, uint64_t) \
+    DO(I8, int8_t) DO(I16, int16_t) DO(I32, int32_t) DO(I64, int64_t) DO(F32, float) DO(F64, double)
 enum vp_type { VP_U8, VP_U16, VP_U32, VP_U64, VP_I8, VP_I16, VP_I32, VP_I64, VP_F32, VP_F64, VP_N_TYPES };
 
 size_t vp_type_size(enum vp_type t);          /* bytes */
@@ -98,5 +101,3 @@ struct vp_stack {
 size_t vp_page_bytes(const struct vp_stack *s);
 int vp_stack_copy(struct vp_stack *dst, const struct vp_stack *src);
 void vp_stack_free(struct vp_stack *s);      /* frees the metadata */
-
-#endif

@@ -1,6 +1,5 @@
 /* TIFF as bytes: constants, and the directory reader that files and pipes share (internal to stack/). */
-#ifndef VP_TIFF_H
-#define VP_TIFF_H
+#pragma once
 
 #include "stack/form.h"
 
@@ -92,5 +91,3 @@ int vp_ifd_stack(const struct vp_tiff *t, struct vp_ifd *ifd, struct vp_stack *s
 /* Checks that the page is one of stack `s`, of `channels` channels. */
 int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *ifd, const struct vp_stack *s, int64_t channels,
                       struct vp_err *err);
-
-#endif

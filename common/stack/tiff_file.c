@@ -66,17 +66,9 @@ static int add_image(struct vp_source *s, struct tiff_file *f, struct vp_ifd *d,
 /* Makes room in the table for image n. */
 static int grow(struct vp_source *s, struct tiff_file *f, int64_t n, int64_t *room, struct vp_err *err)
 {
-    if (n < *room)
-        return 0;
-    const int64_t more = 2 * *room;
-    if (vp_memory_claim((uint64_t)more * sizeof *f->image, "the table of its pages", s->name, err))
-        return -1;
-    struct vp_tiff_image *image = realloc(f->image, (size_t)more * sizeof *image);
-    if (!image)
-        return vp_fail(err, VP_ERESOURCE, "%s: out of memory: a table of %lld pages", s->name, (long long)more);
-    f->image = image;
-    *room = more;
-    return 0;
+    struct vp_tiff_image *image = vp_grow(f->image, n, room, sizeof *image, "the table of its pages", s->name, err);
+    f->image = image ? image : f->image;
+    return image ? 0 : -1;
 }
 
 /* Makes the stack of the images in f->image, where `room` are allocated. */

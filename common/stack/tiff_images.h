@@ -1,6 +1,5 @@
 /* Shared by TIFF in files and on pipes: directories as images, images as pages (internal to stack/). */
-#ifndef VP_TIFF_IMAGES_H
-#define VP_TIFF_IMAGES_H
+#pragma once
 
 #include "stack/source.h"
 #include "stack/tiff.h"
@@ -50,5 +49,3 @@ void vp_tiff_finish_rows(const struct vp_source *s, const struct vp_tiff_images 
 
 /* 1: the input begins as a TIFF does, or is too short to say; 0; -1. */
 int vp_tiff_sniff(struct vp_input *in, struct vp_err *err);
-
-#endif

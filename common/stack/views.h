@@ -1,7 +1,6 @@
 /* Projections view by view, whatever the layout of the stack: a view a page, or a detector row a page
  * (sinograms). From sinograms on a pipe everything is held in memory (refused if it does not fit). */
-#ifndef VP_VIEWS_H
-#define VP_VIEWS_H
+#pragma once
 
 #include "stack/reader.h"
 
@@ -27,5 +26,3 @@ int64_t vp_views_read(struct vp_views *v, int64_t first, int64_t n, int64_t v0, 
 /* Finishes after the last view: an error if more pages follow. */
 int vp_views_finish(struct vp_views *v, struct vp_err *err);
 void vp_views_close(struct vp_views *v);   /* not the reader */
-
-#endif

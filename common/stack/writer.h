@@ -1,7 +1,6 @@
 /* Writing a stack: stream TIFF strictly forwards (pipe, `>` and -o alike), raw, or compressed TIFF
  * through libtiff (-o only). */
-#ifndef VP_WRITER_H
-#define VP_WRITER_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -80,5 +79,3 @@ int vp_writer_close(struct vp_writer *w, struct vp_err *err);
 
 /* Throws it away: unlinks the temporary file. NULL is allowed. */
 void vp_writer_abort(struct vp_writer *w);
-
-#endif

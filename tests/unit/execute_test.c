@@ -4,7 +4,6 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "app/tool.h"
-#include "app/image_measure.h"
 #include "app/image_run.h"
 #include "plans.h"
 
