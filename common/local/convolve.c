@@ -488,7 +488,6 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     const double separable = SUMS[exact].separable + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SUMS[exact].tap;
     if (one && (!strcmp(name, "separable") || (!*name && separable < fmin(direct, fft) && macs > 3))) {
         if (vp_convolve_separable(p, err)) {
-            vp_convolve_direct_blocks(c);
             c->method = VP_SEPARABLE;
             *cost = separable;
             return 0;
@@ -497,7 +496,6 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
             return vp_fail(err, VP_EUSAGE, "the kernel is not separable");
     }
     if (one && (!strcmp(name, "direct") || (!*name && direct < fft))) {
-        vp_convolve_direct_blocks(c);
         c->method = VP_DIRECT;
         *cost = direct;
         return vp_convolve_direct_make(p, err);

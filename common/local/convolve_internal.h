@@ -179,7 +179,6 @@ uint64_t vp_convolve_spectra(const struct vp_convolve_params *p);
 
 uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads);
 int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
-void vp_convolve_direct_blocks(struct vp_convolve_cpu *c); /* sets c->out */
 int vp_convolve_direct_make(struct vp_convolve_params *p, struct vp_err *err);
 /* True if the kernel is a product of one along each axis, whose taps are then made. */
 bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *err);
