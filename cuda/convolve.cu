@@ -155,13 +155,9 @@ void kernel_table::fill(const vp_convolve_params *p) const
     const int64_t nodes = p->nodes[0] * p->nodes[1], plane = p->n[0] * p->n[1];
     std::copy(p->kernels, p->kernels + nodes * p->n[2] * plane, kernels);
     std::copy(p->total, p->total + nodes, total);
+    std::copy(p->plane, p->plane + p->n[2], planes);
     if (sums)
         std::copy(p->sums, p->sums + nodes * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1), sums);
-    for (int64_t k = 0; k < p->n[2]; k++) {
-        planes[k] = 0;
-        for (int64_t i = 0; i < plane; i++)
-            planes[k] += p->kernels[k * plane + i];
-    }
 }
 
 void fill_twiddle(int T, int R1, int R2, cx *to)

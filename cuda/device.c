@@ -121,6 +121,49 @@ static void device_free(int device, void *p)
     cudaFree(p);
 }
 
+/* ---- page-locked host memory, which any device may copy from ----
+ *
+ * cudaHostAlloc allocates and zeroes page by page in one thread. Here several threads touch the memory first, in huge
+ * pages if the system has them, and the driver only locks it. */
+
+enum { THREADS = 8, PAGE = 4096 };
+static const size_t LARGE = (size_t)2 << 20;  /* bytes of a huge page */
+static const size_t SMALL = (size_t)16 << 20; /* smaller buffers use cudaHostAlloc */
+
+static void touch(char *p, size_t bytes)
+{
+#pragma omp parallel for num_threads(THREADS)
+    for (size_t from = 0; from < bytes; from += LARGE)
+        for (size_t i = from; i < bytes && i < from + LARGE; i += PAGE)
+            *(volatile char *)(p + i) = 0;
+}
+
+static void *host_alloc(size_t bytes)
+{
+    struct vp_err ignored = VP_ERR_INIT;
+    void *p = bytes >= SMALL ? vp_alloc_raw(bytes, 1, "a buffer", &ignored) : NULL;
+    if (p) {
+        touch(p, bytes);
+        if (cudaHostRegister(p, bytes, cudaHostRegisterPortable) == cudaSuccess)
+            return p;
+        free(p);
+    }
+    if (cudaHostAlloc(&p, bytes, cudaHostAllocPortable) == cudaSuccess)
+        return p;
+    cudaGetLastError();
+    return NULL;
+}
+
+static void host_free(void *p)
+{
+    if (p && cudaHostUnregister(p) == cudaSuccess) {
+        free(p);
+        return;
+    }
+    cudaGetLastError(); /* not registered here: from cudaHostAlloc */
+    cudaFreeHost(p);
+}
+
 /* ---- queues and events ---- */
 
 static void queue_destroy(struct vp_queue *q)
@@ -259,7 +302,7 @@ static const void *tables_of(const char *name)
 
 static const struct vp_backend table = {
     .build = VP_BUILD, .name = "cuda", .set_visible = set_visible, .count = count, .info = info,
-    .alloc = device_alloc, .release = device_free, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
+    .alloc = device_alloc, .release = device_free, .host_alloc = host_alloc, .host_free = host_free,
     .queue_create = queue_create, .queue_destroy = queue_destroy,
     .event_create = event_create, .event_destroy = event_destroy,
     .copy = copy, .event_record = event_record, .queue_wait = queue_wait, .event_synchronize = event_synchronize,

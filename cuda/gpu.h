@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by everything in cuda/, C and C++: errors, sizes, queues, page-locked memory and the tables of kernels.
+/* Shared by everything in cuda/, C and C++: errors, sizes, queues and the tables of kernels.
  *
  * To add an operation: cuda/NAME.cu ends in VP_GPU_KERNEL(NAME, ...).
  * The promise of engine/op.h holds here too: the bits of an output voxel depend on the image and the
@@ -44,11 +44,6 @@ struct vp_queue {
     int device;
     int sms; /* multiprocessors of the device, for choosing a grid */
 };
-
-/* Allocate and free page-locked host memory, which any device may copy from (host_alloc and host_free of
- * device/device.h). The calling thread must have set a device. Return NULL on failure. Defined in host.c. */
-void *vp_cuda_host_alloc(size_t bytes);
-void vp_cuda_host_free(void *p);
 
 extern const struct vp_backproject_kernels vp_gpu_backproject; /* backproject.cu */
 extern const struct vp_filter_kernels vp_gpu_filter;           /* filter.cu */

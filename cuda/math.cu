@@ -83,53 +83,37 @@ struct places {
 
 __device__ void run_step(const struct step s, const places &v)
 {
-    double a[EACH], b[EACH], d[EACH];
+    double p[EACH], q[EACH], d[EACH];
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
-        a[k] = v.at(s.from[0], k);
-        b[k] = v.at(s.from[1], k);
+        p[k] = v.at(s.from[0], k);
+        q[k] = v.at(s.from[1], k);
     }
-#define OF_EACH(value)                                                                                                 \
-    _Pragma("unroll") for (int k = 0; k < EACH; k++) d[k] = (value);                                                   \
-    break
-#define OF_EACH_IN_TURN(value)                                                                                         \
-    _Pragma("unroll 1") for (int k = 0; k < EACH; k++) v.at(s.to, k) = (value);                                        \
-    return
-#define A v.at(s.from[0], k)
-#define B v.at(s.from[1], k)
+#define OF_EACH(name, value)                                                                                           \
+    case VP_MATH_##name:                                                                                               \
+        _Pragma("unroll") for (int k = 0; k < EACH; k++) {                                                             \
+            const double a = p[k], b = q[k];                                                                           \
+            (void)a, (void)b;                                                                                          \
+            d[k] = (value);                                                                                            \
+        }                                                                                                              \
+        break;
+#define OF_EACH_IN_TURN(name, value)                                                                                   \
+    case VP_MATH_##name:                                                                                               \
+        _Pragma("unroll 1") for (int k = 0; k < EACH; k++) {                                                           \
+            const double &a = v.at(s.from[0], k), &b = v.at(s.from[1], k);                                             \
+            (void)a, (void)b;                                                                                          \
+            v.at(s.to, k) = (value);                                                                                   \
+        }                                                                                                              \
+        return;
     switch (s.code) {
-    case VP_MATH_ADD: OF_EACH(a[k] + b[k]);
-    case VP_MATH_SUB: OF_EACH(a[k] - b[k]);
-    case VP_MATH_MUL: OF_EACH(a[k] * b[k]);
-    case VP_MATH_DIV: OF_EACH(a[k] / b[k]);
-    case VP_MATH_MOD: OF_EACH_IN_TURN(modulo(A, B));
-    case VP_MATH_POW: OF_EACH_IN_TURN(pow(A, B));
-    case VP_MATH_LT: OF_EACH(a[k] < b[k] ? 1.0 : 0.0);
-    case VP_MATH_LE: OF_EACH(a[k] <= b[k] ? 1.0 : 0.0);
-    case VP_MATH_GT: OF_EACH(a[k] > b[k] ? 1.0 : 0.0);
-    case VP_MATH_GE: OF_EACH(a[k] >= b[k] ? 1.0 : 0.0);
-    case VP_MATH_EQ: OF_EACH(a[k] == b[k] ? 1.0 : 0.0);
-    case VP_MATH_NE: OF_EACH(a[k] != b[k] ? 1.0 : 0.0);
-    case VP_MATH_AND: OF_EACH((a[k] != 0) & (b[k] != 0) ? 1.0 : 0.0);
-    case VP_MATH_OR: OF_EACH((a[k] != 0) | (b[k] != 0) ? 1.0 : 0.0);
-    case VP_MATH_MIN: OF_EACH(a[k] < b[k] || a[k] != a[k] ? a[k] : b[k]);
-    case VP_MATH_MAX: OF_EACH(a[k] > b[k] || a[k] != a[k] ? a[k] : b[k]);
-    case VP_MATH_NEG: OF_EACH(-a[k]);
-    case VP_MATH_NOT: OF_EACH(a[k] == 0 ? 1.0 : 0.0);
-    case VP_MATH_ABS: OF_EACH(fabs(a[k]));
-    case VP_MATH_SQRT: OF_EACH_IN_TURN(sqrt(A));
-    case VP_MATH_EXP: OF_EACH_IN_TURN(exp(A));
-    case VP_MATH_LOG: OF_EACH_IN_TURN(log(A));
-    case VP_MATH_FLOOR: OF_EACH(floor(a[k]));
-    case VP_MATH_CEIL: OF_EACH(ceil(a[k]));
-    case VP_MATH_ROUND: OF_EACH(rint(a[k]));
-    case VP_MATH_ISNAN: OF_EACH(a[k] != a[k] ? 1.0 : 0.0);
-    default: OF_EACH(a[k] != 0 ? b[k] : v.at(s.from[2], k));
+    VP_MATH_CODES(OF_EACH, OF_EACH_IN_TURN)
+    default:
+#pragma unroll
+        for (int k = 0; k < EACH; k++)
+            d[k] = p[k] != 0 ? q[k] : v.at(s.from[2], k);
     }
 #undef OF_EACH
 #undef OF_EACH_IN_TURN
-#undef A
-#undef B
 #pragma unroll
     for (int k = 0; k < EACH; k++)
         v.at(s.to, k) = d[k];

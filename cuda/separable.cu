@@ -3,12 +3,9 @@
  * local/log.h, as 1-D filters along x, y and z. Chooses the passes and the intermediate volumes, and fills the
  * tables. */
 #include "separable_pass.h"
-#include "local/gauss.h"
-#include "local/log.h"
 
 #include <algorithm>
 #include <stdio.h>
-#include <string.h>
 #include <vector>
 
 namespace vp
@@ -32,20 +29,7 @@ size_t half_of_shared()
 namespace
 {
 
-separable filters_of(const vp_op *op)
-{
-    const vp_gauss *g = static_cast<const vp_gauss *>(op->params);
-    const vp_log *l = static_cast<const vp_log *>(op->params);
-    const bool log = !strcmp(op->kernel, "log");
-    separable s = {};
-    s.filters = log ? 2 : 1;
-    s.highpass = static_cast<const vp_separable *>(op->params)->highpass;
-    for (int a = 0; a < 3; a++) {
-        s.filter[a][0] = log ? &l->smooth[a] : &g->axis[a];
-        s.filter[a][1] = log ? &l->second[a] : NULL;
-    }
-    return s;
-}
+constexpr auto params = vp_params<vp_separable>;
 
 /* A filter in device memory. */
 struct filter_memory {
@@ -55,12 +39,12 @@ struct filter_memory {
 };
 
 /* Lays the filters out in the table or, `thin`, in the scratch (NULL: only sizes). Returns the bytes. */
-uint64_t lay_out(const separable &s, bool thin, const void *base, filter_memory m[3][2])
+uint64_t lay_out(const vp_separable &s, bool thin, const void *base, filter_memory m[3][2])
 {
     vp_arena all = {(char *)base, 0};
     for (int a = 0; a < 3; a++)
         for (int f = 0; f < s.filters; f++) {
-            const vp_taps *t = s.filter[a][f];
+            const vp_taps *t = &s.taps[a][f];
             const uint64_t width = padded(t->radius), rows = t->edge == VP_EDGE_RENORMALIZE ? 2 * t->radius * width : 0;
             if (thin) {
                 all.take(m[a][f].thin, rows);
@@ -78,16 +62,16 @@ int64_t mid_pitch(int64_t nx)
 }
 
 /* True if y has a pass of its own. */
-bool y_alone(const separable &s)
+bool y_alone(const vp_separable &s)
 {
-    return s.filters == 1 && s.filter[1][0]->radius > UNIT;
+    return s.filters == 1 && s.taps[1][0].radius > UNIT;
 }
 
 /* Returns the number of intermediate volumes. They hold the planes that z needs; the first, if y has a pass of its own,
  * also the rows that y needs. */
-int mids(const vp_op *op, const separable &s)
+int mids(const vp_op *op, const vp_separable &s)
 {
-    const bool x = s.filter[0][0]->radius, y = s.filter[1][0]->radius, z = s.filter[2][0]->radius;
+    const bool x = s.taps[0][0].radius, y = s.taps[1][0].radius, z = s.taps[2][0].radius;
     if (y_alone(s))
         return (x || op->in != VP_F32) + z;
     if (!z || (!x && !y && op->in == VP_F32))
@@ -97,21 +81,21 @@ int mids(const vp_op *op, const separable &s)
 
 /* Returns the bytes of an intermediate volume of n voxels, for any fastest axis that its passes may choose
  * (run_line). */
-uint64_t mid_bytes(const separable &s, const int64_t n[3])
+uint64_t mid_bytes(const vp_separable &s, const int64_t n[3])
 {
     uint64_t most = 0;
     for (int a = 0; a < 3; a++)
-        if (a == 0 || s.filter[a][0]->radius > UNIT)
+        if (a == 0 || s.taps[a][0].radius > UNIT)
             most = std::max(most, (uint64_t)mid_pitch(n[a]) * (uint64_t)n[(a + 1) % 3] * (uint64_t)n[(a + 2) % 3]);
     return vp_round_up(most * sizeof(float), VP_ALIGN);
 }
 
 /* Fills out[] with the filters of one axis; uploads the edge taps of a thin axis. Returns 0 or -1. */
-int taps_of(const vp_op *op, const separable &s, int a, const filter_memory m[2], cudaStream_t stream, taps out[2],
+int taps_of(const vp_op *op, const vp_separable &s, int a, const filter_memory m[2], cudaStream_t stream, taps out[2],
             vp_err *err)
 {
     for (int f = 0; f < s.filters; f++) {
-        const vp_taps *t = s.filter[a][f];
+        const vp_taps *t = &s.taps[a][f];
         out[f] = {m[f].taps, NULL, NULL, t->radius, t->order, t->order == 1 ? 1.0f : -1.0f, {}};
         std::copy(t->t, t->t + std::min(t->radius, LONGEST), out[f].few);
         if (t->edge != VP_EDGE_RENORMALIZE || !t->radius)
@@ -138,7 +122,7 @@ int taps_of(const vp_op *op, const separable &s, int a, const filter_memory m[2]
 
 bool has(const vp_op *op, char *why, size_t size)
 {
-    const separable s = filters_of(op);
+    const vp_separable &s = *params(op);
     const auto known = [](vp_type t) { return t == VP_U8 || t == VP_U16 || t == VP_I16 || t == VP_F32; };
     if (!known(op->in) || !known(op->out)) {
         snprintf(why, size, "no CUDA kernel for %s to %s", vp_type_name(op->in), vp_type_name(op->out));
@@ -146,10 +130,10 @@ bool has(const vp_op *op, char *why, size_t size)
     }
     if (!vp_has_sizes(op, why, size))
         return false;
-    const int rx = s.filter[0][0]->radius, ry = s.filter[1][0]->radius, rz = s.filter[2][0]->radius;
+    const int rx = s.taps[0][0].radius, ry = s.taps[1][0].radius, rz = s.taps[2][0].radius;
     /* k_line only where it is certain to be used */
     const auto by_line = [&](int a) {
-        const vp_taps *t = s.filter[a][0];
+        const vp_taps *t = &s.taps[a][0];
         return s.filters == 1 && t->order == 0 && t->radius > UNIT &&
                (t->edge != VP_EDGE_RENORMALIZE || (op->image[a] >= 2 * t->radius && op->image[a] < VP_FAR));
     };
@@ -169,17 +153,17 @@ bool has(const vp_op *op, char *why, size_t size)
 uint64_t table(const vp_op *op)
 {
     filter_memory m[3][2];
-    return lay_out(filters_of(op), false, NULL, m);
+    return lay_out(*params(op), false, NULL, m);
 }
 
 void fill(const vp_op *op, void *table)
 {
-    const separable s = filters_of(op);
+    const vp_separable &s = *params(op);
     filter_memory m[3][2];
     lay_out(s, false, table, m);
     for (int a = 0; a < 3; a++)
         for (int f = 0; f < s.filters; f++) {
-            const vp_taps *t = s.filter[a][f];
+            const vp_taps *t = &s.taps[a][f];
             float2 *const rows = m[a][f].rows;
             std::copy(t->t, t->t + t->radius, m[a][f].taps);
             for (int e = 0; t->scale && e < t->radius; e++)
@@ -200,11 +184,11 @@ void fill(const vp_op *op, void *table)
 
 uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
-    const separable s = filters_of(op);
+    const vp_separable &s = *params(op);
     const int64_t rows = y_alone(s) ? in[1] : out[1];
     int64_t planes = in[2];
     if (fused_handles(op, s)) /* no volume, unless the image turns out to be thin */
-        planes = op->image[2] < VP_FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
+        planes = op->image[2] < VP_FAR ? 0 : std::min<int64_t>(planes, 2 * s.taps[2][0].radius);
     const int64_t mid[3] = {out[0], rows, planes};
     filter_memory m[3][2];
     return lay_out(s, true, NULL, m) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
@@ -233,7 +217,7 @@ volume make_mid(pass &p, const volume &of, int along, int fastest, int next)
 
 int launch(const vp_op *op, const vp_work *args, vp_err *err)
 {
-    const separable s = filters_of(op);
+    const vp_separable &s = *params(op);
     if (fused_handles(op, s))
         return fused_launch(op, s, args, err);
     const volume out = volume_of(*args->out, op->out);

@@ -530,27 +530,27 @@ template <class Sample> int launch(int radius, fused_args &a, const vp_work *arg
 
 }
 
-bool fused_handles(const vp_op *op, const separable &s)
+bool fused_handles(const vp_op *op, const vp_separable &s)
 {
-    const int radius = s.filter[0][0]->radius;
+    const int radius = s.taps[0][0].radius;
     if (s.filters != 1 || radius < 1 || radius > FUSED_LONGEST)
         return false;
     for (int a = 0; a < 3; a++) {
-        const vp_taps *t = s.filter[a][0];
+        const vp_taps *t = &s.taps[a][0];
         if (t->order != 0 || t->radius != radius || (t->edge == VP_EDGE_RENORMALIZE && op->image[a] < 2 * radius))
             return false;
     }
     return true;
 }
 
-int fused_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err)
+int fused_launch(const vp_op *op, const vp_separable &s, const vp_work *args, vp_err *err)
 {
-    const int radius = s.filter[0][0]->radius;
+    const int radius = s.taps[0][0].radius;
     fused_args a = {};
     a.in = volume_of(*args->in, op->in);
     a.out = volume_of(*args->out, op->out);
     for (int i = 0; i < 3; i++) {
-        const vp_taps *t = s.filter[i][0];
+        const vp_taps *t = &s.taps[i][0];
         const axis ax = axis_of(op, t, i);
         a.axis[i].n = ax.n;
         a.axis[i].rule = ax.rule;

@@ -22,13 +22,6 @@ extern "C" {
 namespace vp
 {
 
-/* filters = 1: filter[axis][0]. filters = 2: the sum of second derivatives of local/log.h, [0] smooth, [1] second. */
-struct separable {
-    int filters;
-    const vp_taps *filter[3][2];
-    bool highpass;
-};
-
 constexpr int UNIT = 16;       /* outputs of a thread */
 constexpr int LONGEST = 40;    /* largest radius with specialised code */
 constexpr int STEP = 2 * UNIT; /* rows of a step */
@@ -90,7 +83,7 @@ __device__ __forceinline__ long long place_of(const volume &v, int x, int y, int
 /* Shared by all passes of a launch. */
 struct pass {
     const vp_op *op;
-    const separable *s;
+    const vp_separable *s;
     const vp_work *args;
     taps f[3][2];
     volume source;
@@ -99,7 +92,7 @@ struct pass {
 
 inline axis axis_at(const pass &p, int a)
 {
-    return axis_of(p.op, p.s->filter[a][0], a);
+    return axis_of(p.op, &p.s->taps[a][0], a);
 }
 
 /* Radii with specialised code. */
@@ -146,8 +139,8 @@ size_t z_least(int filters, int radius);
 /* Filters along x, y and z in one kernel without scratch. fused_handles() is true if it handles op; image[2] may be
  * unknown yet, and must then turn out to be at least 2 R. */
 constexpr int FUSED_LONGEST = 6;
-bool fused_handles(const vp_op *op, const separable &s);
-int fused_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err);
+bool fused_handles(const vp_op *op, const vp_separable &s);
+int fused_launch(const vp_op *op, const vp_separable &s, const vp_work *args, vp_err *err);
 
 }
 

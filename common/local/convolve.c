@@ -198,8 +198,9 @@ static int add_up(struct vp_convolve_params *p, bool normalized, struct vp_err *
     const int64_t nodes = p->nodes[0] * p->nodes[1], n = p->n[0] * p->n[1] * p->n[2];
     double *const total = vp_alloc((size_t)nodes, sizeof *total, "sums of kernels", err);
 
-    double *const plane = p->cpu->plane = vp_alloc((size_t)p->n[2], sizeof *plane, "sums of kernels", err);
+    double *const plane = vp_alloc((size_t)p->n[2], sizeof *plane, "sums of kernels", err);
     p->total = total;
+    p->plane = plane;
     if (!total || !plane)
         return -1;
     for (int64_t i = 0; i < nodes; i++) {
@@ -229,7 +230,6 @@ static void release(void *params)
             free(c->at[a]);
             free(c->cell[a]);
         }
-        free(c->plane);
         free(c->spectra);
         vp_convolve_f64_free(c->exact);
         pthread_mutex_destroy(&c->lock);
@@ -245,6 +245,7 @@ static void release(void *params)
         free((void *)(uintptr_t)p->exact);
         free((void *)(uintptr_t)p->sums);
         free((void *)(uintptr_t)p->total);
+        free((void *)(uintptr_t)p->plane);
         free(p);
     }
 }
@@ -487,7 +488,6 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     const double separable = SUMS[exact].separable + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SUMS[exact].tap;
     if (one && (!strcmp(name, "separable") || (!*name && separable < fmin(direct, fft) && macs > 3))) {
         if (vp_convolve_separable(p, err)) {
-            vp_convolve_direct_blocks(c);
             c->method = VP_SEPARABLE;
             *cost = separable;
             return 0;
@@ -496,7 +496,6 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
             return vp_fail(err, VP_EUSAGE, "the kernel is not separable");
     }
     if (one && (!strcmp(name, "direct") || (!*name && direct < fft))) {
-        vp_convolve_direct_blocks(c);
         c->method = VP_DIRECT;
         *cost = direct;
         return vp_convolve_direct_make(p, err);

@@ -61,6 +61,7 @@ struct vp_convolve_params {
      * of them. */
     const double *sums;
     const double *total;       /* sum of each kernel; exactly 1 if it is normalised */
+    const double *plane;       /* sums of the planes of a single kernel */
     enum vp_type in, out;
     struct vp_convolve_cpu *cpu; /* private to the CPU: method, tiles, spectra */
 };

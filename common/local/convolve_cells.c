@@ -4,7 +4,7 @@
  * Cells: where four nodes have weights, a tile is transformed once, multiplied by four spectra, and its rows are
  * transformed back four times. Weights along x are the same in all rows, also in rows of frequencies of y, so the two
  * nodes side by side are added there; two inverse transforms of the columns remain, whose results are added along y. */
-#include "local/convolve_fft_internal.h"
+#include "local/convolve_internal.h"
 
 #include "base/size.h"
 

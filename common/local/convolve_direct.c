@@ -145,13 +145,14 @@ int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, st
 }
 
 /* Makes taps [z][y][x] in the order of samples, with three rows of zeros before and after those of each plane; k NULL:
- * those of the kernel. */
+ * those of the kernel. Sets the block. */
 static int make_taps(const struct vp_convolve_params *p, int set, const double *k, const int64_t n[3],
                      struct vp_err *err)
 {
     const int64_t rows = n[1] + 6, all = n[0] * n[1] * n[2];
     void *const t = p->cpu->taps[set] = vp_alloc((size_t)(n[0] * rows * n[2]), (size_t)size_of(p), "the taps", err);
 
+    memcpy(p->cpu->out, (const int64_t[]){WIDE, HIGH, 1}, sizeof p->cpu->out);
     for (int64_t i = 0; t && i < all; i++) {
         const int64_t to = (i / n[0] / n[1] * rows + 3 + i / n[0] % n[1]) * n[0] + i % n[0];
         const double tap = k ? k[all - 1 - i] : vp_convolve_kernel_at(p, all - 1 - i);
@@ -205,13 +206,6 @@ bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *er
     for (int a = 0; a < 3; a++)
         free(factor[a]);
     return ok;
-}
-
-void vp_convolve_direct_blocks(struct vp_convolve_cpu *c)
-{
-    c->out[0] = WIDE;
-    c->out[1] = HIGH;
-    c->out[2] = 1;
 }
 
 int vp_convolve_direct_make(struct vp_convolve_params *p, struct vp_err *err)

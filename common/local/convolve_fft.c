@@ -11,7 +11,7 @@
  * Rounding errors of a transform scale with its largest value. So a constant is subtracted first (one for each tile of
  * volumes and grids, one for each VP_RUN tiles side by side of a single kernel's strips, which share columns), and a
  * tile with samples far above the others is computed by vp_convolve_sum(). */
-#include "local/convolve_fft_internal.h"
+#include "local/convolve_internal.h"
 
 #include "base/err.h"
 #include "base/size.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution by transforms: general tiles, of volumes, of kernels in pieces, and of weights of the source. */
-#include "local/convolve_fft_internal.h"
+#include "local/convolve_internal.h"
 
 #include "base/size.h"
 

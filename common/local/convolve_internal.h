@@ -7,9 +7,45 @@
 #include "base/fft.h"
 #include "base/fft64.h"
 #include "local/convolve.h"
-#include "local/convolve_isa.h"
 
 #include <pthread.h>
+
+/* ---- inner loops other than transforms, built once for each instruction set (convolve_isa.c) ---- */
+
+/* Sum of products, for four rows of output at once. */
+struct vp_convolve_rows {
+    const void *from;           /* sample under tap (0, 0, 0) for output (0, 0) */
+    int64_t row, plane;         /* samples between rows, planes */
+    const void *taps;           /* [nz][ny + 6][nx]: three rows of zeros before and after those of each plane */
+    int64_t nx, ny, nz;
+    void *to[4];                /* NULL: this row and the following ones are not wanted */
+    int64_t n;                  /* columns; rounded up to a multiple of 16 (f64: 32) on output */
+};
+
+struct vp_convolve_isa {
+    /* Loads n samples minus a constant as floats (f64: as doubles). True if a sample is not finite; it becomes 0. */
+    bool (*load)(void *to, const void *from, enum vp_type type, int64_t n, double less);
+    /* Returns the largest magnitude of n floats (wide: doubles). */
+    double (*most)(const void *x, bool wide, int64_t n);
+    /* Stores n results: f32 with non-temporal stores; integers rounded and clamped. */
+    void (*store)(void *to, enum vp_type type, const float *from, int64_t n);
+    /* Loads n columns (a multiple of 16) of all rows minus a constant, to rows `pitch` floats apart; row[i] NULL:
+     * zeros. most[]: largest magnitudes of columns (integers: 0), not finite where a sample is not; such samples are
+     * kept. */
+    void (*load_rows)(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, enum vp_type type,
+                      int64_t n, float less, float *most);
+    /* Stores rows of n, `stride` and `pitch` floats apart, plus `more`, as f32 with non-temporal stores. */
+    void (*store_rows)(float *to, int64_t stride, const float *from, int64_t pitch, int64_t rows, float more, int64_t n);
+    void (*add)(float *x, float more, int64_t n);                             /* x += more */
+    void (*scale)(float *x, float s, int64_t n);                              /* x *= s */
+    void (*blend)(float *to, const float *a, float u, const float *b, float v, int64_t n); /* to = a u + b v */
+    void (*rows)(const struct vp_convolve_rows *r);     /* f32 */
+    void (*rows_f64)(const struct vp_convolve_rows *r); /* f64 */
+};
+
+extern const struct vp_convolve_isa vp_convolve_avx512, vp_convolve_avx2, vp_convolve_generic;
+
+/* ---- methods ---- */
 
 enum vp_convolve_method { VP_DIRECT, VP_SEPARABLE, VP_FFT };
 enum { VP_RUN = 16 };
@@ -38,7 +74,6 @@ struct vp_convolve_cpu {
     int first;                 /* the axis of the real columns: 1, of volumes 2 */
     int64_t tile[3];           /* lengths of the transforms; 1 along z of images */
     int64_t piece[3], pieces[3]; /* pieces of a kernel: samples; number along each axis */
-    double *plane;             /* sums of the planes of a single kernel */
     int64_t out[3];            /* maximum outputs of a tile (sums: of a block) */
     struct vp_line along[3];   /* transforms along x, y, z, as needed; along[first] has half the length */
     /* strips, cells: first voxel of each tile (and end of the last); its cell */
@@ -144,7 +179,6 @@ uint64_t vp_convolve_spectra(const struct vp_convolve_params *p);
 
 uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads);
 int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
-void vp_convolve_direct_blocks(struct vp_convolve_cpu *c); /* sets c->out */
 int vp_convolve_direct_make(struct vp_convolve_params *p, struct vp_err *err);
 /* True if the kernel is a product of one along each axis, whose taps are then made. */
 bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *err);
@@ -158,5 +192,67 @@ int vp_convolve_f64(struct vp_convolve_job *j, void *scratch, int threads, struc
 /* Returns the bytes of all spectra. */
 uint64_t vp_convolve_f64_spectra(const struct vp_convolve_params *p);
 void vp_convolve_f64_free(struct vp_convolve_f64 *f);
+
+/* ---- transforms of f32: memory of a thread, shared by convolve_fft.c (spectra, tasks of a box), convolve_cells.c and
+ * convolve_general.c (tiles) ---- */
+
+struct vp_team_loop;
+
+enum {
+    VP_CONVOLVE_CHUNK = 8,            /* vectors of 16 columns loaded, and stored, together */
+    VP_CONVOLVE_MAX_BLOCKS = 4096 / 4 /* maximum blocks of a tile */
+};
+
+/* Sizes of a tile. */
+struct vp_convolve_sizes {
+    int64_t lanes, e;         /* floats of an element: 2 lanes */
+    int64_t blocks;           /* blocks of columns */
+    int64_t half, rows;       /* frequencies along the first axis; rounded up to whole lanes */
+    int64_t groups;           /* groups of `lanes` rows */
+    int64_t mid;              /* transforms along y of volumes; else 1 */
+    int64_t x;                /* elements of a row */
+    int64_t spectrum;         /* floats */
+    int64_t load;             /* floats between rows that are loaded or stored */
+};
+
+/* Memory of a thread. */
+struct vp_convolve_work {
+    struct vp_convolve_sizes s;
+    struct vp_team_loop *loop; /* NULL: no other thread shares its loops */
+    const float *spectra;     /* [row of nodes modulo `node_rows`][node][piece] */
+    int64_t node_rows;
+    float *f;                 /* [block][mid][row]: frequencies of columns */
+    float *g[2];              /* cells: products, before the way back up the columns */
+    float *x, *y[2];          /* rows */
+    float *sum;               /* sum of products of several terms: [mid][group][x] */
+    float *load, *store[2];   /* rows of samples */
+    double *most;             /* largest magnitudes of the columns in f; general tiles: of rows */
+    float *less, *along;      /* zeros of a block; weights of the source along a row */
+    const void **row;         /* rows of samples of a cell's tile; NULL: zeros */
+    float *image;             /* weights of the source: the tile's results */
+    struct vp_convolve_ones ones;
+    bool bad;                 /* a sample was not finite */
+};
+
+/* Runs turns 0 ... n - 1 of a loop of this thread, each with the memory of the thread that takes it. */
+void vp_convolve_together(struct vp_convolve_work *w, int64_t n,
+                          void (*turn)(const void *of, struct vp_convolve_work *w, int64_t i), const void *of);
+
+/* Turns of a loop over blocks of columns of volumes: transforms along y of the frequencies of z. */
+struct vp_convolve_along_y { const struct vp_convolve_cpu *c; float *f; bool back; };
+void vp_convolve_along_y(const void *of, struct vp_convolve_work *w, int64_t b);
+
+/* Fills at[] with the addresses of the blocks of columns in f, at index `mid` of y. */
+void vp_convolve_blocks_at(const struct vp_convolve_sizes *s, float *f, int64_t mid, float **at, int64_t blocks);
+
+/* True if products of several terms are added up before the inverse transform. */
+bool vp_convolve_needs_sum(const struct vp_convolve_params *p);
+
+/* Makes tiles x0 ... x1 - 1 of row iy of tiles of plane z: one kernel of images, or cells of a grid. */
+int vp_convolve_cells(const struct vp_convolve_job *j, struct vp_convolve_work *w, int64_t x0, int64_t x1, int64_t iy,
+                      int64_t z, struct vp_err *err);
+/* Makes the tile whose first result is voxel at[]: volumes, weights of the source, kernels in pieces. */
+int vp_convolve_general(const struct vp_convolve_job *j, struct vp_convolve_work *w, const int64_t at[3],
+                        struct vp_err *err);
 
 #endif

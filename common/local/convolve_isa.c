@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "local/convolve_isa.h"
+#include "local/convolve_internal.h"
 
 #include "base/isa.h"
 #include "base/size.h"

@@ -232,7 +232,7 @@ double vp_convolve_more(const struct vp_convolve_params *p, const struct vp_conv
     double more = less->base * p->total[0];
 
     for (int64_t k = 0; less->off && k < p->n[2]; k++)
-        more += less->off[k] * p->cpu->plane[k];
+        more += less->off[k] * p->plane[k];
     return more;
 }
 

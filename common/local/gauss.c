@@ -8,33 +8,7 @@
 
 #include "base/err.h"
 
-/* Returns the passes: one filter along each axis. */
-static struct vp_separable passes(const struct vp_gauss *g, bool highpass)
-{
-    return (struct vp_separable){
-        .channels_x = 1,
-        .channels_y = 1,
-        .x = {&g->axis[0]},
-        .y = {{1, {{&g->axis[1], 0}}}},
-        .z = {1, {{&g->axis[2], 0}}},
-        .radius = {g->axis[0].radius, g->axis[1].radius, g->axis[2].radius},
-        .edge = g->axis[0].edge,
-        .highpass = highpass,
-    };
-}
-
-static void free_params(void *params)
-{
-    struct vp_gauss *const g = params;
-
-    if (!g || --g->users > 0)
-        return;
-    for (int a = 0; a < 3; a++)
-        vp_taps_free(&g->axis[a]);
-    free(g);
-}
-
-static int make(struct vp_gauss *g, const struct vp_gauss_params *p, struct vp_err *err)
+static int make(struct vp_separable *g, const struct vp_gauss_params *p, struct vp_err *err)
 {
     for (int a = 0; a < 3; a++) {
         if (p->order[a] && p->sigma[a] < 0.25) {
@@ -42,11 +16,11 @@ static int make(struct vp_gauss *g, const struct vp_gauss_params *p, struct vp_e
                     "xyz"[a], p->sigma[a]);
             return vp_hint(err, "--sigma 1 smooths by one voxel");
         }
-        if (vp_taps_make(&g->axis[a], p->sigma[a], p->truncate, p->order[a], pow(p->spacing[a], -p->order[a]),
+        if (vp_taps_make(&g->taps[a][0], p->sigma[a], p->truncate, p->order[a], pow(p->spacing[a], -p->order[a]),
                          p->edge, err))
             return -1;
     }
-    g->passes = passes(g, p->highpass);
+    vp_separable_connect(g);
     return 0;
 }
 
@@ -65,14 +39,14 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
         return vp_fail(err, VP_EUSAGE, "--derivative and --highpass cannot be combined");
     if (p->iterations < 1)
         return vp_fail(err, VP_EUSAGE, "--iterations: expected 1 or more, got %lld", (long long)p->iterations);
-    struct vp_gauss *const g = calloc(1, sizeof *g);
+    struct vp_separable *const g = calloc(1, sizeof *g);
     if (!g)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    g->users = 1;
+    *g = (struct vp_separable){.filters = 1, .users = 1, .highpass = p->highpass};
     int rc = make(g, p, err);
     for (int64_t i = 0; !rc && i < p->iterations; i++) {
         struct vp_op op = {.kernel = "gauss", .in = i ? VP_F32 : in, .out = i + 1 < p->iterations ? VP_F32 : out,
-                              .from = {c->n ? c->n - 1 : ~0}, .params = g, .free = free_params};
+                              .from = {c->n ? c->n - 1 : ~0}, .params = g, .free = vp_separable_free};
         char more[48] = "";
 
         if (derivative)
@@ -82,6 +56,6 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
         g->users++; /* released by the chain */
         rc = vp_chain_add(c, &op, err);
     }
-    free_params(g);
+    vp_separable_free(g);
     return rc;
 }

@@ -5,13 +5,6 @@
 
 #include "local/separable.h"
 
-/* op->params of "gauss". */
-struct vp_gauss {
-    struct vp_separable passes; /* first */
-    struct vp_taps axis[3];
-    int users;                  /* reference count: iterations share one set of tables */
-};
-
 struct vp_gauss_params {
     double sigma[3];          /* voxels; 0: axis untouched */
     double truncate;          /* sigmas */

@@ -6,56 +6,13 @@
 
 #include "base/err.h"
 
-static void add(struct vp_separable_sum *s, const struct vp_taps *taps, int from)
-{
-    s->term[s->n].taps = taps;
-    s->term[s->n++].from = from;
-}
-
-static struct vp_separable passes(const struct vp_log *l)
-{
-    struct vp_separable p = {.edge = l->smooth[0].edge, .channels_x = 1, .x = {&l->smooth[0]}};
-    struct vp_separable_sum curved = {0}, smooth = {0}; /* p and q of log.h */
-    const bool x = l->second[0].radius, y = l->second[1].radius, z = l->second[2].radius;
-
-    for (int a = 0; a < 3; a++)
-        p.radius[a] = l->second[a].radius;
-    if (x)
-        p.x[p.channels_x++] = &l->second[0];
-    if (x)
-        add(&curved, &l->smooth[1], 1);
-    if (y)
-        add(&curved, &l->second[1], 0);
-    add(&smooth, &l->smooth[1], 0);
-    if (curved.n) {
-        add(&p.z, &l->smooth[2], p.channels_y);
-        p.y[p.channels_y++] = curved;
-    }
-    if (z) {
-        add(&p.z, &l->second[2], p.channels_y);
-        p.y[p.channels_y++] = smooth;
-    }
-    return p;
-}
-
-static void free_params(void *params)
-{
-    struct vp_log *const l = params;
-
-    for (int a = 0; l && a < 3; a++) {
-        vp_taps_free(&l->smooth[a]);
-        vp_taps_free(&l->second[a]);
-    }
-    free(l);
-}
-
-static int make(struct vp_log *l, const struct vp_log_params *p, struct vp_err *err)
+static int make(struct vp_separable *l, const struct vp_log_params *p, struct vp_err *err)
 {
     for (int a = 0; a < 3; a++) {
         const double sigma = p->sigma[a], unit = p->normalize ? sigma : 1 / p->spacing[a];
         /* an axis that is left out has taps of radius 0: zeroed but for the edge rule */
         if (sigma == 0) {
-            l->smooth[a].edge = l->second[a].edge = p->edge;
+            l->taps[a][0].edge = l->taps[a][1].edge = p->edge;
             continue;
         }
         if (sigma < 0.25)
@@ -63,11 +20,11 @@ static int make(struct vp_log *l, const struct vp_log_params *p, struct vp_err *
                            sigma);
         /* both get the radius of a second derivative */
         const double reach = p->truncate * sigma < 2 ? 2 / sigma : p->truncate;
-        if (vp_taps_make(&l->smooth[a], sigma, reach, 0, 1, p->edge, err)
-            || vp_taps_make(&l->second[a], sigma, reach, 2, unit * unit, p->edge, err))
+        if (vp_taps_make(&l->taps[a][0], sigma, reach, 0, 1, p->edge, err)
+            || vp_taps_make(&l->taps[a][1], sigma, reach, 2, unit * unit, p->edge, err))
             return -1;
     }
-    l->passes = passes(l);
+    vp_separable_connect(l);
     return 0;
 }
 
@@ -78,13 +35,14 @@ int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_
         return -1;
     if (p->sigma[0] == 0 && p->sigma[1] == 0 && p->sigma[2] == 0)
         return vp_fail(err, VP_EUSAGE, "--sigma: expected more than 0 along one axis at least");
-    struct vp_log *const l = calloc(1, sizeof *l);
+    struct vp_separable *const l = calloc(1, sizeof *l);
     struct vp_op op = {.kernel = "log", .in = in, .out = VP_F32, .from = {c->n ? c->n - 1 : ~0}, .params = l,
-                          .free = free_params};
+                          .free = vp_separable_free};
     if (!l)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
+    l->filters = 2;
     if (make(l, p, err)) {
-        free_params(l);
+        vp_separable_free(l);
         return -1;
     }
     vp_separable_stage(&op, size, p->sigma, p->normalize ? ", scale-normalised" : "");

@@ -14,12 +14,6 @@
 
 #include "local/separable.h"
 
-/* op->params of "log"; out: f32. smooth[a] and second[a] have the same radius; second[a].gain holds units and scale. */
-struct vp_log {
-    struct vp_separable passes; /* first */
-    struct vp_taps smooth[3], second[3];
-};
-
 struct vp_log_params {
     double sigma[3];          /* voxels; 0: axis left out */
     double truncate;          /* sigmas */
@@ -28,7 +22,8 @@ struct vp_log_params {
     enum vp_edge edge;
 };
 
-/* Appends one stage to the chain, as vp_gauss_chain. VP_EUSAGE for invalid parameters, naming --sigma or --truncate. */
+/* Appends one stage to the chain, as vp_gauss_chain; out: f32. Both filters of an axis have the same radius; the gain of
+ * the second derivative holds units and scale. VP_EUSAGE for invalid parameters, naming --sigma or --truncate. */
 int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_t size[3], enum vp_type in,
                  struct vp_err *err);
 

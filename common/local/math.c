@@ -24,43 +24,23 @@ static double modulo(double a, double b)
     return r == 0 ? copysign(0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
-static void apply(enum vp_math_code code, double *restrict d, const double *a, const double *b, const double *c, int n)
+static void apply(enum vp_math_code code, double *restrict d, const double *p, const double *q, const double *r, int n)
 {
-#define EACH(value)                                                                                                    \
-    for (int i = 0; i < n; i++)                                                                                        \
-        d[i] = (value);                                                                                                \
-    break
+#define STEP(name, value)                                                                                              \
+    case VP_MATH_##name:                                                                                               \
+        for (int i = 0; i < n; i++) {                                                                                  \
+            const double a = p[i], b = q[i];                                                                           \
+            (void)a, (void)b;                                                                                          \
+            d[i] = (value);                                                                                            \
+        }                                                                                                              \
+        break;
     switch (code) {
-    case VP_MATH_ADD: EACH(a[i] + b[i]);
-    case VP_MATH_SUB: EACH(a[i] - b[i]);
-    case VP_MATH_MUL: EACH(a[i] * b[i]);
-    case VP_MATH_DIV: EACH(a[i] / b[i]);
-    case VP_MATH_MOD: EACH(modulo(a[i], b[i]));
-    case VP_MATH_POW: EACH(pow(a[i], b[i]));
-    case VP_MATH_LT: EACH(a[i] < b[i] ? 1.0 : 0.0);
-    case VP_MATH_LE: EACH(a[i] <= b[i] ? 1.0 : 0.0);
-    case VP_MATH_GT: EACH(a[i] > b[i] ? 1.0 : 0.0);
-    case VP_MATH_GE: EACH(a[i] >= b[i] ? 1.0 : 0.0);
-    case VP_MATH_EQ: EACH(a[i] == b[i] ? 1.0 : 0.0);
-    case VP_MATH_NE: EACH(a[i] != b[i] ? 1.0 : 0.0);
-    case VP_MATH_AND: EACH(((a[i] != 0) & (b[i] != 0)) ? 1.0 : 0.0);
-    case VP_MATH_OR: EACH(((a[i] != 0) | (b[i] != 0)) ? 1.0 : 0.0);
-    /* NaN propagates */
-    case VP_MATH_MIN: EACH(a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]);
-    case VP_MATH_MAX: EACH(a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]);
-    case VP_MATH_NEG: EACH(-a[i]);
-    case VP_MATH_NOT: EACH(a[i] == 0 ? 1.0 : 0.0);
-    case VP_MATH_ABS: EACH(fabs(a[i]));
-    case VP_MATH_SQRT: EACH(sqrt(a[i]));
-    case VP_MATH_EXP: EACH(exp(a[i]));
-    case VP_MATH_LOG: EACH(log(a[i]));
-    case VP_MATH_FLOOR: EACH(floor(a[i]));
-    case VP_MATH_CEIL: EACH(ceil(a[i]));
-    case VP_MATH_ROUND: EACH(rint(a[i]));
-    case VP_MATH_ISNAN: EACH(a[i] != a[i] ? 1.0 : 0.0);
-    case VP_MATH_IF: EACH(a[i] != 0 ? b[i] : c[i]);
+    VP_MATH_CODES(STEP, STEP)
+    case VP_MATH_IF:
+        for (int i = 0; i < n; i++)
+            d[i] = p[i] != 0 ? q[i] : r[i];
     }
-#undef EACH
+#undef STEP
 }
 
 /* ---- the parser ---- */

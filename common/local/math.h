@@ -4,14 +4,37 @@
 
 #include "engine/chain.h"
 
-enum vp_math_code {
-    VP_MATH_ADD, VP_MATH_SUB, VP_MATH_MUL, VP_MATH_DIV, VP_MATH_MOD, VP_MATH_POW,
-    VP_MATH_LT, VP_MATH_LE, VP_MATH_GT, VP_MATH_GE, VP_MATH_EQ, VP_MATH_NE, VP_MATH_AND, VP_MATH_OR,
-    VP_MATH_MIN, VP_MATH_MAX,
-    VP_MATH_NEG, VP_MATH_NOT, VP_MATH_ABS, VP_MATH_SQRT, VP_MATH_EXP, VP_MATH_LOG, VP_MATH_FLOOR, VP_MATH_CEIL,
-    VP_MATH_ROUND, VP_MATH_ISNAN,
-    VP_MATH_IF
-};
+/* All steps of one or two operands: code and value of a and b; comparisons give 1 or 0. F: by a function of its own. */
+#define VP_MATH_CODES(X, F) \
+    X(ADD, a + b) \
+    X(SUB, a - b) \
+    X(MUL, a * b) \
+    X(DIV, a / b) \
+    F(MOD, modulo(a, b)) \
+    F(POW, pow(a, b)) \
+    X(LT, a < b ? 1.0 : 0.0) \
+    X(LE, a <= b ? 1.0 : 0.0) \
+    X(GT, a > b ? 1.0 : 0.0) \
+    X(GE, a >= b ? 1.0 : 0.0) \
+    X(EQ, a == b ? 1.0 : 0.0) \
+    X(NE, a != b ? 1.0 : 0.0) \
+    X(AND, ((a != 0) & (b != 0)) ? 1.0 : 0.0) \
+    X(OR, ((a != 0) | (b != 0)) ? 1.0 : 0.0) \
+    X(MIN, a < b || a != a ? a : b) /* NaN propagates */ \
+    X(MAX, a > b || a != a ? a : b) \
+    X(NEG, -a) \
+    X(NOT, a == 0 ? 1.0 : 0.0) \
+    X(ABS, fabs(a)) \
+    F(SQRT, sqrt(a)) \
+    F(EXP, exp(a)) \
+    F(LOG, log(a)) \
+    X(FLOOR, floor(a)) \
+    X(CEIL, ceil(a)) \
+    X(ROUND, rint(a)) \
+    X(ISNAN, a != a ? 1.0 : 0.0)
+
+#define VP_MATH_CODE(name, value) VP_MATH_##name,
+enum vp_math_code { VP_MATH_CODES(VP_MATH_CODE, VP_MATH_CODE) VP_MATH_IF };
 
 /* Blocks of a program: samples of the stacks, then position, constants, intermediate results. */
 enum {

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -614,6 +615,50 @@ int vp_separable_check(const double sigma[3], double truncate, const double spac
     if (!(truncate > 0 && isfinite(truncate)))
         return vp_fail(err, VP_EUSAGE, "--truncate: expected more than 0, got %g", truncate);
     return 0;
+}
+
+static void add(struct vp_separable_sum *s, const struct vp_taps *taps, int from)
+{
+    s->term[s->n].taps = taps;
+    s->term[s->n++].from = from;
+}
+
+void vp_separable_connect(struct vp_separable *p)
+{
+    struct vp_separable_sum curved = {0}, smooth = {0}; /* p and q of log.h; a single filter has q alone */
+    const int last = p->filters - 1;
+
+    p->edge = p->taps[0][0].edge;
+    for (int a = 0; a < 3; a++)
+        p->radius[a] = p->taps[a][last].radius;
+    p->x[p->channels_x++] = &p->taps[0][0];
+    if (last && p->radius[0]) {
+        p->x[p->channels_x++] = &p->taps[0][1];
+        add(&curved, &p->taps[1][0], 1);
+    }
+    if (last && p->radius[1])
+        add(&curved, &p->taps[1][1], 0);
+    add(&smooth, &p->taps[1][0], 0);
+    if (curved.n) {
+        add(&p->z, &p->taps[2][0], p->channels_y);
+        p->y[p->channels_y++] = curved;
+    }
+    if (!last || p->radius[2]) {
+        add(&p->z, &p->taps[2][last], p->channels_y);
+        p->y[p->channels_y++] = smooth;
+    }
+}
+
+void vp_separable_free(void *params)
+{
+    struct vp_separable *const p = params;
+
+    if (!p || --p->users > 0)
+        return;
+    for (int a = 0; a < 3; a++)
+        for (int f = 0; f < p->filters; f++)
+            vp_taps_free(&p->taps[a][f]);
+    free(p);
 }
 
 static const struct vp_carry carry = {.state_bytes = state_bytes, .advance = advance};

@@ -46,9 +46,12 @@
 /* Sum of filtered channels: term[i] filters channel `from` of the pass before. */
 struct vp_separable_sum { int n; struct { const struct vp_taps *taps; int from; } term[2]; };
 
-/* Three passes. op->params of an operation begins with it. One input; in: u8 u16 i16 f32; out: the same or f32;
- * halo[a] = radius[a]. */
+/* op->params of "gauss" and "log": filters, and the three passes that vp_separable_connect makes of them. One input; in:
+ * u8 u16 i16 f32; out: the same or f32; halo[a] = radius[a]. */
 struct vp_separable {
+    int filters;                      /* 1; 2: the sum of second derivatives of log.h */
+    struct vp_taps taps[3][2];        /* filters of each axis; of two, the smooth one and the second derivative */
+    int users;                        /* reference count: iterations share one set of tables */
     int channels_x, channels_y;       /* results of the passes along x and y */
     const struct vp_taps *x[2];       /* filters of the input */
     struct vp_separable_sum y[2], z;  /* sums of the channels of the pass before */
@@ -59,8 +62,12 @@ struct vp_separable {
 
 /* Checks sigma (voxels), truncate (sigmas) and spacing (units per voxel) of each axis. VP_EUSAGE names the option. */
 int vp_separable_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);
-/* Fills the rest of an operation on an image of `size` voxels whose params begin with a struct vp_separable: image,
- * halo, whole, cost, memory, functions, and text, to which `more` is appended. */
+/* Makes the passes of the taps. */
+void vp_separable_connect(struct vp_separable *p);
+/* Frees them unless others use them; NULL is fine. */
+void vp_separable_free(void *params);
+/* Fills the rest of an operation on an image of `size` voxels whose params are a struct vp_separable: image, halo,
+ * whole, cost, memory, functions, and text, to which `more` is appended. */
 void vp_separable_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more);
 
 #endif

@@ -394,10 +394,10 @@ static void test_bits(void)
         CHECK_INT(vp_gauss_chain(&c, &p, size, VP_F32, VP_F32, &err), 0);
         const bool fused = use_isa(isas[k / 5 % 2]);
         apply(&c, in, out, 1);
-        const struct vp_gauss *const g = c.stage[0].params;
+        const struct vp_separable *const g = c.stage[0].params;
         for (int a = 0; a < 3; a++)
-            if (g->axis[a].radius)
-                by_the_book(in, size, a, &g->axis[a]);
+            if (g->taps[a][0].radius)
+                by_the_book(in, size, a, &g->taps[a][0]);
         CHECK(!fused || !memcmp(in, out, count(size) * sizeof *out));
         vp_chain_free(&c);
         vp_isa_limit("avx512");
