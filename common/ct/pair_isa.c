@@ -30,9 +30,9 @@
 enum { PLACE_SHIFT = 32 - LOG_LANES - 1 }; /* fraction bits of a position in the window */
 
 /* Lines that a column meets, and its rows: row edge = e0 + k step for the voxels' lower edges. */
-struct sight {
+struct pair_sight {
     int64_t u0, u1;     /* lines [u0, u1) with weight, */
-    double lo, hi;      /* of the interval [lo, hi] */
+    double lo, hi;      /* ends of the column's image */
     double e0, step;
 };
 
@@ -43,7 +43,7 @@ INLINE void put(float *p, vf x)
 
 /* Returns the column's sight, of lines [u0, u1). False: it meets none. */
 INLINE bool sight_of(const struct vp_pair *p, const struct vp_pair_view *view, int64_t i, int64_t j, int64_t u0,
-                     int64_t u1, struct sight *s)
+                     int64_t u1, struct pair_sight *s)
 {
     const double *P = view->P;
     const int across = view->march == 0 ? 1 : 0;
@@ -65,7 +65,7 @@ INLINE bool sight_of(const struct vp_pair *p, const struct vp_pair_view *view, i
 }
 
 /* Returns the overlap of the column with a line. */
-INLINE float weight_of(const struct sight *s, int64_t u)
+INLINE float weight_of(const struct pair_sight *s, int64_t u)
 {
     const double lo = s->lo > (double)u ? s->lo : (double)u, hi = s->hi < (double)(u + 1) ? s->hi : (double)(u + 1);
     return hi > lo ? (float)(hi - lo) : 0;
@@ -168,7 +168,7 @@ static void spread_looked_up(const struct division *d, int64_t r0, int64_t r1, c
 }
 #endif
 
-static void spread_column(const struct vp_pair *p, const struct sight *s, const struct vp_pair_tile *t, const float *in,
+static void spread_column(const struct vp_pair *p, const struct pair_sight *s, const struct vp_pair_tile *t, const float *in,
                           int64_t first_line, float *lines, float *scratch)
 {
     const int64_t n = t->n;
@@ -208,7 +208,7 @@ static void spread_tile(const struct vp_pair *p, const struct vp_pair_view *view
 {
     for (int n = 0; n < PAIR_COLUMNS; n++) {
         const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE;
-        struct sight s;
+        struct pair_sight s;
         if (ii < t->ni && jj < t->nj && sight_of(p, view, t->i0 + ii, t->j0 + jj, u0, u1, &s))
             spread_column(p, &s, t, t->samples + place * PAIR_PITCH + PAIR_PAD, u0, lines, scratch);
     }
@@ -217,7 +217,7 @@ static void spread_tile(const struct vp_pair *p, const struct vp_pair_view *view
 /* ---- transpose ---- */
 
 /* Fills `mixed` with rows [r0, r1) of the lines, weighted, r1 - r0 a multiple of LANES. */
-INLINE void mix_lines(const struct sight *s, const float *line, int64_t pitch, int64_t r0, int64_t r1, float *mixed)
+INLINE void mix_lines(const struct pair_sight *s, const float *line, int64_t pitch, int64_t r0, int64_t r1, float *mixed)
 {
     const int64_t taps = s->u1 - s->u0;
     const float a = weight_of(s, s->u0), b = taps > 1 ? weight_of(s, s->u0 + 1) : 0;
@@ -248,7 +248,7 @@ INLINE void collect_rows(const struct division *d, int64_t first, int64_t last, 
 }
 #endif
 
-static void collect_column(const struct vp_pair *p, const struct sight *s, const struct vp_pair_tile *t,
+static void collect_column(const struct vp_pair *p, const struct pair_sight *s, const struct vp_pair_tile *t,
                            const float *lines, float *scratch, float *out)
 {
     const float *const line = lines + s->u0 * p->pitch;
@@ -258,7 +258,7 @@ static void collect_column(const struct vp_pair *p, const struct sight *s, const
         return;
     }
     const double start = s->e0 + (double)t->k0 * s->step;
-    const double lo = start, hi = start + t->n * s->step; /* of the segment, whatever the slab, for the bits */
+    const double lo = start, hi = start + t->n * s->step; /* the whole segment, whatever the slab, for the bits */
     if (!(hi > 0 && lo < (double)p->nv))
         return;
     const int64_t r0 = lo > 0 ? (int64_t)lo / LANES * LANES : 0, r1 = hi < (double)p->nv ? (int64_t)ceil(hi) : p->nv;
@@ -292,7 +292,7 @@ static void collect_tile(const struct vp_pair *p, const struct vp_pair_view *vie
     memset(scratch + 2 * (p->pitch + PAIR_PITCH), 0, PAIR_PAD * sizeof *scratch);
     for (int n = 0; n < PAIR_COLUMNS; n++) {
         const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE;
-        struct sight s;
+        struct pair_sight s;
         if (ii < t->ni && jj < t->nj && sight_of(p, view, t->i0 + ii, t->j0 + jj, 0, p->nu, &s))
             collect_column(p, &s, t, lines, scratch, t->samples + place * PAIR_PITCH + PAIR_PAD);
     }
