@@ -243,23 +243,28 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     vp_report_plan(run, "threads", "%d", job->threads);
 }
 
-/* Makes the header of the volume: the projections' metadata without the keys that describe projections. */
-static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
+int vp_session_volume(const struct vp_reader *reader, const struct vp_grid *grid, int64_t z0, int64_t z1,
+                      struct vp_stack *out, struct vp_err *err)
 {
     static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
                                                  "voxel",       "unit",     "axes"};
 
-    if (vp_meta_copy(&out->meta, &vp_reader_stack(s->reader)->meta))
+    if (vp_meta_copy(&out->meta, &vp_reader_stack(reader)->meta))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_meta_remove_prefix(&out->meta, "geom.");
     for (size_t i = 0; i < sizeof of_projections / sizeof *of_projections; i++)
         vp_meta_set(&out->meta, of_projections[i], NULL);
     out->type = VP_F32;
-    if (vp_grid_to_stack(&s->grid, z0, z1, out, err))
+    if (vp_grid_to_stack(grid, z0, z1, out, err))
         return -1;
     if (vp_meta_set(&out->meta, "quantity", "attenuation") || vp_meta_set(&out->meta, "value-unit", "1/mm"))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     return 0;
+}
+
+static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
+{
+    return vp_session_volume(s->reader, &s->grid, z0, z1, out, err);
 }
 
 int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,

@@ -49,6 +49,10 @@ void vp_session_truncated(const struct vp_session *s, struct vp_run *run, const 
 int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,
                       struct vp_stack *out,
                       struct vp_err *err);
+/* Makes the header of slices [z0, z1) of a volume: the metadata of the projections without the keys that describe
+ * projections. */
+int vp_session_volume(const struct vp_reader *reader, const struct vp_grid *grid, int64_t z0, int64_t z1,
+                      struct vp_stack *out, struct vp_err *err);
 void vp_session_close(struct vp_session *s);
 
 #endif

@@ -312,7 +312,8 @@ static void collect(const struct vp_pair *p, const int64_t *view, int n, int64_t
     const int64_t size = p->nu * vp_max64(p->pitch, p->nv);
     t.first = (int)vp_max64(z0 - k0, 0);
     t.last = (int)vp_min64(z1 - k0, t.n);
-    memset(part, 0, TILE_FLOATS * sizeof *part);
+    for (int c = 0; c < PAIR_COLUMNS; c++) /* and what whole vectors add to */
+        memset(part + c * PAIR_PITCH + PAIR_PAD, 0, (size_t)(t.n + 16) * sizeof *part);
     for (int s = 0; s < n; s++) {
         const struct vp_pair_view *from = &p->views[view[s]];
         const float *lines = p->lines + s * size;
