@@ -336,6 +336,7 @@ with_file() {
         img-psf) set -- img-psf - --gaussian 20,20,20 --size 121 ;;
         ct-backproject | ct-fdk) set -- "$1" "$2" --volume 128x128x128 ;;
         ct-project) set -- "$1" "$2" -g big.geom ;;
+        ct-iterate) set -- "$@" --volume 128x128x32 ;;
         *) set -- "$1" $big "${@:3}" ;;
         esac
         { status=0; with_file "$@" 2>err || status=$?; echo $status >status; } | head -c 1 >/dev/null
@@ -686,7 +687,7 @@ with_file() {
     f() {
         reads_stack "$1" || return 0
         case $1 in
-        ct-backproject | ct-fdk | ct-project) return 0 ;;   # hold a volume: --memory has its own test
+        ct-backproject | ct-fdk | ct-project | ct-iterate) return 0 ;;   # hold a volume: --memory has its own test
         img-view) set -- "$@" --slice 3 ;;
         esac
         local peak

@@ -7,8 +7,8 @@
 struct vp_run;
 
 struct vp_checkpoint {
-    struct vp_run *run;         /* whose command line must stay the same, but for --iterations, --stop and files */
-    const struct vp_grid *grid; /* of the volumes */
+    struct vp_run *run;         /* its command line must stay the same, but for --iterations, --stop and files */
+    const struct vp_grid *grid; /* size of the volumes */
     enum vp_iterate_method method;
 };
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double TAU = 1.02;     /* of the discrepancy principle (Morozov 1966) */
+static const double TAU = 1.02;     /* factor of the noise in the discrepancy principle (Morozov 1966) */
 
 /* A method. start() prepares it, unless `resumed` from the state; step() makes one iteration. */
 struct method {
@@ -158,7 +158,7 @@ static int sum_weights(struct vp_iteration *it, const int64_t *view, int64_t n, 
                        struct vp_err *err)
 {
     vp_iterate_clear(it, to);
-    return vp_iterate_pass(it, VP_PASS_WEIGHTS, view, n, NULL, to, sums, err);
+    return vp_iterate_pass(it, VP_ITERATE_WEIGHTS, view, n, NULL, to, sums, err);
 }
 
 /* Checks that there are weights, and rays that meet voxels that may change. */
@@ -189,7 +189,7 @@ static int start_likelihood(struct vp_iteration *it, struct vp_iterate_state *st
     if (start_weighted(it, state, resumed, err) || resumed || it->job->started)
         return err->code ? -1 : 0;
     vp_iterate_clear(it, it->volume[0]);
-    if (vp_iterate_pass(it, VP_PASS_SCALED, it->order, it->views, NULL, it->volume[0], &sums, err))
+    if (vp_iterate_pass(it, VP_ITERATE_SCALED, it->order, it->views, NULL, it->volume[0], &sums, err))
         return -1;
     if (!(sums.total > 0 && sums.ones > 0))
         return vp_fail(err, VP_ERUN, "the sum of the projections is %g: expected more than 0", sums.total);
@@ -202,7 +202,7 @@ static int step_weighted(struct vp_iteration *it, struct vp_iterate_state *state
 {
     struct vp_iterate *const job = it->job;
     const bool additive = job->method == VP_SIRT || job->method == VP_OS_SART;
-    const enum vp_pass pass = additive ? VP_PASS_SCALED : VP_PASS_RATIO;
+    const enum vp_iterate_kind pass = additive ? VP_ITERATE_SCALED : VP_ITERATE_RATIO;
     double square = 0, data = 0, likelihood = 0, change = 0;
     for (int64_t at = 0, n; at < it->views; at += n) {
         struct vp_pass_sums t, ignored;
@@ -237,7 +237,7 @@ static int renew(struct vp_iteration *it, struct vp_iterate_state *state, bool z
     struct vp_pass_sums sums;
     float *const s = it->volume[1];
     vp_iterate_clear(it, s);
-    if (vp_iterate_pass(it, VP_PASS_RESIDUAL, it->order, it->views, zero ? NULL : it->job->x, s, &sums, err))
+    if (vp_iterate_pass(it, VP_ITERATE_RESIDUAL, it->order, it->views, zero ? NULL : it->job->x, s, &sums, err))
         return -1;
     if (!(sums.weights > 0))
         return vp_fail(err, VP_ERUN, "the weights of all pixels are 0");
@@ -266,7 +266,7 @@ static int step_gradients(struct vp_iteration *it, struct vp_iterate_state *stat
     struct vp_pass_sums t = {0};
     double *const c = state->scalar, gamma = c[CG_GAMMA];
     vp_iterate_clear(it, w);
-    if (gamma > 0 && vp_iterate_pass(it, VP_PASS_NORMAL, it->order, it->views, p, w, &t, err))
+    if (gamma > 0 && vp_iterate_pass(it, VP_ITERATE_NORMAL, it->order, it->views, p, w, &t, err))
         return -1;
     const double alpha = t.square > 0 ? gamma / t.square : 0;
     on_slices(it, cut_out, (struct update){.x = w});
@@ -313,7 +313,7 @@ static int find_norm(struct vp_iteration *it, double *norm, struct vp_err *err)
     for (int step = 0; step < STEPS; step++) {
         struct vp_pass_sums sums;
         vp_iterate_clear(it, w);
-        if (vp_iterate_pass(it, VP_PASS_NORMAL, it->order, it->views, z, w, &sums, err))
+        if (vp_iterate_pass(it, VP_ITERATE_NORMAL, it->order, it->views, z, w, &sums, err))
             return -1;
         if (!(sums.weights > 0))
             return vp_fail(err, VP_ERUN, "the weights of all pixels are 0");
@@ -384,7 +384,7 @@ static int step_smooth(struct vp_iteration *it, struct vp_iterate_state *state, 
     float *const v = it->volume[0], *const z = it->volume[4], *const next = it->volume[5];
     struct vp_pass_sums t;
     vp_iterate_clear(it, z);
-    if (vp_iterate_pass(it, VP_PASS_RESIDUAL, it->order, it->views, v, z, &t, err))
+    if (vp_iterate_pass(it, VP_ITERATE_RESIDUAL, it->order, it->views, v, z, &t, err))
         return -1;
     const double begun = vp_now(), variation = vp_iterate_variation(it, v);
     on_slices(it, descend, (struct update){.x = job->x, .by = v, .to = z, .factor = 1 / job->norm});

@@ -42,7 +42,7 @@ struct vp_iterate_line {
     double residual, relative; /* |W^(1/2) (y - A x)|, and by |W^(1/2) y| */
     double objective;       /* half its square, and of fista-tv tv TV(x); of mlem and osem the negative log likelihood */
     double step;            /* cgls: alpha; fista-tv: 1 / norm; the others: relax */
-    double min, mean, max, change; /* of the volume; |change| / |x| */
+    double min, mean, max, change; /* values of the volume; |change| / |x| */
 };
 
 /* All that a run goes on from, after an iteration: volumes (the result first) and numbers. */

@@ -7,21 +7,21 @@
 #include "ct/pair.h"
 
 /* A pass over views: A x is made of each, then pixels that are added to `sum` by A'. */
-enum vp_pass {
-    VP_PASS_RESIDUAL,   /* W (y - A x) */
-    VP_PASS_SCALED,     /* W R (y - A x) */
-    VP_PASS_RATIO,      /* W y / A x */
-    VP_PASS_NORMAL,     /* W A x */
-    VP_PASS_WEIGHTS     /* W */
+enum vp_iterate_kind {
+    VP_ITERATE_RESIDUAL,   /* W (y - A x) */
+    VP_ITERATE_SCALED,     /* W R (y - A x) */
+    VP_ITERATE_RATIO,      /* W y / A x */
+    VP_ITERATE_NORMAL,     /* W A x */
+    VP_ITERATE_WEIGHTS     /* W */
 };
 
 /* Sums over the pixels of a pass, each view by itself in float64, views in order. */
 struct vp_pass_sums {
-    double square;      /* W (y - A x)^2; of VP_PASS_NORMAL W (A x)^2 */
+    double square;      /* W (y - A x)^2; of VP_ITERATE_NORMAL W (A x)^2 */
     double data;        /* W y^2 */
     double likelihood;  /* W (A x - y log A x) */
     double weights;     /* W */
-    double total, ones; /* W y, and of VP_PASS_SCALED W A 1 */
+    double total, ones; /* W y, and of VP_ITERATE_SCALED W A 1 */
     int64_t bad, negative; /* pixels with weight whose y is not finite, or negative */
 };
 
@@ -36,15 +36,15 @@ struct vp_iteration {
     float *y, *projected, *weight; /* VP_PAIR_VIEWS views */
     float *ones;                /* A 1 of all views, if there is memory; or of VP_PAIR_VIEWS */
     bool *known;                /* views of which it is there; NULL: not kept */
-    float *volume[VP_ITERATE_VOLUMES]; /* of the method, beside x */
+    float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
     float *unit;                /* volume of ones, or the mask, while A 1 is not known of all views */
     struct vp_volume_sums *slices;
-    struct vp_pass_sums *sums;  /* of VP_PAIR_VIEWS views */
+    struct vp_pass_sums *sums;  /* for VP_PAIR_VIEWS views */
     double begun;
 };
 
 /* Runs a pass over n views of the order. x NULL: A x is 0. `sum` is added to. 0 or -1. */
-int vp_iterate_pass(struct vp_iteration *it, enum vp_pass pass, const int64_t *view, int64_t n, const float *x,
+int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err);
 
 /* Calls work() for each slice, from several threads, and combines the sums. */

@@ -80,7 +80,7 @@ static float *ones_of(struct vp_iteration *it, const int64_t *view, int64_t n, i
 }
 
 /* Computes the pixels of a view that A' takes, in place of A x. */
-static void pixels_of(const struct vp_iteration *it, enum vp_pass pass, const float *y, const float *weight,
+static void pixels_of(const struct vp_iteration *it, enum vp_iterate_kind pass, const float *y, const float *weight,
                       const float *ones, float *ax, struct vp_pass_sums *sums)
 {
     const double *voxel = it->job->grid->voxel;
@@ -100,26 +100,26 @@ static void pixels_of(const struct vp_iteration *it, enum vp_pass pass, const fl
             continue;
         }
         switch (pass) {
-        case VP_PASS_RESIDUAL:
+        case VP_ITERATE_RESIDUAL:
             r = w * (m - p);
             break;
-        case VP_PASS_SCALED:
+        case VP_ITERATE_SCALED:
             r = ones[i] >= shortest ? w * (m - p) / (double)ones[i] : 0;
             t.ones += w * (double)ones[i];
             break;
-        case VP_PASS_RATIO:
+        case VP_ITERATE_RATIO:
             r = p > 0 ? w * m / p : 0;
             t.likelihood += p > 0 ? w * (p - m * log(p)) : 0;
             t.negative += m < 0;
             break;
-        case VP_PASS_NORMAL:
+        case VP_ITERATE_NORMAL:
             r = w * p;
             break;
-        case VP_PASS_WEIGHTS:
+        case VP_ITERATE_WEIGHTS:
             r = w;
             break;
         }
-        t.square += pass == VP_PASS_NORMAL ? w * p * p : w * (m - p) * (m - p);
+        t.square += pass == VP_ITERATE_NORMAL ? w * p * p : w * (m - p) * (m - p);
         t.data += w * m * m;
         t.total += w * m;
         ax[i] = (float)r;
@@ -140,31 +140,31 @@ static void add_sums(struct vp_pass_sums *to, const struct vp_pass_sums *t)
 }
 
 /* Fails if samples cannot be reconstructed from. */
-static int check(const struct vp_iteration *it, enum vp_pass pass, const struct vp_pass_sums *sums, struct vp_err *err)
+static int check(const struct vp_iteration *it, enum vp_iterate_kind pass, const struct vp_pass_sums *sums, struct vp_err *err)
 {
     const char *const name = name_of(it);
     if (sums->bad)
         return vp_fail_hint(err, VP_ERUN, "--dead FILE or --pixel-weights FILE leaves pixels out, ct-normalize replaces them",
                             "%s: %lld samples are NaN or infinite", name, (long long)sums->bad);
-    if (pass == VP_PASS_RATIO && sums->negative)
+    if (pass == VP_ITERATE_RATIO && sums->negative)
         return vp_fail_hint(err, VP_ERUN, "img-math 'max(a, 0)' cuts them off", "%s: %lld samples are negative: %s expects none",
                             name, (long long)sums->negative, vp_iterate_name(it->job->method));
     return 0;
 }
 
 /* Passes n views, at most VP_PAIR_VIEWS. */
-static int pass_views(struct vp_iteration *it, enum vp_pass pass, const int64_t *view, int64_t n, const float *x, float *sum,
+static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x, float *sum,
                       struct vp_pass_sums *sums, struct vp_err *err)
 {
     const struct vp_iterate *job = it->job;
-    const bool reads = pass != VP_PASS_NORMAL && pass != VP_PASS_WEIGHTS;
+    const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
     int64_t at[VP_PAIR_VIEWS] = {0};
     double t = vp_now(), next;
     if (x)
         vp_pair_forward(it->pair, x, view, (int)n, it->projected);
     else
         memset(it->projected, 0, (size_t)(n * it->view) * sizeof *it->projected);
-    const float *const ones = pass == VP_PASS_SCALED ? ones_of(it, view, n, at) : NULL;
+    const float *const ones = pass == VP_ITERATE_SCALED ? ones_of(it, view, n, at) : NULL;
     vp_stats_time(job->stats, "project", (next = vp_now()) - t);
     if ((reads && read_views(it, job->scan->source, view, n, it->y, err)) || weigh(it, view, n, err))
         return -1;
@@ -175,20 +175,18 @@ static int pass_views(struct vp_iteration *it, enum vp_pass pass, const int64_t 
                   ones ? ones + at[s] * it->view : NULL, it->projected + s * it->view, &it->sums[s]);
     for (int64_t s = 0; s < n; s++)
         add_sums(sums, &it->sums[s]);
-    if (check(it, pass, sums, err))
-        return -1;
     vp_pair_adjoint(it->pair, it->projected, view, (int)n, 0, job->grid->n[2], sum);
     vp_stats_time(job->stats, "back-project", vp_now() - t);
     vp_progress_add(job->progress, n);
     return 0;
 }
 
-int vp_iterate_pass(struct vp_iteration *it, enum vp_pass pass, const int64_t *view, int64_t n, const float *x,
+int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err)
 {
     *sums = (struct vp_pass_sums){0};
     for (int64_t s = 0; s < n; s += VP_PAIR_VIEWS)
         if (pass_views(it, pass, view + s, vp_min64(VP_PAIR_VIEWS, n - s), x, sum, sums, err))
             return -1;
-    return 0;
+    return check(it, pass, sums, err);
 }
