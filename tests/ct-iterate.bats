@@ -202,7 +202,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     fails 1 "the weights of all pixels are 0" ct-iterate --pixel-weights zero.tif scan.tif -o out.tif
     img-math -q 'a - 1' scan.tif -o negative.tif
     fails 1 "weights are negative, NaN or infinite" ct-iterate --pixel-weights negative.tif scan.tif -o out.tif
-    fails 1 "no ray meets the volume" ct-iterate --method sirt --center 900,0,0 --volume 8x8x8 --voxel 1 --margin 0 scan.tif -o out.tif
+    fails 1 "no ray meets the volume" ct-iterate --method sirt --center 0,0,900 --volume 8x8x8 --voxel 1 --margin 0 scan.tif -o out.tif
     fails 3 "cgls of 40 x 40 x " ct-iterate --memory 500K scan.tif -o out.tif
     ct-fdk -q scan.tif -o vol.tif
     fails 2 "holds a reconstructed volume, not line integrals" ct-iterate vol.tif -o out.tif
