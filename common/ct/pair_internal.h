@@ -3,22 +3,13 @@
 #ifndef VP_PAIR_INTERNAL_H
 #define VP_PAIR_INTERNAL_H
 
-#include "ct/pair.h"
+#include "ct/pair_device.h"
 
 enum {
     PAIR_TILE = 8,
     PAIR_COLUMNS = PAIR_TILE * PAIR_TILE,
     PAIR_PAD = 48,      /* zeros around a column or a line: the reach of any load */
     PAIR_PITCH = VP_PAIR_SEGMENT + 2 * PAIR_PAD /* floats from column to column of a tile */
-};
-
-/* A view, in voxel indices of the grid. */
-struct vp_pair_view {
-    double P[12];       /* to (u w, row w, w), w = 1 at the isocentre */
-    double ray[3][3];   /* direction of pixel (u, v), mm: ray[0] u + ray[1] v + ray[2] */
-    int march;          /* 0: x, 1: y, 2: z */
-    bool column;        /* u and depth are the same along a column, */
-    bool flip;          /* and rows are counted from the other end, so that they grow with k */
 };
 
 /* Columns of a tile, PAIR_PITCH apart, of the segment that begins with slice k0 and has n. Slice k0 + k is sample
