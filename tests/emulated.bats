@@ -217,6 +217,8 @@ launched() {
     for EMULATED_CAPABILITY in 8 9; do
         export EMULATED_CAPABILITY
         VOXPIPE_DEVICES=cuda ok "$BUILD/unit/projector_test"
+        VOXPIPE_DEVICES=cuda:0 ok "$BUILD/unit/pair_device_test"
+        VOXPIPE_DEVICES=cuda:1 ok "$BUILD/unit/pair_device_test"
     done
 }
 

@@ -11,6 +11,7 @@ enum vp_need {
     VP_NEED_FLATS,    /* the counts of flats and darks */
     VP_NEED_LINES,    /* line integrals */
     VP_NEED_FILTERED, /* filtered projections, or anything that may be summed along rays */
+    VP_NEED_VOLUME,   /* a volume: ct-project */
 };
 
 /* Checks the quantity: 0 if it is the needed one or may be it: none at all, or an unknown word, in images of one
