@@ -69,6 +69,31 @@ same() {
     done
 }
 
+@test "volumes that a device holds, also with more nodes than it has room for: the CPU's bits" {
+    noise image.tif 61x37x50 u8
+    img-gauss --sigma 1.5 image.tif -o smooth.tif
+    img-math 'clip(a - 20, 0, 255)' smooth.tif -o marker.tif
+    for type in f32 i16; do img-convert --type $type smooth.tif -o $type.tif; done
+    # pairs of voxels across the faces of tiles, each a node of its own
+    img-math 'if((x % 16 == 0 or x % 16 == 15) and (y + z) % 2 == 0, 200, 50)' image.tif -o pairs.tif
+    f() {
+        ok img-morphrecon --device cpu "$@" -o cpu.tif
+        ok img-morphrecon --device cuda "$@" --plan -o gpu.tif
+        [[ "$output" == *"one: the device holds the image"* ]]
+        ok img-morphrecon --device cuda "$@" -o gpu.tif --stats stats.json
+        grep -q '"settle": ' stats.json
+        ok img-cmp cpu.tif gpu.tif || { echo "with $*"; return 1; }
+    }
+    f --hmax 10 image.tif
+    f --hdome 3 --connectivity 18 smooth.tif
+    f --fill-holes smooth.tif
+    f --regional-max i16.tif
+    f --hmin 2.5 f32.tif
+    f --open 2 smooth.tif
+    f --hmax 10 --connectivity 6 pairs.tif
+    f -q marker.tif smooth.tif
+}
+
 @test "images that are higher than a grid of thread blocks: the CPU's bits" {
     noise image.tif 1x1060000x1 u8
     same img-morph --op dilate --shape ball --radius 1 --compress deflate --chunk 1x1060000x1

@@ -64,6 +64,21 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     return 0;
 }
 
+bool vp_plan_hold(struct vp_plan_model *m)
+{
+    const struct vp_problem *p = m->p;
+    int64_t step = 1;
+    if (!m->device || p->parted || p->once || p->lines || p->inner != 1 || p->outer != 1 || p->chunk[0])
+        return false;
+    m->held = vp_lanes_hold(p->backend, p->chain, &step);
+    m->step[2] = step;
+    m->bands = m->flow = m->streams = false;
+    for (int a = 0; a < 2; a++)
+        m->given[a] = m->step[a] = m->image[a];
+    m->given[2] = 0;
+    return m->held;
+}
+
 /* ---- input and work ---- */
 
 /* Returns a part of at most part[] in the middle of the image, where the edges clip its halo least. */
@@ -216,13 +231,14 @@ bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
 
     plan->device = m->device;
     plan->twice = m->twice;
+    plan->held = m->held;
     plan->offset = m->carries && m->device && !plan->stream;
     plan->together = plan->workers = 1;
     plan->kept = plan->scratch = plan->on_device = 0;
     if (m->device) {
         if (plan->stream && columns > VP_MAX_WORKERS)
             return false;
-        plan->workers = plan->stream ? (int)columns : p->devices;
+        plan->workers = plan->stream ? (int)columns : plan->held ? 1 : p->devices;
     } else {
         const int64_t all = columns * vp_div_up(plan->slab, m->image[2]);
         const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
@@ -251,7 +267,7 @@ bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
 /* Returns the number of workers on device d. */
 static int workers_of(const struct vp_problem *p, const struct vp_plan *plan, int d)
 {
-    return plan->stream ? plan->workers / p->devices + (d < plan->workers % p->devices) : 1;
+    return plan->stream ? plan->workers / p->devices + (d < plan->workers % p->devices) : d == 0 || !plan->held;
 }
 
 /* Returns the bytes on the device of a worker with parts of `depth` planes of output. */
@@ -259,7 +275,7 @@ static uint64_t part_bytes(struct vp_plan_model *m, const struct vp_plan *plan, 
 {
     const int64_t out[3] = {plan->part[0], plan->part[1], depth};
     const int64_t in[3] = {vp_plan_need(m, 0, out[0]), vp_plan_need(m, 1, out[1]), vp_plan_need(m, 2, depth)};
-    return vp_lanes_bytes(m->p->backend, m->p->chain, in, out, plan->lanes);
+    return vp_lanes_bytes(m->p->backend, m->p->chain, in, out, plan->lanes, plan->held > 0);
 }
 
 int64_t vp_plan_deepest(struct vp_plan_model *m, const struct vp_plan *plan, uint64_t room, int64_t most)
@@ -349,14 +365,26 @@ static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, doub
     return (plan->stream ? slowest : 1 / rate) + part * rates->bus;
 }
 
+/* Returns the seconds of a device that holds the image: the result begins when the input is complete, and the copies
+ * of either overlap reading and writing. */
+static double held_seconds(struct vp_plan_model *m, struct vp_plan *plan)
+{
+    const double shared = read_axis(m, 2, plan->slab), out = m->voxels * (double)m->out_size,
+                 in = m->voxels * (double)(m->in_size * (size_t)m->p->chain->stacks) * shared;
+    const double slabs = (double)vp_div_up(m->n, plan->slab), rate = m->rates->bus;
+    plan->copied = shared;
+    return fmax(in * rate, m->read * 0.1) + fmax(out * rate, m->write * 0.1) + (in + out) / slabs * rate
+           + work_seconds(m, plan, plan->part[2]) / m->rates->device_cores + 2 * slabs * m->rates->bus_call;
+}
+
 void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
-    const double n = (double)m->n, passes = m->twice ? 2 : 1;
+    const double n = (double)m->n, passes = m->twice || plan->held ? 2 : 1;
     const int64_t planes = vp_plan_planes(m, plan, m->n), input_n = vp_plan_planes(m, plan, m->input_n);
     const double slabs = passes * (double)vp_div_up(planes, plan->slab) * (double)(plan->flow ? 1 : plan->bands);
-    plan->read = passes * read_rows(m, plan);
+    plan->read = (m->twice ? 2 : 1) * read_rows(m, plan);
     plan->copied = 0;
     const double read = plan->read * m->read, write = m->write;
     /* seconds that work waits for reading and for writing, and those of the first planes in and the last ones out */
@@ -374,7 +402,11 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
                            * (double)p->inner * n / (double)m->image[2];
 
     plan->seconds = first + last + pieces + slabs * rates->slab
-                    + (m->twice ? found_bytes(m, plan) * rates->solve : 0);
+                    + (m->twice ? found_bytes(m, plan) * rates->solve / p->threads : 0);
+    if (plan->held) {
+        plan->seconds += held_seconds(m, plan) + waited + blocked + (double)plan->host * rates->pinned;
+        return;
+    }
     if (m->device) {
         plan->seconds += device_seconds(m, plan, passes, columns) + (read + write) * 0.1 + waited + blocked
                          + (double)plan->host * rates->pinned;

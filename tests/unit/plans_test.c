@@ -552,7 +552,7 @@ static int run(const struct trial *t, const struct params *p, const struct scene
     if (!rc && t->file)
         rc = vp_writer_open(&e.writer, path, &out, &raw_out, err);
     if (!rc)
-        rc = t->plan.twice ? vp_execute_twice(&e, NULL, err) : vp_execute(&e, NULL, err);
+        rc = vp_execute_plan(&e, NULL, err);
     if (e.writer && rc)
         vp_writer_abort(e.writer);
     else if (e.writer)
