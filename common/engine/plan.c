@@ -90,7 +90,7 @@ static double consider_slab(struct search *s, struct vp_plan plan, int64_t slab,
     for (int more = 0; more <= (cut && !m->given[2]); more++) {
         const int64_t depth = cut && m->given[2] ? m->given[2] : vp_div_up(length, cuts + more);
         plan.part[2] = m->device && m->whole[2] ? m->image[2] : snap(depth, m->step[2], length);
-        const int64_t ahead = buffers == OVERLAP && plan.stream ? plan.lanes * slab : buffers <= AHEAD ? slab : 0;
+        const int64_t ahead = buffers == OVERLAP && (plan.stream || m->held) ? plan.lanes * slab : buffers <= AHEAD ? slab : 0;
         const int most = !m->device || buffers != OVERLAP ? 2 : plan.stream ? plan.lanes + 1 : 3;
         plan.window = vp_min64(vp_plan_planes(m, &plan, m->input_n), vp_plan_window(m, &plan) + ahead);
         plan.slabs = buffers == LEAST ? 1 : (int)vp_min64(most, vp_div_up(vp_plan_planes(m, &plan, m->n), slab));

@@ -24,6 +24,7 @@ struct vp_plan_model {
     int stacks;                 /* stacks that are not single */
     size_t in_size, out_size;   /* bytes of a voxel */
     double voxels;              /* voxels of the stream */
+    double cores;               /* cores of the CPU that are as fast as a device */
     double read, write;         /* seconds, every voxel once */
     struct vp_box *made;        /* workspace for vp_chain_boxes(), a box for each stage; malloc */
     int64_t worked[3];          /* the part of the last result of work_seconds() */

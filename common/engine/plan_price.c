@@ -34,6 +34,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
     m->read = m->voxels * (double)p->stored_in * m->rates->read;
     m->write = m->voxels * (double)p->stored_out * m->rates->write;
+    m->cores = can && can->run ? m->rates->recon_cores : m->rates->device_cores;
     vp_chain_halo(c, m->halo);
     for (const struct vp_op *op = c->stage; op <= last; op++) {
         m->carries = m->carries || vp_op_scans(op);
@@ -158,7 +159,7 @@ double vp_plan_bound(struct vp_plan_model *m, const struct vp_plan *plan)
     const double read = read_rows(m, plan) * m->read, work = work_seconds(m, plan, m->image[2]);
     if (!m->device)
         return fmax((work + read + m->write) / p->threads, fmax(read, m->write)) + work / p->threads;
-    return (copy_seconds(m, vp_plan_across(m, plan)) + work / m->rates->device_cores) / p->devices
+    return (copy_seconds(m, vp_plan_across(m, plan)) + work / m->cores) / p->devices
            + (read + m->write) * 0.1;
 }
 
@@ -357,7 +358,7 @@ static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, doub
             continue;
         const double along = (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, plan->depth[d]);
         if (d == 0 || plan->depth[d] != plan->depth[d - 1]) /* all the work, if this device did it alone */
-            alone = copies * serial + passes * work_seconds(m, plan, plan->depth[d]) / rates->device_cores
+            alone = copies * serial + passes * work_seconds(m, plan, plan->depth[d]) / m->cores
                     + (plan->offset ? m->voxels * out * rates->offset : 0) + passes * columns * along * rates->bus_call;
         rate += 1 / alone;
         slowest = fmax(slowest, alone * workers / plan->workers);
@@ -365,16 +366,18 @@ static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, doub
     return (plan->stream ? slowest : 1 / rate) + part * rates->bus;
 }
 
-/* Returns the seconds of a device that holds the image: the result begins when the input is complete, and the copies
- * of either overlap reading and writing. */
+/* Returns the seconds of a device that holds the image: the result begins when the input is complete. Four threads or
+ * more read, then write; the device copies and works meanwhile, both at once if there are three slabs in the window. */
 static double held_seconds(struct vp_plan_model *m, struct vp_plan *plan)
 {
-    const double shared = read_axis(m, 2, plan->slab), out = m->voxels * (double)m->out_size,
+    const double shared = read_axis(m, 2, plan->slab), rate = m->rates->bus, io = 1 / fmin(4, m->p->threads),
+                 out = m->voxels * (double)m->out_size,
                  in = m->voxels * (double)(m->in_size * (size_t)m->p->chain->stacks) * shared;
-    const double slabs = (double)vp_div_up(m->n, plan->slab), rate = m->rates->bus;
+    const double slabs = (double)vp_div_up(m->n, plan->slab), work = work_seconds(m, plan, plan->part[2]) / m->cores,
+                 busy = plan->lanes > 2 && plan->window > 2 * plan->slab ? fmax(in * rate, work) : in * rate + work;
     plan->copied = shared;
-    return fmax(in * rate, m->read * 0.1) + fmax(out * rate, m->write * 0.1) + (in + out) / slabs * rate
-           + work_seconds(m, plan, plan->part[2]) / m->rates->device_cores + 2 * slabs * m->rates->bus_call;
+    return fmax(busy, m->read * io) + fmax(out * rate, m->write * io) + ((in + out) * rate + work) / slabs
+           + 2 * slabs * m->rates->bus_call;
 }
 
 void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
