@@ -88,7 +88,7 @@ static int counted_finish(const struct vp_op *op, const struct vp_part *in, cons
 
 static int counted_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    if (op == tally.last && work->pass != VP_SUMMARY && work->pass != VP_LOCAL)
+    if (op == tally.last && work->pass != VP_SUMMARY && work->pass != VP_LOCAL && work->pass != VP_GATHER)
         add_tally(&work->out->box);
     return now->under->kernel(op->kernel)->launch(op, work, err);
 }
