@@ -27,7 +27,7 @@
     X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \
     X(bus_call, 15e-6, "s", "to start a part on a device: its copies and its kernels", "ordinary") \
     X(pinned, 0.15e-9, "s/byte", "to make memory that a device copies from and to at full speed", "ordinary") \
-    X(solve, 2.2e-9, "s/byte", "of the most that entries can have, to solve them with one thread", "EPYC2: 1.8e-9 to 2.6e-9") \
+    X(solve, 1.2e-9, "s/byte", "of the most that entries can have, to solve them with one thread", "EPYC2: 1.0e-9 to 1.3e-9") \
     X(offset, 2 / 2e12, "s/byte", "to add a carried value to output on a device: read and written", "ordinary") \
     X(device_cores, 1000, "cores", "of the CPU that are as fast as a device", "a guess") \
     X(recon_cores, 60, "cores", "the same of morphological reconstruction", "H100: 512^3 of u8 in 28 ms") \
