@@ -103,8 +103,8 @@ struct recon_control {
     struct {
         uint32_t ticket[2];      /* tiles drawn by the two stages of the contraction */
         uint32_t nodes;          /* nodes of all tiles */
-        uint32_t crossing;       /* edges between tiles */
         uint32_t kept;           /* nodes of a box that are part of its entry */
+        unsigned long long crossing; /* edges between tiles; like nodes they are counted beyond the room for them */
     } graph;
     struct {
         uint32_t barrier, vote[RECON_VOTES];
@@ -122,6 +122,7 @@ template <class U> struct recon_buffers {
     /* contraction, for each voxel in row-major order within its tile */
     U *low, *high;    /* value = max(low, min(high, result of the node)) */
     uint16_t *node;   /* node index in its tile, or NO_NODE */
+    uint32_t node_room, edge_room; /* numbers for which there is room below: no fewer edges than nodes */
     /* for each tile */
     uint32_t *base;   /* index of its first node */
     /* for each node */

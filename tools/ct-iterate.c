@@ -512,7 +512,7 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-iterate",
     .operands = "[INPUT]...",
     .summary = "reconstruct a volume iteratively: least squares, likelihood, total variation",
@@ -532,8 +532,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_VIEWS,
     .run = ct_iterate,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

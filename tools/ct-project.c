@@ -249,7 +249,7 @@ static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-project",
     .operands = "[INPUT]...",
     .summary = "project a volume, or subtract its projections from measured ones",
@@ -268,8 +268,3 @@ static const struct vp_tool tool = {
     .see_also = "ct-phantom(1), ct-backproject(1), ct-iterate(1), ct-geom(1), ct-geometry(5)",
     .run = ct_project,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -11,7 +11,7 @@
  *   reported, and the program aborts.
  * Devices: one multiprocessor, compute capability 8.0 or, with EMULATED_CAPABILITY=9, 9.0: barriers in shared memory
  *   and boxes of tensor maps, whose arguments are checked as by the hardware. EMULATED_DEVICES: number of devices (2).
- *   EMULATED_LOG: file to which each launch appends a line.
+ *   EMULATED_LOG: file to which each launch appends a line. EMULATED_FULL: number of the cudaMalloc that fails.
  * Not emulated: races between blocks or kernels; memory order (fences); the size of statically declared shared memory,
  *   registers and launch bounds; speed.
  *

@@ -16,7 +16,7 @@ static inline bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
     struct vp_err ignored = VP_ERR_INIT;
     if (vp_plan_model(&m, p, plan->twice, &ignored))
         return false;
-    const bool ok = vp_plan_derive(&m, plan) && vp_plan_fits(&m, plan);
+    const bool ok = (!plan->held || vp_plan_hold(&m)) && vp_plan_derive(&m, plan) && vp_plan_fits(&m, plan);
     if (ok)
         vp_plan_price(&m, plan);
     free(m.made);
