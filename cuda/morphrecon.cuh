@@ -3,8 +3,7 @@
  *
  * All kernels work on unsigned keys (global/morphrecon.h). Marker and mask are stored tile by tile, padded with key 0
  * at the image's edge: key 0 raises no neighbour, so kernels need not test for the edge of the image. */
-#ifndef VP_MORPHRECON_CUH
-#define VP_MORPHRECON_CUH
+#pragma once
 
 #include "launch.cuh"
 
@@ -175,5 +174,3 @@ cudaError_t launch_cooperative(cudaStream_t stream, void (*kernel)(P...), dim3 b
 }
 
 }
-
-#endif

@@ -16,8 +16,7 @@
  *   (morphrecon_solve.cuh).
  *     A voxel whose value equals its mask is final: it passes its value to its neighbours and is left out. So little is
  *   left to contract after the queue of active tiles. */
-#ifndef VP_MORPHRECON_CONTRACT_CUH
-#define VP_MORPHRECON_CONTRACT_CUH
+#pragma once
 
 #include "morphrecon.cuh"
 
@@ -643,5 +642,3 @@ template <class U, int CONN, int THREADS> __device__ void cross_tiles(const cont
 }
 
 }
-
-#endif

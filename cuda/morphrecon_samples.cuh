@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Conversion of samples to keys in tiles, with the marker (load_kernel), and of keys to samples (store_kernel). */
-#ifndef VP_MORPHRECON_SAMPLES_CUH
-#define VP_MORPHRECON_SAMPLES_CUH
+#pragma once
 
 #include "footprint.cuh"
 #include "global/morphrecon.h"
@@ -326,5 +325,3 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
 }
 
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reconstruction by contraction, second part: the graph of all tiles (morphrecon_contract.cuh) is solved by the whole
  * device, for the values of all voxels, or for the summary of a box. */
-#ifndef VP_MORPHRECON_SOLVE_CUH
-#define VP_MORPHRECON_SOLVE_CUH
+#pragma once
 
 #include "morphrecon_contract.cuh"
 
@@ -335,5 +334,3 @@ template <class U, int CONN> size_t contract_shared()
 }
 
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Checkpoints of an iteration: a stack of its volumes, one after the other, whose metadata hold the rest. */
-#ifndef VP_CHECKPOINT_H
-#define VP_CHECKPOINT_H
+#pragma once
 
 #include "ct/iterate.h"
 
@@ -18,5 +17,3 @@ int vp_checkpoint_save(const struct vp_checkpoint *c, const char *path, const st
 /* Fills the state, whose volumes are allocated. 1 or -1: VP_EUSAGE for a checkpoint of another run, with what differs. */
 int vp_checkpoint_load(const struct vp_checkpoint *c, const char *path, struct vp_iterate_state *state,
                        struct vp_err *err);
-
-#endif

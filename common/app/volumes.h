@@ -1,6 +1,5 @@
 /* Volumes of programs that hold them whole: their grid, out of the metadata, and their samples. */
-#ifndef VP_VOLUMES_H
-#define VP_VOLUMES_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -15,5 +14,3 @@ int vp_volumes_match(const struct vp_reader *reader, const char *option, const i
 /* Reads the slices from the front to the end as f32, and checks that it is the end. *bad (may be NULL) counts NaN and
  * infinities. */
 int vp_volumes_read(struct vp_reader *reader, int64_t slices, int threads, float *to, int64_t *bad, struct vp_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The transpose of a projection (ct/pair.h) of a whole scan: views stream in, slices of a volume out. */
-#ifndef VP_ADJOINT_H
-#define VP_ADJOINT_H
+#pragma once
 
 #include "ct/projections.h"
 
@@ -26,5 +25,3 @@ struct vp_adjoint {
 uint64_t vp_adjoint_bytes(const struct vp_adjoint *a);
 /* Sums all views and writes the slices. The bits of a voxel depend on the views, not on slices or threads. 0 or -1. */
 int vp_adjoint_run(struct vp_adjoint *a, struct vp_err *err);
-
-#endif

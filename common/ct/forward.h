@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Projections of a volume, by the pair of ct/pair.h, batch after batch to a stack; or the residual, measured projections
  * less those of the volume. */
-#ifndef VP_FORWARD_H
-#define VP_FORWARD_H
+#pragma once
 
 #include "ct/projections.h"
 
@@ -31,5 +30,3 @@ struct vp_forward {
 uint64_t vp_forward_bytes(const struct vp_forward *f, bool held);
 /* Projects all views to the writer. 0 or -1. */
 int vp_forward_run(struct vp_forward *f, struct vp_err *err);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Norm: an upper bound of the largest eigenvalue of A'W A, from the quotients of a positive volume before and after it
  * (Collatz 1942, Wielandt 1950), since A has no negative entries. */
-#ifndef VP_ITERATE_H
-#define VP_ITERATE_H
+#pragma once
 
 #include "ct/projections.h"
 
@@ -95,5 +94,3 @@ uint64_t vp_iterate_bytes(const struct vp_iterate *it);
 /* Runs it. 0, or -1: VP_ERESOURCE, VP_ERUN for samples that are not finite (or, mlem and osem, negative) and have
  * weight, for projections of which none meets the volume, and for weights or a mask that are all zero. */
 int vp_iterate_run(struct vp_iterate *it, struct vp_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Declarations shared by iterate.c, iterate_pass.c, iterate_volume.c and iterate_tv.c. */
-#ifndef VP_ITERATE_INTERNAL_H
-#define VP_ITERATE_INTERNAL_H
+#pragma once
 
 #include "ct/iterate.h"
 #include "ct/pair.h"
@@ -58,5 +57,3 @@ void vp_iterate_clear(struct vp_iteration *it, float *x);
 void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, float *const p[3], float *x);
 /* Returns the total variation. */
 double vp_iterate_variation(struct vp_iteration *it, const float *x);
-
-#endif

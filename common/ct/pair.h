@@ -15,8 +15,7 @@
  * Volumes are slice after slice, ny x nx floats each, projections view after view, nv x nu each. Sums over a volume run
  * in segments of VP_PAIR_SEGMENT slices, from zero each, in ascending order, sums over views in the order of the calls,
  * each call from zero: bits depend on neither threads nor slabs, only on the views of each call. */
-#ifndef VP_PAIR_H
-#define VP_PAIR_H
+#pragma once
 
 #include "ct/projections.h"
 
@@ -38,5 +37,3 @@ void vp_pair_forward(struct vp_pair *p, const float *x, const int64_t *view, int
 /* Adds the transpose of n views to slices [z0, z1) of the volume, which x holds. n <= VP_PAIR_VIEWS. */
 void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int n, int64_t z0, int64_t z1, float *x);
 void vp_pair_close(struct vp_pair *p); /* NULL is fine */
-
-#endif

@@ -2,8 +2,7 @@
 /* The pair of ct/pair.h on one device with memory of its own: the kernels that it offers, found by the name "pair", and
  * the host's side of them. Volumes lie in columns there: (y nx + x) pitch + VP_PAIR_EDGE + z, pitch = nz + 2
  * VP_PAIR_EDGE, with zeros at both ends. Views whose u or depth changes along a column are not projected there. */
-#ifndef VP_PAIR_DEVICE_H
-#define VP_PAIR_DEVICE_H
+#pragma once
 
 #include "ct/pair.h"
 
@@ -74,5 +73,4 @@ void vp_pair_device_close(struct vp_pair_device *d); /* NULL is fine */
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Declarations shared by pair.c, pair_general.c and pair_isa.c. */
-#ifndef VP_PAIR_INTERNAL_H
-#define VP_PAIR_INTERNAL_H
+#pragma once
 
 #include "ct/pair_device.h"
 
@@ -63,5 +62,3 @@ void vp_pair_general_spread(const struct vp_pair *p, const struct vp_pair_view *
                             int64_t u1, double *sums);
 void vp_pair_general_collect(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
                              const float *rows);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The interface between an operation's kernel on a device and the engine; found by the operation's name. */
-#ifndef VP_KERNEL_H
-#define VP_KERNEL_H
+#pragma once
 
 #include "base/anywhere.h"
 
@@ -97,5 +96,3 @@ struct vp_kernel {
      * only now. */
     int (*settle)(const struct vp_op *op, void *scratch, void *counts, struct vp_queue *queue, struct vp_err *err);
 };
-
-#endif

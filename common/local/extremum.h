@@ -3,8 +3,7 @@
  *
  * Types u8, u16, i16, f32; the output has the type of the input. Of f32, NaN is left out (the result is NaN where all
  * samples are), and -0 is smaller than +0. */
-#ifndef VP_EXTREMUM_H
-#define VP_EXTREMUM_H
+#pragma once
 
 #include "local/footprint.h"
 
@@ -20,5 +19,3 @@ struct vp_extremum_params {
 /* Fills *op; `f` is copied. The input is stack 0; set op->from[0] for another. VP_EUSAGE (type) or VP_ERESOURCE. */
 int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, const int64_t image[3],
                       enum vp_type type, struct vp_err *err);
-
-#endif

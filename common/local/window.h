@@ -9,8 +9,7 @@
  * defines samples outside, the image is extended by these on every side, and no window is clipped. A ball is the sum of
  * its spans along x: each row is accumulated once for every length of span, one plane gives the discs for every |dz|,
  * and each disc goes to the planes dz above and below. */
-#ifndef VP_WINDOW_H
-#define VP_WINDOW_H
+#pragma once
 
 #include "base/size.h"
 #include "local/footprint.h"
@@ -78,5 +77,3 @@ void vp_sweep_run(const struct vp_sweep *w, const struct vp_part *in, const stru
 
 extern const struct vp_sweep_rows vp_extremum_avx512[VP_N_TYPES], vp_extremum_avx2[VP_N_TYPES],
     vp_extremum_generic[VP_N_TYPES];
-
-#endif

@@ -16,8 +16,7 @@
  *   registers and launch bounds; speed.
  *
  * Functions of CUDA behave as its programming guide specifies, for the types with which cuda/ calls them. */
-#ifndef VP_EMULATE_H
-#define VP_EMULATE_H
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -404,5 +403,3 @@ template <class A, class B> static inline typename std::common_type<A, B>::type 
     else
         return std::max((both)a, (both)b);
 }
-
-#endif

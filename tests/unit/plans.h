@@ -1,6 +1,5 @@
 /* Plans at random and what they run on in tests: inputs that are files or pipes, pages that must come once. */
-#ifndef VP_PLANS_H
-#define VP_PLANS_H
+#pragma once
 
 #include "apply.h"
 #include "pretend.h"
@@ -186,5 +185,3 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
     plan->window = least_window(c, plan, n, outer) + dice(0, 5);
     return vp_plan_try(plan, p);
 }
-
-#endif

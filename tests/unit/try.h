@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans that are given, for tests that compare the planner's choice with all others. */
-#ifndef VP_TRY_H
-#define VP_TRY_H
+#pragma once
 
 #include "base/err.h"
 #include "engine/plan_internal.h"
@@ -22,5 +21,3 @@ static inline bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
     free(m.made);
     return ok;
 }
-
-#endif
