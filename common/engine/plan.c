@@ -201,16 +201,16 @@ static void search(struct search *s)
         consider_band(s, snap(found + found * i / (2 * NEAR), m->step[1], m->image[1]));
 }
 
-enum way { ONCE, TWICE, HELD };
+enum passes { ONCE, TWICE, HELD };
 
-static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum way way, struct vp_err *err)
+static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum passes passes, struct vp_err *err)
 {
     struct vp_plan_model m;
     struct search s = {.m = &m, .best.seconds = INFINITY, .least = UINT64_MAX, .refused = {INFINITY, INFINITY}};
 
-    if (vp_plan_model(&m, p, way == TWICE, err))
+    if (vp_plan_model(&m, p, passes == TWICE, err))
         return -1;
-    if (way != HELD || vp_plan_hold(&m))
+    if (passes != HELD || vp_plan_hold(&m))
         search(&s);
     free(m.made);
     if (isfinite(s.best.seconds)) {
@@ -240,9 +240,9 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
         return make_plan(plan, p, TWICE, err);
     /* images that are one part, or held on a device, or parts in two passes: the quickest */
     bool made = false;
-    for (enum way way = ONCE; way <= HELD; way++) {
+    for (enum passes passes = ONCE; passes <= HELD; passes++) {
         struct vp_plan other;
-        if ((way == ONCE && p->chunk[0]) || make_plan(&other, p, way, way == TWICE ? err : &why)
+        if ((passes == ONCE && p->chunk[0]) || make_plan(&other, p, passes, passes == TWICE ? err : &why)
             || (made && plan->seconds <= other.seconds))
             continue;
         *plan = other;
