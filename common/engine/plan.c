@@ -203,6 +203,8 @@ static void search(struct search *s)
 
 enum passes { ONCE, TWICE, HELD };
 
+/* Makes the cheapest plan with these passes. -1: there is none; plan->seconds is then the price of the cheapest that
+ * only exceeds the memory of devices, or INFINITY. */
 static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum passes passes, struct vp_err *err)
 {
     struct vp_plan_model m;
@@ -219,6 +221,7 @@ static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum pass
         plan->limit = s.refused[by] < plan->seconds * MATTERS ? vp_plan_limits[by] : "";
         return 0;
     }
+    plan->seconds = s.refused[1];
     if (m.device && isfinite(s.refused[1]))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     if (s.least == UINT64_MAX && p->chunk[0])
@@ -241,9 +244,11 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
     /* images that are one part, or held on a device, or parts in two passes: the quickest */
     bool made = false;
     for (enum passes passes = ONCE; passes <= HELD; passes++) {
-        struct vp_plan other;
-        if ((passes == ONCE && p->chunk[0]) || make_plan(&other, p, passes, passes == TWICE ? err : &why)
-            || (made && plan->seconds <= other.seconds))
+        struct vp_plan other = {.seconds = INFINITY};
+        const bool failed = (passes == ONCE && p->chunk[0]) || make_plan(&other, p, passes, passes == TWICE ? err : &why);
+        if (failed && passes == HELD && made && other.seconds < plan->seconds * MATTERS)
+            plan->limit = vp_plan_limits[1];
+        if (failed || (made && plan->seconds <= other.seconds))
             continue;
         *plan = other;
         made = true;
