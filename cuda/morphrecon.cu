@@ -121,17 +121,50 @@ int launch_resident(void (*kernel)(Job), const Job &job, int64_t blocks, size_t 
                         "cannot start a CUDA kernel");
 }
 
+constexpr const char *FAILED = "the CUDA device failed";
+
+/* Launches the search for edges between tiles. */
+template <class U, int CONN> int cross(const contract_job<U> &job, const struct vp_queue *q, struct vp_err *err)
+{
+    const size_t shared = sizeof(cross_memory<U>);
+    const unsigned most = resident_blocks(cross_kernel<U, CONN>, q, SOLVE_THREADS, shared);
+    return vp_start(err, q->stream, cross_kernel<U, CONN>, dim3((unsigned)vp_min64(job.s.tiles, most)),
+                    dim3(SOLVE_THREADS), shared, job);
+}
+
+/* Launches the solve of the graph, of at most `nodes` nodes, and what computes the values of all voxels from it. */
+template <class U, int CONN>
+int solve_all(const recon_buffers<U> &b, const recon_shape &s, int64_t nodes, const struct vp_queue *q,
+              struct vp_err *err)
+{
+    const size_t shared = SOLVE_THREADS / 32 * sizeof(uint32_t);
+    return vp_gpu_check(err, cudaMemsetAsync(&b.control->grid, 0, sizeof b.control->grid, q->stream), FAILED)
+                   || launch_resident(solve_kernel<U>, b, vp_div_up(vp_max64(nodes, 1), SOLVE_THREADS), shared, q, err)
+                   || vp_start(err, q->stream, apply_kernel<U, CONN>, dim3((unsigned)q->sms * 8), dim3(256), 0, b,
+                               s.tiles)
+               ? -1 : 0;
+}
+
 /* Launches the contraction of all tiles, to `end`; END_EDGES with `shell`: for the summary of a box. */
 template <class U, int CONN>
 int contract(const recon_buffers<U> &b, const recon_shape &s, enum contract_end end, const struct vp_shell *shell,
              const struct vp_queue *q, struct vp_err *err)
 {
+    typedef tile_of<U, CONN> TILE;
     contract_job<U> job = {b, s, {}, 0, s.tiles, end};
     for (int a = 0; a < 3 && shell; a++) {
         job.outside[2 * a] = shell->lo[a];
         job.outside[2 * a + 1] = shell->hi[a];
     }
-    return launch_resident(contract_kernel<U, CONN, SOLVE_THREADS>, job, s.tiles, contract_shared<U, CONN>(), q, err);
+    if (launch_resident(contract_kernel<U, CONN, SOLVE_THREADS>, job, s.tiles, contract_shared<U, CONN>(), q, err))
+        return -1;
+    if constexpr (!TILE::FLAT) {
+        if (cross<U, CONN>(job, q, err))
+            return -1;
+        if (end == END_VALUES)
+            return solve_all<U, CONN>(b, s, (int64_t)s.tiles * TILE::RIM, q, err);
+    }
+    return 0;
 }
 
 template <class U, bool DIAGONAL>
@@ -210,20 +243,16 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_pass pa
 
 /* Its tiles are contracted as their planes come, those of the last layer of a part with the next part. */
 
-constexpr const char *FAILED = "the CUDA device failed";
-
-/* Contracts tiles [first, last), whose neighbours are all there; with END_EDGES then finds the edges between all
- * tiles. */
+/* Contracts tiles [first, last), whose neighbours are all there. */
 template <class U, int CONN>
-int contract_held(const recon_buffers<U> &b, const recon_shape &s, int first, int last, enum contract_end end,
-                  const struct vp_queue *q, struct vp_err *err)
+int contract_held(const recon_buffers<U> &b, const recon_shape &s, int first, int last, const struct vp_queue *q,
+                  struct vp_err *err)
 {
     recon_control *const c = b.control;
-    const contract_job<U> job = {b, s, {}, first, last, end};
+    const contract_job<U> job = {b, s, {}, first, last, END_EDGES};
     return vp_gpu_check(err, cudaMemsetAsync(c->graph.ticket, 0, sizeof c->graph.ticket, q->stream), FAILED)
-                   || vp_gpu_check(err, cudaMemsetAsync(&c->grid, 0, sizeof c->grid, q->stream), FAILED)
-                   || launch_resident(contract_kernel<U, CONN, SOLVE_THREADS>, job,
-                                      end == END_TILES ? last - first : s.tiles, contract_shared<U, CONN>(), q, err)
+                   || launch_resident(contract_kernel<U, CONN, SOLVE_THREADS>, job, last - first,
+                                      contract_shared<U, CONN>(), q, err)
                ? -1 : 0;
 }
 
@@ -248,7 +277,7 @@ int move_part(sample_job<S> j, const struct vp_work *work, struct vp_err *err)
     if (vp_start(err, q->stream, load_kernel<S, false>, blocks, threads, 0, j))
         return -1;
     const int first = j.first == 0 ? 0 : j.first - layer, last = j.last == j.s.tiles ? j.last : j.last - layer;
-    return last > first ? contract_held<U, CONN>(j.b, j.s, first, last, END_TILES, q, err) : 0;
+    return last > first ? contract_held<U, CONN>(j.b, j.s, first, last, q, err) : 0;
 }
 
 /* Solves a held image whose planes are all there. Its graph gets memory of its own if it has more nodes or edges than
@@ -258,10 +287,11 @@ int settle_image(recon_buffers<U> b, const recon_shape &s, recon_control *found,
                  struct vp_err *err)
 {
     void *more = NULL;
-    int rc = contract_held<U, CONN>(b, s, 0, 0, END_EDGES, q, err);
+    int rc = 0;
     for (;;) {
         recon_control *const c = b.control;
-        rc = rc || vp_gpu_check(err, cudaMemcpyAsync(found, c, sizeof *found, cudaMemcpyDeviceToHost, q->stream), FAILED)
+        rc = rc || cross<U, CONN>({b, s, {}, 0, s.tiles, END_EDGES}, q, err)
+             || vp_gpu_check(err, cudaMemcpyAsync(found, c, sizeof *found, cudaMemcpyDeviceToHost, q->stream), FAILED)
              || vp_gpu_check(err, cudaStreamSynchronize(q->stream), FAILED) ? -1 : 0;
         const uint64_t nodes = found->graph.nodes, edges = nodes + found->graph.crossing;
         if (rc || (nodes <= b.node_room && edges <= b.edge_room))
@@ -282,15 +312,9 @@ int settle_image(recon_buffers<U> b, const recon_shape &s, recon_control *found,
         arena = {(char *)more, 0};
         lay_out_graph(arena, room, false, &b);
         rc = vp_gpu_check(err, cudaMemsetAsync(&c->graph, 0, sizeof c->graph, q->stream), FAILED)
-             || contract_held<U, CONN>(b, s, 0, s.tiles, END_EDGES, q, err) ? -1 : 0;
+             || contract_held<U, CONN>(b, s, 0, s.tiles, q, err) ? -1 : 0;
     }
-    const dim3 blocks((unsigned)vp_min64(vp_div_up((int64_t)vp_max64(found->graph.nodes, 1), SOLVE_THREADS),
-                                         resident_blocks(solve_kernel<U>, q, SOLVE_THREADS, 64)));
-    rc = rc || vp_gpu_check(err, cudaMemsetAsync(&b.control->grid, 0, sizeof b.control->grid, q->stream), FAILED)
-         || vp_gpu_check(err, launch_cooperative(q->stream, solve_kernel<U>, blocks, dim3(SOLVE_THREADS),
-                                                 SOLVE_THREADS / 32 * sizeof(uint32_t), b),
-                         "cannot start a CUDA kernel")
-         || vp_start(err, q->stream, apply_kernel<U, CONN>, dim3((unsigned)q->sms * 8), dim3(256), 0, b, s.tiles)
+    rc = rc || solve_all<U, CONN>(b, s, found->graph.nodes, q, err)
          || vp_gpu_check(err, cudaStreamSynchronize(q->stream), FAILED) ? -1 : 0;
     if (more)
         cudaFree(more);
@@ -426,7 +450,7 @@ int settle(const struct vp_op *op, void *scratch, void *counts, struct vp_queue 
         if constexpr (!tile_of<U, conn.value>::FLAT) {
             const recon_shape shape = recon_shape_of<U, false>(op->image);
             recon_buffers<U> b;
-            recon_control found;
+            recon_control found = {};
             lay_out<U, conn.value>(shape, true, scratch, &b);
             if (settle_image<U, conn.value>(b, shape, &found, queue, err))
                 return -1;

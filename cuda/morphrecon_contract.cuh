@@ -146,8 +146,8 @@ template <class U, int CONN> struct contract_memory {
     uint32_t base, tile;
 };
 
-/* The last step of a launch: the graph within tiles; the edges between tiles; the values of all voxels. */
-enum contract_end { END_TILES, END_EDGES, END_VALUES };
+/* The last step of the contraction: the edges between tiles, or the values of all voxels. */
+enum contract_end { END_EDGES, END_VALUES };
 
 template <class U> struct contract_job {
     recon_buffers<U> b;

@@ -284,8 +284,16 @@ template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, in
     }
 }
 
-/* The two steps of a held image after its graph is built, without the shared memory that limits the threads of
- * contract_kernel. All thread blocks of the first must be resident. */
+/* The steps after contract_tiles() as kernels of their own, for bricks: these have so many voxels that with the shared
+ * memory of contract_kernel few threads are resident. */
+template <class U, int CONN> __global__ void __launch_bounds__(SOLVE_THREADS) cross_kernel(contract_job<U> job)
+{
+    typedef cross_memory<U> memory;
+    VP_SHARED(memory, s);
+    cross_tiles<U, CONN, SOLVE_THREADS>(job, s);
+}
+
+/* All thread blocks must be resident. */
 template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) solve_kernel(recon_buffers<U> b)
 {
     typedef uint32_t memory[SOLVE_THREADS / 32];
@@ -299,8 +307,8 @@ template <class U, int CONN> __global__ void __launch_bounds__(256) apply_kernel
     apply<U, CONN>(b, tiles);
 }
 
-/* Builds the graph and solves it, to the end that the job names; returns at once if the queue of tiles left no work. All thread blocks must be
- * resident.
+/* Builds the graph within tiles; of flat images, whose queue of tiles may have left no work, also the rest. All thread
+ * blocks must be resident.
  * Shared memory: masks, labels and basins of a tile (about 14 bytes a voxel for keys of 8 bits). */
 template <class U, int CONN, int THREADS>
 __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) contract_kernel(contract_job<U> job)
@@ -314,18 +322,18 @@ __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) 
     static_assert(THREADS == SOLVE_THREADS, "");
     if (!load_now(&job.b.control->contract))
         return;
-    grid_barrier all = {job.b.control, 0};
     contract_tiles<U, CONN, THREADS>(job, s.tile);
-    if (job.end == END_TILES)
-        return;
-    all.wait();
-    cross_tiles<U, CONN, THREADS>(job, s.cross);
-    if (job.end == END_EDGES)
-        return;
-    all.wait();
-    solve_nodes<U>(job.b, all, s.sums);
-    all.wait();
-    apply<U, CONN>(job.b, job.s.tiles);
+    if constexpr (tile_of<U, CONN>::FLAT) {
+        grid_barrier all = {job.b.control, 0};
+        all.wait();
+        cross_tiles<U, CONN, THREADS>(job, s.cross);
+        if (job.end == END_EDGES)
+            return;
+        all.wait();
+        solve_nodes<U>(job.b, all, s.sums);
+        all.wait();
+        apply<U, CONN>(job.b, job.s.tiles);
+    }
 }
 
 template <class U, int CONN> size_t contract_shared()

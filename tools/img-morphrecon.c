@@ -103,6 +103,9 @@ static const char sections[] =
     "sample is read twice and written once, whatever the image, and the result is the same to the bit. --plan says "
     "which way is taken, --stats counts. What is noted is in memory as far as it goes, else in $TMPDIR, which must be "
     "on a disk for that.\n\n"
+    "A GPU holds a volume as a whole, if it comes from a file and there are about 8 bytes of the GPU's memory for a voxel "
+    "of u8, 12 of u16, 21 of f32 (not for --hdome and --clear-border of floats): its planes are read once, one after "
+    "the other, and the result leaves it when all of it is there, so that the host needs memory for some planes only.\n\n"
     "What comes from a pipe is copied first if it is a volume (or pages too large for that are), to memory up to a "
     "quarter of --memory, else to $TMPDIR; the plan says where. Pages that stand alone flow through one by one. To "
     "write chunks in the order in which they are made, a page larger than memory needs -o.";

@@ -91,6 +91,23 @@ static struct vp_effort effort_of(const struct vp_images *im, const struct vp_pr
                               .all = rates->devices_all};
 }
 
+/* Returns the bytes that a plan may take of a device. */
+static uint64_t room_of(const struct vp_device_info *info)
+{
+    return info->free / 10 * 9 / STEP * STEP; /* equal devices get equal plans */
+}
+
+/* True if one device has the memory to hold the image, so that others would only take time to start. */
+static bool one_holds(const struct vp_backend *backend, int device, const struct vp_problem *p)
+{
+    struct vp_device_info info = {0};
+    struct vp_err ignored = VP_ERR_INIT;
+    int64_t step;
+    const uint64_t bytes = p->inner == 1 && p->outer == 1 && !p->once && !p->chunk[0]
+                           ? vp_lanes_hold(backend, p->chain, &step) : 0;
+    return bytes && !backend->info(device, &info, &ignored) && bytes < room_of(&info) / 20 * 19;
+}
+
 /* Finds the devices that --device names, if they can run the chain. */
 static int find_devices(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
 {
@@ -124,7 +141,7 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
         goto out;
     }
     if (automatic)
-        n = vp_choose(&effort, n);
+        n = one_holds(backend, devices[0], p) ? 1 : vp_choose(&effort, n);
     p->devices = 0;
     if (n > 1)
         vp_devices_start(backend, devices, (int)vp_min64(n, VP_MAX_DEVICES));
@@ -134,7 +151,7 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
         if (i == 0)
             snprintf(j->name, sizeof j->name, "%s", info.name);
         j->device[p->devices] = devices[i];
-        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* equal devices get equal plans */
+        p->free[p->devices++] = room_of(&info);
     }
     if (!rc)
         p->backend = backend;

@@ -201,16 +201,18 @@ static void search(struct search *s)
         consider_band(s, snap(found + found * i / (2 * NEAR), m->step[1], m->image[1]));
 }
 
-enum way { ONCE, TWICE, HELD };
+enum passes { ONCE, TWICE, HELD };
 
-static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum way way, struct vp_err *err)
+/* Makes the cheapest plan with these passes. -1: there is none; plan->seconds is then the price of the cheapest that
+ * only exceeds the memory of devices, or INFINITY. */
+static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum passes passes, struct vp_err *err)
 {
     struct vp_plan_model m;
     struct search s = {.m = &m, .best.seconds = INFINITY, .least = UINT64_MAX, .refused = {INFINITY, INFINITY}};
 
-    if (vp_plan_model(&m, p, way == TWICE, err))
+    if (vp_plan_model(&m, p, passes == TWICE, err))
         return -1;
-    if (way != HELD || vp_plan_hold(&m))
+    if (passes != HELD || vp_plan_hold(&m))
         search(&s);
     free(m.made);
     if (isfinite(s.best.seconds)) {
@@ -219,6 +221,7 @@ static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum way 
         plan->limit = s.refused[by] < plan->seconds * MATTERS ? vp_plan_limits[by] : "";
         return 0;
     }
+    plan->seconds = s.refused[1];
     if (m.device && isfinite(s.refused[1]))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     if (s.least == UINT64_MAX && p->chunk[0])
@@ -240,10 +243,12 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
         return make_plan(plan, p, TWICE, err);
     /* images that are one part, or held on a device, or parts in two passes: the quickest */
     bool made = false;
-    for (enum way way = ONCE; way <= HELD; way++) {
-        struct vp_plan other;
-        if ((way == ONCE && p->chunk[0]) || make_plan(&other, p, way, way == TWICE ? err : &why)
-            || (made && plan->seconds <= other.seconds))
+    for (enum passes passes = ONCE; passes <= HELD; passes++) {
+        struct vp_plan other = {.seconds = INFINITY};
+        const bool failed = (passes == ONCE && p->chunk[0]) || make_plan(&other, p, passes, passes == TWICE ? err : &why);
+        if (failed && passes == HELD && made && other.seconds < plan->seconds * MATTERS)
+            plan->limit = vp_plan_limits[1];
+        if (failed || (made && plan->seconds <= other.seconds))
             continue;
         *plan = other;
         made = true;
