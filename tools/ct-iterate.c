@@ -2,6 +2,7 @@
 /* ct-iterate: iterative reconstruction. Views stream in every iteration, volumes are held. */
 #include "app/checkpoint.h"
 #include "app/open.h"
+#include "app/place.h"
 #include "app/session.h"
 #include "app/tool.h"
 #include "app/volumes.h"
@@ -9,6 +10,7 @@
 #include "base/stats.h"
 #include "ct/iterate.h"
 #include "ct/margin.h"
+#include "device/device.h"
 #include "stack/views.h"
 
 #include <errno.h>
@@ -133,7 +135,8 @@ static const char sections[] =
     "\n"
     "MEMORY\n"
     "Volumes are held, as 32-bit floats: sirt, os-sart, mlem, osem and cgls 4, fista-tv 7; projections are read in "
-    "every iteration, by cgls every 16 only. From a pipe they are kept in memory. Results have the same bits for any number "
+    "every iteration, by cgls every 16 only. From a pipe they are kept in memory. With --device cuda one GPU projects and "
+    "back-projects, if the volume fits its memory twice; the rest, fans and tilted views are done on the CPU. Results have the same bits for any number "
     "of threads and any limit of memory.\n";
 
 struct work {
@@ -443,6 +446,7 @@ static int open_history(struct work *w, struct vp_err *err)
 static void report(const struct work *w)
 {
     struct vp_stats *stats = w->run->stats;
+    vp_place_report(w->run, &w->job.place);
     vp_stats_text(stats, "method", vp_iterate_name(w->job.method));
     vp_stats_number(stats, "iterations", (double)w->job.done);
     vp_stats_text(stats, "stopped_by", w->job.stopped_by);
@@ -459,7 +463,7 @@ static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err 
 {
     struct vp_run *const run = w->run;
     struct vp_stack out = {0};
-    if (set_options(w, err) || vp_device_cpu(run, err) || open_scan(w, err) || open_others(w, err))
+    if (set_options(w, err) || open_scan(w, err) || open_others(w, err))
         return -1;
     struct vp_iterate *const job = &w->job;
     job->scan = &w->projections;
@@ -471,6 +475,10 @@ static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err 
     job->resume = resume;
     job->ctx = w;
     w->checkpoint = (struct vp_checkpoint){.run = run, .grid = &w->grid, .method = job->method};
+    const double voxels = (double)w->grid.n[0] * (double)w->grid.n[1] * (double)w->grid.n[2];
+    const double passes = 2 * (double)job->iterations * (double)(job->last - job->first);
+    if (vp_place_choose(run, voxels * passes, &job->place, err))
+        return -1;
     const int done = plan(w, err);
     if (done)
         return done > 0 ? 0 : -1;
@@ -494,6 +502,7 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     int rc = reconstruct(&w, &writer, err);
     if (w.history && fclose(w.history) && !rc)
         rc = vp_fail_errno(err, "%s", w.p->history);
+    vp_devices_settle();
     vp_views_close(w.source);
     vp_views_close(w.weight_views);
     if (vp_close(run, w.reader, writer, rc != 0, err))
@@ -529,7 +538,7 @@ static const struct vp_tool tool = {
     .examples = examples,
     .sections = sections,
     .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-normalize(1), ct-geometry(5)",
-    .flags = VP_TOOL_VIEWS,
+    .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_iterate,
 };
 

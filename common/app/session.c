@@ -8,6 +8,7 @@
 #include "engine/rates.h"
 #include "app/flats.h"
 #include "app/open.h"
+#include "app/place.h"
 #include "app/ranked.h"
 #include "app/session.h"
 #include "app/tool.h"
@@ -357,7 +358,7 @@ static int plan_adjoint(struct vp_session *s, const struct vp_adjoint *a, struct
                    (long long)a->first, (long long)a->last - 1, (long long)of->n_views);
     vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
                    (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1], s->grid.voxel[2]);
-    vp_report_plan(run, "kernel", "area weights, on the CPU");
+    vp_report_plan(run, "kernel", "area weights");
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(s->job.memory).text);
     return 0;
 }
@@ -381,10 +382,15 @@ int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *
     struct vp_adjoint a = {.scan = &s->job.projections, .grid = &s->grid, .z0 = s->job.z0, .z1 = s->job.z1,
                            .first = s->job.first, .last = s->job.last, .threads = s->job.threads, .stats = run->stats,
                            .progress = run->progress};
+    if (!s->job.backend->on_host)
+        a.place = (struct vp_pair_place){.backend = s->job.backend, .device = s->devices[0],
+                                         .automatic = !strcmp(run->common.device, "auto")};
     int rc = plan_adjoint(s, &a, run, err);
     if (!rc && vp_report_plan_done(run))
         return 0;
     rc = rc || open_adjoint(s, run, &a.writer, err) || vp_adjoint_run(&a, err) ? -1 : 0;
+    if (!rc)
+        vp_place_report(run, &a.place);
     if (!rc && a.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)a.bad);
     if (vp_close(run, s->reader, a.writer, rc != 0, err))

@@ -3,7 +3,7 @@
 #ifndef VP_ADJOINT_H
 #define VP_ADJOINT_H
 
-#include "ct/projections.h"
+#include "ct/pair.h"
 
 struct vp_err;
 struct vp_progress;
@@ -11,6 +11,7 @@ struct vp_stats;
 struct vp_writer;
 
 struct vp_adjoint {
+    struct vp_pair_place place;
     const struct vp_projections *scan; /* samples from its source */
     const struct vp_grid *grid;
     int64_t z0, z1;             /* slices [z0, z1) */

@@ -17,7 +17,7 @@
 #ifndef VP_ITERATE_H
 #define VP_ITERATE_H
 
-#include "ct/projections.h"
+#include "ct/pair.h"
 
 struct vp_err;
 struct vp_progress;
@@ -54,6 +54,7 @@ struct vp_iterate_state {
 };
 
 struct vp_iterate {
+    struct vp_pair_place place;
     const struct vp_projections *scan; /* its source, or function, is read again if vp_iterate_rereads() */
     const struct vp_grid *grid;
     int64_t first, last;        /* views [first, last) */

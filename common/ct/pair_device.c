@@ -171,17 +171,17 @@ int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err)
     return d->kernels->clear(d->queue, d->sum, (uint64_t)(n[0] * n[1] * (n[2] + 2 * VP_PAIR_EDGE)) * sizeof(float), err);
 }
 
-int vp_pair_device_add(struct vp_pair_device *d, float *x, struct vp_err *err)
+int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err)
 {
     const int64_t page = d->shape.n[0] * d->shape.n[1];
     float *const slices = vp_alloc_raw((size_t)(d->chunk * page), sizeof *slices, "slices", err);
     int rc = slices ? 0 : -1;
-    for (int64_t z = 0, n; z < d->shape.n[2] && !rc; z += n) {
-        n = vp_min64(d->chunk, d->shape.n[2] - z);
+    for (int64_t z = z0, n; z < z1 && !rc; z += n) {
+        n = vp_min64(d->chunk, z1 - z);
         rc = d->kernels->lower(d->queue, d->shape.n, z, n, d->sum, d->slices, err)
           || transfer(d, slices, d->slices, (uint64_t)(n * page) * sizeof *x, VP_DOWN, err) || finish(d, err) ? -1 : 0;
         for (int64_t i = 0; i < n * page && !rc; i++)
-            x[z * page + i] += slices[i];
+            x[(z - z0) * page + i] += slices[i];
     }
     free(slices);
     return rc;
