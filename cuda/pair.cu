@@ -81,6 +81,12 @@ __device__ inline float interval(int64_t at, float width, int n, const Sample &s
     return sum;
 }
 
+/* Returns the position of number i. */
+__device__ inline int64_t place_of(int64_t first, int i, uint32_t step)
+{
+    return first + (int64_t)((uint64_t)(uint32_t)i * step);
+}
+
 /* ---- projection ---- */
 
 /* A layer of voxels, as the pixels of a column of the detector meet it. */
@@ -123,7 +129,8 @@ __global__ void __launch_bounds__(THREADS) project_kernel(vp_pair_shape s, const
 {
     __shared__ layer layers[THREADS];
     const vp_pair_view &view = s.views[s.view[blockIdx.z]];
-    const int64_t u = blockIdx.x, row = (int64_t)blockIdx.y * THREADS + threadIdx.x;
+    const int64_t u = blockIdx.x;
+    const int row = (int)(blockIdx.y * THREADS + threadIdx.x);
     const int64_t n = s.n[view.march], pitch = s.n[2] + 2 * EDGE;
     /* from a column to the next one across, and to that of the next layer */
     const int64_t side = (view.march == 0 ? s.n[0] : 1) * pitch, ahead = (view.march == 0 ? 1 : s.n[0]) * pitch;
@@ -140,7 +147,7 @@ __global__ void __launch_bounds__(THREADS) project_kernel(vp_pair_shape s, const
             const float *f = columns + at.first * side + (part + l) * ahead + EDGE;
             for (int t = 0; t < at.count; t++, f += side) {
                 const float width = (float)at.step[t] * 0x1p-30f;
-                sum += at.weight[t] * interval<TAPS>(at.at[t] + row * (int64_t)at.step[t], width, (int)s.n[2],
+                sum += at.weight[t] * interval<TAPS>(place_of(at.at[t], row, at.step[t]), width, (int)s.n[2],
                                                      [=](int k) { return f[k]; });
             }
         }
@@ -201,17 +208,18 @@ __device__ void make_sighting(const vp_pair_shape &s, const vp_pair_view &view, 
     to->count = (int)(end - first < ACROSS ? end - first : ACROSS);
     to->at = (int64_t)floor(c.e0 * ONE);
     to->step = (uint32_t)(c.step * ONE + 0.5);
-    for (int t = 0; t < to->count; t++)
-        to->weight[t] = overlap(c, first + t);
+    for (int t = 0; t < ACROSS; t++)
+        to->weight[t] = t < to->count ? overlap(c, first + t) : 0;
 }
 
-template <int TAPS>
+/* LINES: lines that a column meets, at most. */
+template <int TAPS, int LINES>
 __global__ void __launch_bounds__(WARPS * 32) collect_kernel(vp_pair_shape s, const float *lines, float *columns)
 {
     __shared__ sighting sights[WARPS][VP_PAIR_VIEWS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int64_t column = (int64_t)blockIdx.x * WARPS + warp, pitch = s.nv + 2 * EDGE;
-    const int64_t k0 = (int64_t)blockIdx.y * SLICES + lane;
+    const int k0 = (int)(blockIdx.y * SLICES) + lane;
     if (column >= s.n[0] * s.n[1])
         return;
     if (lane < s.count)
@@ -220,16 +228,19 @@ __global__ void __launch_bounds__(WARPS * 32) collect_kernel(vp_pair_shape s, co
     float sum[SLICES / 32] = {};
     for (int n = 0; n < s.count; n++) {
         const sighting &at = sights[warp][n];
-        const float *line = lines + (n * s.nu + at.first) * pitch + EDGE;
-        const float width = (float)at.step * 0x1p-30f;
+        const float width = (float)at.step * 0x1p-30f, *line[LINES];
         if (at.count == 0)
             continue;
 #pragma unroll
+        for (int t = 0; t < LINES; t++) /* those without weight are the last one */
+            line[t] = lines + (n * s.nu + at.first + (t < at.count ? t : at.count - 1)) * pitch + EDGE;
+#pragma unroll
         for (int part = 0; part < SLICES / 32; part++)
-            sum[part] += interval<TAPS>(at.at + (k0 + 32 * part) * (int64_t)at.step, width, (int)s.nv, [&](int row) {
-                float mixed = 0;
-                for (int t = 0; t < at.count; t++)
-                    mixed += at.weight[t] * line[t * pitch + row];
+            sum[part] += interval<TAPS>(place_of(at.at, k0 + 32 * part, at.step), width, (int)s.nv, [&](int row) {
+                float mixed = at.weight[0] * line[0][row];
+#pragma unroll
+                for (int t = 1; t < LINES; t++)
+                    mixed += at.weight[t] * line[t][row];
                 return mixed;
             });
     }
@@ -245,7 +256,10 @@ int collect(struct vp_queue *q, const struct vp_pair_shape *s, const float *line
     const dim3 blocks((unsigned)vp_div_up(s->n[0] * s->n[1], WARPS), (unsigned)vp_div_up(s->n[2], SLICES));
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
-    const auto kernel = s->row_taps == 2 ? collect_kernel<2> : s->row_taps == 3 ? collect_kernel<3> : collect_kernel<5>;
+    const bool few = s->line_taps <= 3;
+    const auto kernel = s->row_taps == 2 ? few ? collect_kernel<2, 3> : collect_kernel<2, 4>
+                      : s->row_taps == 3 ? few ? collect_kernel<3, 3> : collect_kernel<3, 4>
+                                         : collect_kernel<5, 4>;
     return vp_start(err, q->stream, kernel, blocks, dim3(WARPS * 32), 0, *s, lines, columns);
 }
 

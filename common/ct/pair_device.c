@@ -63,7 +63,7 @@ static int taps_of(double step)
 /* Sets the taps. Fails if the kernels do not do for the scan. */
 static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct vp_err *err)
 {
-    double rows = 0, voxels = 0, columns = 0;
+    double rows = 0, voxels = 0, columns = 0, lines = 0;
     for (int64_t s = 0; s < p->n_views; s++) {
         const double *P = p->views[s].P;
         const int across = p->views[s].march == 0 ? 1 : 0;
@@ -75,6 +75,7 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
             const double u = vp_orbit_dot(P, i, j, 0) / w, width = fabs(P[across] - u * P[8 + across]) / w;
             rows = fmax(rows, P[6] / w);
             voxels = fmax(voxels, w / P[6]);
+            lines = fmax(lines, width);
             columns = fmax(columns, fmax(width, 1 / width));
         }
     }
@@ -83,6 +84,7 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
                        fmax(rows, fmax(voxels, columns)));
     shape->row_taps = taps_of(rows);
     shape->voxel_taps = taps_of(voxels);
+    shape->line_taps = lines < 1.9 ? 3 : 4;
     return 0;
 }
 
