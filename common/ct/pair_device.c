@@ -76,14 +76,15 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
             rows = fmax(rows, P[6] / w);
             voxels = fmax(voxels, w / P[6]);
             lines = fmax(lines, width);
-            columns = fmax(columns, fmax(width, 1 / width));
+            columns = fmax(columns, 1 / width);
         }
     }
-    if (!(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL))
+    if (!(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL && lines < WIDEST_PIXEL))
         return vp_fail(err, VP_ERESOURCE, "the device projects voxels of 1/3 to 3 pixels: found up to %.3g",
                        fmax(rows, fmax(voxels, columns)));
     shape->row_taps = taps_of(rows);
     shape->voxel_taps = taps_of(voxels);
+    shape->columns = columns;
     shape->line_taps = lines < 1.9 ? 3 : 4;
     return 0;
 }

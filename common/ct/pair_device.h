@@ -33,6 +33,7 @@ struct vp_pair_shape {
     int view[VP_PAIR_VIEWS];
     int count;
     int row_taps, voxel_taps;   /* rows that a voxel meets, and voxels that a row meets, at most: 2, 3 or 5 */
+    double columns;             /* columns a pixel is wide, at most */
     int line_taps;              /* lines that a column meets, at most: 3 or 4 */
 };
 
