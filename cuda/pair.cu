@@ -96,7 +96,7 @@ constexpr int LAYERS = THREADS / 4, COLUMNS = 8; /* four threads make a layer; c
 struct alignas(16) crossing {
     int64_t at;              /* position of row 0, */
     uint32_t step;           /* and voxels a row, 2^-30 */
-    float weight[4];         /* of each pixel */
+    float weight[4];         /* for each pixel */
 };
 
 /* Makes columns q, q + 4, ... of a layer, for `pixels` pixels from u on. Sets the first column, and their number. */

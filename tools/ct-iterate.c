@@ -10,7 +10,6 @@
 #include "base/stats.h"
 #include "ct/iterate.h"
 #include "ct/margin.h"
-#include "device/device.h"
 #include "stack/views.h"
 
 #include <errno.h>
@@ -502,7 +501,7 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     int rc = reconstruct(&w, &writer, err);
     if (w.history && fclose(w.history) && !rc)
         rc = vp_fail_errno(err, "%s", w.p->history);
-    vp_devices_settle();
+    vp_place_settle();
     vp_views_close(w.source);
     vp_views_close(w.weight_views);
     if (vp_close(run, w.reader, writer, rc != 0, err))

@@ -7,7 +7,6 @@
 #include "base/size.h"
 #include "ct/forward.h"
 #include "ct/quantity.h"
-#include "device/device.h"
 #include "stack/views.h"
 
 #include <stdlib.h>
@@ -243,7 +242,7 @@ static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
     struct project w = {.p = params};
     struct vp_writer *writer = NULL;
     int rc = project(&w, run, &writer, err);
-    vp_devices_settle();
+    vp_place_settle();
     vp_views_close(w.source);
     vp_reader_close(w.measured, NULL);
     if (vp_close(run, w.volume, writer, rc != 0, err))

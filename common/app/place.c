@@ -40,3 +40,8 @@ void vp_place_report(struct vp_run *run, const struct vp_pair_place *place)
     if (*place->refused)
         vp_note(run, "on the CPU: %s", place->refused);
 }
+
+void vp_place_settle(void)
+{
+    vp_devices_settle();
+}

@@ -140,8 +140,10 @@ int main(int argc, char **argv)
     const struct vp_backend *gpu;
     struct vp_err err = VP_ERR_INIT;
     int *devices, n;
-    if (vp_devices_find(&gpu, &devices, &n, argc > 3 ? argv[3] : "cuda", &err))
-        die(&err);
+    if (vp_devices_find(&gpu, &devices, &n, argc > 3 ? argv[3] : "cuda", &err)) {
+        printf("%s\n", err.msg);
+        return 0;
+    }
     for (int64_t size = largest < 512 ? largest : 512; size <= largest; size *= 2)
         measure(gpu, devices[0], size, views);
     free(devices);
