@@ -165,6 +165,13 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     ct-fdk -q fan.tif --volume 64x64x1 --voxel 1 -o fdk.tif
     ok ct-iterate --volume 64x64x1 --voxel 1 --initial fdk.tif -n 2 fan.tif -o a.tif
     near "$(middle a.tif)" 0.02 2e-4
+    ok ct-iterate --volume 64x64x1 --voxel 1 --initial fdk -n 2 fan.tif -o b.tif
+    ok img-cmp -q a.tif b.tif
+    ok ct-iterate --volume 64x64x1 --voxel 1 --initial zero -n 2 fan.tif -o a.tif
+    ok ct-iterate --volume 64x64x1 --voxel 1 -n 2 fan.tif -o b.tif
+    ok img-cmp -q a.tif b.tif
+    fails 2 "--initial fdk: the projections come from a pipe" sh -c 'ct-iterate --initial fdk <fan.tif'
+    fails 2 "--initial fdk and --method mlem cannot be combined" ct-iterate --method mlem --initial fdk fan.tif
     img-math -q '(x - 31.5)^2 + (y - 31.5)^2 < 24^2' --type u8 fdk.tif -o mask.tif
     for m in $METHODS; do
         img-math -q 'max(a, 0) + 0.001' fdk.tif -o start.tif

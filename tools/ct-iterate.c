@@ -55,8 +55,10 @@ static const struct vp_opt options[] = {
     VP_REAL(P, norm, "norm", 0, .metavar = "L", .min = 1e-30, .max = 1e30, .def = NULL,
             .help = "largest eigenvalue of A'A, as an earlier run found it (fista-tv)",
             .more = "Found in five passes over the views, as an upper bound, and reported with -v and in --stats."),
-    VP_FILE(P, initial, "initial", 0, .metavar = "FILE", .help = "volume to begin with (default: zero, or uniform)",
-            .more = "Of the size of the result: of an earlier run, or of ct-fdk(1)."),
+    VP_FILE(P, initial, "initial", 0, .metavar = "FILE",
+            .help = "volume to begin with, zero, or fdk (default: zero; mlem, osem: uniform)",
+            .more = "A file is of the size of the result. fdk is what ct-fdk(1) makes of the projections, without options; "
+                    "they are then read once more, and so no pipe."),
     VP_FILE(P, mask, "mask", 0, .metavar = "FILE", .help = "voxels that may change: those not 0",
             .more = "The others stay as --initial says, or 0."),
     VP_FILE(P, pixel_weights, "pixel-weights", 0, .metavar = "FILE", .group = "Weights of pixels",
@@ -160,6 +162,12 @@ struct work {
 
 /* ---- options ---- */
 
+/* True if --initial is this word. */
+static bool begins(const struct work *w, const char *word)
+{
+    return w->p->initial && !strcmp(w->p->initial, word);
+}
+
 static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *err)
 {
     static const char *const names[] = {"residual", "noise", "change", "gradient"};
@@ -207,6 +215,10 @@ static int set_options(struct work *w, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--min %g is above --max %g", job->min, job->max);
     if (vp_given(w->run, "every") && !p->checkpoint)
         return vp_fail(err, VP_EUSAGE, "--every needs --checkpoint FILE");
+    if (begins(w, "fdk") && (job->method == VP_MLEM || job->method == VP_OSEM))
+        return vp_fail(err, VP_EUSAGE, "--initial fdk and --method %s cannot be combined", vp_iterate_name(job->method));
+    if (begins(w, "fdk") && vp_standard_input(w->run))
+        return vp_fail_hint(err, VP_EUSAGE, "give the name of a file", "--initial fdk: the projections come from a pipe");
     if (p->grid.slab.given)
         return vp_fail_hint(err, VP_EUSAGE, "img-cat --pages cuts the result", "--slab: rays pass other slices as well");
     job->iterations = p->iterations ? p->iterations : usual[p->method];
@@ -277,8 +289,9 @@ static int open_others(struct work *w, struct vp_err *err)
         return -1;
     if (p->mask && (vp_open_mask(w->run, p->mask, &w->mask, err) || vp_volumes_match(w->mask, "--mask", size, err)))
         return -1;
-    return p->initial && (vp_open_values(w->run, p->initial, &w->initial, err)
-                          || vp_volumes_match(w->initial, "--initial", size, err)) ? -1 : 0;
+    if (!p->initial || begins(w, "zero") || begins(w, "fdk"))
+        return 0;
+    return vp_open_values(w->run, p->initial, &w->initial, err) || vp_volumes_match(w->initial, "--initial", size, err) ? -1 : 0;
 }
 
 /* Makes one page of weights: of a single page of weights, and of dead pixels. */
@@ -305,6 +318,25 @@ static int load_pixels(struct work *w, struct vp_err *err)
     return rc;
 }
 
+/* Makes the initial volume as ct-fdk does, of the same projections. */
+static int load_fdk(struct work *w, struct vp_err *err)
+{
+    const struct params *p = w->p;
+    const struct vp_reconstruct_params of = {.projections = p->projections, .views = p->views, .grid = p->grid};
+    struct vp_filter_params filter;
+    struct vp_session s = {0};
+    int rc = vp_opt_defaults(vp_filter_options, &filter, err) || vp_session_open(&s, w->run, &of, VP_NEED_LINES, err) ? -1 : 0;
+    if (!rc) {
+        s.grid = w->grid; /* and the margin */
+        s.job.z0 = 0;
+        s.job.z1 = w->grid.n[2];
+        s.job.memory = w->run->common.memory - w->bytes;
+        rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err) || vp_session_fill(&s, w->run, w->x, err) ? -1 : 0;
+    }
+    vp_session_close(&s);
+    return rc;
+}
+
 /* Reads the initial volume and the mask between the slices of the margin. */
 static int load_volumes(struct work *w, struct vp_err *err)
 {
@@ -312,6 +344,8 @@ static int load_volumes(struct work *w, struct vp_err *err)
     const int threads = (int)w->run->common.threads;
     int64_t bad = 0, used = 0;
     if (!(w->x = vp_alloc((size_t)all, sizeof *w->x, "the volume", err)))
+        return -1;
+    if (begins(w, "fdk") && load_fdk(w, err))
         return -1;
     if (w->initial && vp_volumes_read(w->initial, w->slices, threads, w->x + w->below * page, &bad, err))
         return -1;
@@ -322,7 +356,7 @@ static int load_volumes(struct work *w, struct vp_err *err)
     if (bad)
         return vp_fail(err, VP_ERUN, "--initial %s: %lld voxels are NaN or infinite", w->p->initial, (long long)bad);
     w->job.x = w->x;
-    w->job.started = w->initial;
+    w->job.started = w->initial || begins(w, "fdk");
     if (!w->mask)
         return 0;
     if (!(w->mask_samples = vp_alloc_raw((size_t)all, sizeof *w->x, "the mask", err)))

@@ -345,6 +345,26 @@ out:
     return rc;
 }
 
+/* Copies slices of the result: vp_volume.put. */
+static int keep_slices(void *ctx, int64_t z, int64_t n, const float *slices, struct vp_err *err)
+{
+    const struct vp_volume *to = ctx;
+    const int64_t page = to->grid->n[0] * to->grid->n[1];
+    (void)err;
+    memcpy(to->slab->voxels + z * page, slices, (size_t)(n * page) * sizeof *slices);
+    return 0;
+}
+
+int vp_session_fill(struct vp_session *s, struct vp_run *run, float *x, struct vp_err *err)
+{
+    struct vp_slab memory = {.voxels = x};
+    struct vp_volume out = {.grid = &s->grid, .threads = s->job.threads, .put = keep_slices, .slab = &memory};
+    struct vp_reconstruct_result result;
+    out.ctx = &out;
+    s->job.any_order = true;
+    return plan(s, run, err) || vp_reconstruct_run(&s->plan, &out, &result, err) ? -1 : 0;
+}
+
 /* Checks the memory, and adds the plan to the report. */
 static int plan_adjoint(struct vp_session *s, const struct vp_adjoint *a, struct vp_run *run, struct vp_err *err)
 {
