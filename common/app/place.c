@@ -26,12 +26,14 @@ int vp_place_choose(const struct vp_run *run, double updates, struct vp_pair_pla
     vp_devices_only(name);
     if (vp_devices_find(&backend, &devices, &n, name, err))
         return -1;
-    if (!backend->on_host) {
+    const bool able = !backend->on_host && backend->kernels && backend->kernels("pair");
+    if (able) {
         place->backend = backend;
         place->device = devices[0];
     }
     free(devices);
-    return 0;
+    return able || backend->on_host || place->automatic
+         ? 0 : vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", name);
 }
 
 void vp_place_report(struct vp_run *run, const struct vp_pair_place *place)

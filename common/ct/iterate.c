@@ -571,6 +571,12 @@ int vp_iterate_run(struct vp_iterate *job, struct vp_err *err)
             state.volume[i] = it.volume[i - 1];
         const int resumed = job->resume ? job->resume(job->ctx, &state, err) : 0;
         rc = resumed < 0 ? -1 : iterate(&it, &state, resumed > 0, err);
+        double project, back;
+        vp_pair_seconds(it.pair, &project, &back);
+        if (project > 0)
+            vp_stats_number(job->stats, "project_kernel_seconds", project);
+        if (back > 0)
+            vp_stats_number(job->stats, "back_project_kernel_seconds", back);
     }
     close_buffers(&it);
     return rc;

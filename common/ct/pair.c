@@ -401,3 +401,10 @@ int vp_pair_end(struct vp_pair *p, struct vp_err *err)
 {
     return p->device ? vp_pair_device_add(p->device, p->z0, p->z1, p->to, err) : 0;
 }
+
+void vp_pair_seconds(const struct vp_pair *p, double *project, double *back)
+{
+    *project = *back = 0;
+    if (p->device)
+        vp_pair_device_seconds(p->device, project, back);
+}

@@ -56,6 +56,8 @@ struct vp_pair_place {
     bool used;              /* out: the work was on the device */
     char refused[200];      /* out: why it was not, or "" */
 };
+/* Returns the seconds that kernels of a device took for projections and for sums; 0 on the CPU. */
+void vp_pair_seconds(const struct vp_pair *p, double *project, double *back);
 /* Opens the device, if there is one. 0 or -1: VP_ERESOURCE, unless it is automatic. */
 int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
 
