@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The matched pair (kernels "pair", ct/pair_device.h): projection of a volume with area weights, and its transpose.
  *
- * Overview. project: a thread makes one pixel. A block of THREADS pixels lies along one column u of the detector, so all
- * its threads meet the same columns of voxels: each thread makes the geometry of one layer (in float64: the columns that
- * the pixel meets, their weights, and the position of row 0 in voxels), then all march through the layers. Neighbouring
- * threads read neighbouring voxels of a column. collect: a warp makes SLICES voxels of a column, a lane every 32nd; lane
- * s makes the geometry of view s; rows of neighbouring voxels are neighbours in a line.
- * Registers: no spills. Shared memory: project 18 KiB, collect 3 KiB a block. Synchronisation: __syncthreads around each
- * part of THREADS layers; a warp's own memory with __syncwarp.
- * Global memory: at one voxel a row and pixel, 2.2 columns x 2 or 3 voxels a layer and pixel, from L1 and L2; a group of
+ * Overview. project: a thread makes PIXELS pixels of a row, a block those of THREADS rows, so that all its threads meet
+ * the same columns of voxels: four threads make the geometry of a layer (in float64: the columns that the pixels meet,
+ * their weights, and the position of row 0 in voxels), then all march through the layers. A row's share of a column is
+ * made once for all pixels of the thread. Neighbouring threads read neighbouring voxels of a column. collect: a warp
+ * makes SLICES voxels of a column, a lane every 32nd; lane s makes the geometry of view s; rows of neighbouring voxels are
+ * neighbours in a line.
+ * Registers: no spills. Shared memory: project 16 KiB, collect 3 KiB a block. Synchronisation: __syncthreads around each
+ * part of LAYERS layers; a warp's own memory with __syncwarp.
+ * Global memory: at one voxel a row and pixel, 1.3 columns x 2 or 3 voxels a layer and pixel, from L1 and L2; a group of
  * 16 views reads and writes the volume once (collect).
- * Positions: 2^-30 samples in 64 bits, steps 2^-30 in 32 bits. Sums: a part of THREADS layers by itself; a group of views
+ * Positions: 2^-30 samples in 64 bits, steps 2^-30 in 32 bits. Sums: a part of LAYERS layers by itself; a group of views
  * by itself. Bits depend on the volume, the views and, in collect, the groups.
- * Limits: u and depth constant along columns; at most 4 columns a pixel, 4 pixels a column, 5 rows or voxels a step. */
+ * Limits: u and depth constant along columns; at most 3.5 columns a pixel, 4 pixels a column, 5 rows or voxels a step. */
 #include "launch.cuh"
 #include "ct/orbit.h"
 #include "ct/pair_device.h"
@@ -81,84 +82,110 @@ __device__ inline float interval(int64_t at, float width, int n, const Sample &s
     return sum;
 }
 
+/* Returns the position of number i. */
+__device__ inline int64_t place_of(int64_t first, int i, uint32_t step)
+{
+    return first + (int64_t)((uint64_t)(uint32_t)i * step);
+}
+
 /* ---- projection ---- */
 
-/* A layer of voxels, as the pixels of a column of the detector meet it. */
-struct layer {
-    int64_t at[ACROSS];      /* position of row 0, */
-    uint32_t step[ACROSS];   /* and voxels a row, 2^-30 */
-    float weight[ACROSS];
-    int first, count;        /* columns */
+constexpr int LAYERS = THREADS / 4, COLUMNS = 8; /* four threads make a layer; columns that the pixels of a thread meet */
+
+/* A column of voxels in a layer, as the pixels of a thread meet it. */
+struct alignas(16) crossing {
+    int64_t at;              /* position of row 0, */
+    uint32_t step;           /* and voxels a row, 2^-30 */
+    float weight[4];         /* for each pixel */
 };
 
-__device__ void make_layer(const vp_pair_shape &s, const vp_pair_view &view, int64_t u, int64_t number, layer *to)
+/* Makes columns q, q + 4, ... of a layer, for `pixels` pixels from u on. Sets the first column, and their number. */
+__device__ void make_layer(const vp_pair_shape &s, const vp_pair_view &view, int64_t u, int pixels, int64_t number, int q,
+                           crossing *to, int *first, int *count)
 {
     const double *P = view.P;
     const int m = view.march, across = 1 - m;
-    /* positions e across at which the pixel's edges meet the layer: P[across] e + a = u (P[8 + across] e + w) */
+    /* positions e across at which the outer edges meet the layer: P[across] e + a = u (P[8 + across] e + w) */
     const double a = P[m] * (double)number + P[3], w = P[8 + m] * (double)number + P[11];
-    const double left = (double)u - 0.5, right = (double)u + 0.5;
+    const double left = (double)u - 0.5, right = (double)(u + pixels) - 0.5;
     const double e = (left * w - a) / (P[across] - left * P[8 + across]);
     const double f = (right * w - a) / (P[across] - right * P[8 + across]);
     const double lo = fmin(e, f), hi = fmax(e, f), last = (double)(s.n[across] - 1);
-    to->count = 0;
-    to->first = 0;
-    if (!(hi > -0.5 && lo < last + 0.5))
-        return;
-    const int64_t first = (int64_t)fmax(floor(lo + 0.5), 0.0), end = (int64_t)fmin(floor(hi + 0.5), last) + 1;
-    to->first = (int)first;
-    to->count = (int)(end - first < ACROSS ? end - first : ACROSS);
-    for (int t = 0; t < to->count; t++) {
+    const bool meets = hi > -0.5 && lo < last + 0.5;
+    const int64_t begin = meets ? (int64_t)fmax(floor(lo + 0.5), 0.0) : 0;
+    const int64_t end = meets ? (int64_t)fmin(floor(hi + 0.5), last) + 1 : 0;
+    const int n = (int)(end - begin < COLUMNS ? end - begin : COLUMNS);
+    if (q == 0) {
+        *first = (int)begin;
+        *count = n;
+    }
+    for (int t = q; t < n; t += 4) {
         column_image c;
-        const bool seen = m == 0 ? image_of(view, number, first + t, &c) : image_of(view, first + t, number, &c);
+        const bool seen = m == 0 ? image_of(view, number, begin + t, &c) : image_of(view, begin + t, number, &c);
         const double width = seen ? 1 / c.step : 1;
-        to->weight[t] = seen ? overlap(c, u) * (float)c.step : 0;
-        to->at[t] = seen ? (int64_t)floor(-c.e0 * width * ONE) : 0;
-        to->step[t] = (uint32_t)(width * ONE + 0.5);
+        to[t].at = seen ? (int64_t)floor(-c.e0 * width * ONE) : 0;
+        to[t].step = (uint32_t)(width * ONE + 0.5);
+        for (int p = 0; p < pixels; p++)
+            to[t].weight[p] = seen ? overlap(c, u + p) * (float)c.step : 0;
     }
 }
 
-template <int TAPS>
+/* A thread makes PIXELS pixels of a row: the voxels of a column that a row meets are the same for all of them. */
+template <int TAPS, int PIXELS>
 __global__ void __launch_bounds__(THREADS) project_kernel(vp_pair_shape s, const float *columns, float *y)
 {
-    __shared__ layer layers[THREADS];
+    __shared__ crossing crossings[LAYERS][COLUMNS];
+    __shared__ int firsts[LAYERS], counts[LAYERS];
     const vp_pair_view &view = s.views[s.view[blockIdx.z]];
-    const int64_t u = blockIdx.x, row = (int64_t)blockIdx.y * THREADS + threadIdx.x;
+    const int64_t u = (int64_t)blockIdx.x * PIXELS;
+    const int row = (int)(blockIdx.y * THREADS + threadIdx.x), mine = threadIdx.x / 4;
     const int64_t n = s.n[view.march], pitch = s.n[2] + 2 * EDGE;
     /* from a column to the next one across, and to that of the next layer */
     const int64_t side = (view.march == 0 ? s.n[0] : 1) * pitch, ahead = (view.march == 0 ? 1 : s.n[0]) * pitch;
-    float total = 0;
-    for (int64_t part = 0; part < n; part += THREADS) {
+    float total[PIXELS] = {};
+    for (int64_t part = 0; part < n; part += LAYERS) {
         __syncthreads();
-        if (part + threadIdx.x < n)
-            make_layer(s, view, u, part + threadIdx.x, &layers[threadIdx.x]);
+        if (part + mine < n)
+            make_layer(s, view, u, PIXELS, part + mine, threadIdx.x % 4, crossings[mine], &firsts[mine], &counts[mine]);
         __syncthreads();
-        const int layers_here = (int)(n - part < THREADS ? n - part : THREADS);
-        float sum = 0;
-        for (int l = 0; l < layers_here; l++) {
-            const layer &at = layers[l];
-            const float *f = columns + at.first * side + (part + l) * ahead + EDGE;
-            for (int t = 0; t < at.count; t++, f += side) {
-                const float width = (float)at.step[t] * 0x1p-30f;
-                sum += at.weight[t] * interval<TAPS>(at.at[t] + row * (int64_t)at.step[t], width, (int)s.n[2],
-                                                     [=](int k) { return f[k]; });
+        const int layers = (int)(n - part < LAYERS ? n - part : LAYERS);
+        float sum[PIXELS] = {};
+        for (int l = 0; l < layers; l++) {
+            const float *f = columns + firsts[l] * side + (part + l) * ahead + EDGE;
+            const int count = counts[l];
+            for (int t = 0; t < count; t++, f += side) {
+                const crossing &c = crossings[l][t];
+                const float value = interval<TAPS>(place_of(c.at, row, c.step), (float)c.step * 0x1p-30f, (int)s.n[2],
+                                                   [=](int k) { return f[k]; });
+#pragma unroll
+                for (int p = 0; p < PIXELS; p++)
+                    sum[p] += c.weight[p] * value;
             }
         }
-        total += sum;
+#pragma unroll
+        for (int p = 0; p < PIXELS; p++)
+            total[p] += sum[p];
     }
-    if (row >= s.nv)
-        return;
     const int64_t v = view.flip ? s.nv - 1 - row : row;
-    y[(blockIdx.z * s.nv + v) * s.nu + u] = total * length_of(s, view, u, v);
+    for (int p = 0; p < PIXELS && row < s.nv && u + p < s.nu; p++)
+        y[(blockIdx.z * s.nv + v) * s.nu + u + p] = total[p] * length_of(s, view, u + p, v);
+}
+
+template <int PIXELS>
+int project_pixels(struct vp_queue *q, const struct vp_pair_shape *s, const float *columns, float *y, struct vp_err *err)
+{
+    const dim3 blocks((unsigned)vp_div_up(s->nu, PIXELS), (unsigned)vp_div_up(s->nv, THREADS), (unsigned)s->count);
+    const auto kernel = s->voxel_taps == 2 ? project_kernel<2, PIXELS>
+                      : s->voxel_taps == 3 ? project_kernel<3, PIXELS>
+                                           : project_kernel<5, PIXELS>;
+    return vp_start(err, q->stream, kernel, blocks, dim3(THREADS), 0, *s, columns, y);
 }
 
 int project(struct vp_queue *q, const struct vp_pair_shape *s, const float *columns, float *y, struct vp_err *err)
 {
-    const dim3 blocks((unsigned)s->nu, (unsigned)vp_div_up(s->nv, THREADS), (unsigned)s->count);
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
-    const auto kernel = s->voxel_taps == 2 ? project_kernel<2> : s->voxel_taps == 3 ? project_kernel<3> : project_kernel<5>;
-    return vp_start(err, q->stream, kernel, blocks, dim3(THREADS), 0, *s, columns, y);
+    return s->columns <= 7.0 / 4 ? project_pixels<4>(q, s, columns, y, err) : project_pixels<2>(q, s, columns, y, err);
 }
 
 /* ---- transpose ---- */
@@ -201,17 +228,18 @@ __device__ void make_sighting(const vp_pair_shape &s, const vp_pair_view &view, 
     to->count = (int)(end - first < ACROSS ? end - first : ACROSS);
     to->at = (int64_t)floor(c.e0 * ONE);
     to->step = (uint32_t)(c.step * ONE + 0.5);
-    for (int t = 0; t < to->count; t++)
-        to->weight[t] = overlap(c, first + t);
+    for (int t = 0; t < ACROSS; t++)
+        to->weight[t] = t < to->count ? overlap(c, first + t) : 0;
 }
 
-template <int TAPS>
+/* LINES: lines that a column meets, at most. */
+template <int TAPS, int LINES>
 __global__ void __launch_bounds__(WARPS * 32) collect_kernel(vp_pair_shape s, const float *lines, float *columns)
 {
     __shared__ sighting sights[WARPS][VP_PAIR_VIEWS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int64_t column = (int64_t)blockIdx.x * WARPS + warp, pitch = s.nv + 2 * EDGE;
-    const int64_t k0 = (int64_t)blockIdx.y * SLICES + lane;
+    const int k0 = (int)(blockIdx.y * SLICES) + lane;
     if (column >= s.n[0] * s.n[1])
         return;
     if (lane < s.count)
@@ -220,16 +248,19 @@ __global__ void __launch_bounds__(WARPS * 32) collect_kernel(vp_pair_shape s, co
     float sum[SLICES / 32] = {};
     for (int n = 0; n < s.count; n++) {
         const sighting &at = sights[warp][n];
-        const float *line = lines + (n * s.nu + at.first) * pitch + EDGE;
-        const float width = (float)at.step * 0x1p-30f;
+        const float width = (float)at.step * 0x1p-30f, *line[LINES];
         if (at.count == 0)
             continue;
 #pragma unroll
+        for (int t = 0; t < LINES; t++) /* those without weight are the last one */
+            line[t] = lines + (n * s.nu + at.first + (t < at.count ? t : at.count - 1)) * pitch + EDGE;
+#pragma unroll
         for (int part = 0; part < SLICES / 32; part++)
-            sum[part] += interval<TAPS>(at.at + (k0 + 32 * part) * (int64_t)at.step, width, (int)s.nv, [&](int row) {
-                float mixed = 0;
-                for (int t = 0; t < at.count; t++)
-                    mixed += at.weight[t] * line[t * pitch + row];
+            sum[part] += interval<TAPS>(place_of(at.at, k0 + 32 * part, at.step), width, (int)s.nv, [&](int row) {
+                float mixed = at.weight[0] * line[0][row];
+#pragma unroll
+                for (int t = 1; t < LINES; t++)
+                    mixed += at.weight[t] * line[t][row];
                 return mixed;
             });
     }
@@ -245,7 +276,10 @@ int collect(struct vp_queue *q, const struct vp_pair_shape *s, const float *line
     const dim3 blocks((unsigned)vp_div_up(s->n[0] * s->n[1], WARPS), (unsigned)vp_div_up(s->n[2], SLICES));
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
-    const auto kernel = s->row_taps == 2 ? collect_kernel<2> : s->row_taps == 3 ? collect_kernel<3> : collect_kernel<5>;
+    const bool few = s->line_taps <= 3;
+    const auto kernel = s->row_taps == 2 ? few ? collect_kernel<2, 3> : collect_kernel<2, 4>
+                      : s->row_taps == 3 ? few ? collect_kernel<3, 3> : collect_kernel<3, 4>
+                                         : collect_kernel<5, 4>;
     return vp_start(err, q->stream, kernel, blocks, dim3(WARPS * 32), 0, *s, lines, columns);
 }
 

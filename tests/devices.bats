@@ -76,4 +76,10 @@ setup() {
         fails 3 "device cuda: its plugin has no kernels for back-projection" ct-fdk --device cuda $how tiny.tif
     done
     fails 3 "no kernels for back-projection" ct-backproject -q --device cuda tiny.tif
+    for how in "" --plan; do
+        # shellcheck disable=SC2086
+        fails 3 "device cuda: its plugin has no kernels for the pair" ct-iterate --device cuda $how tiny.tif
+    done
+    ok ct-iterate --device auto -n 1 tiny.tif -o tiny-vol.tif
+    fails 3 "device cuda: its plugin has no kernels for the pair" ct-project --device cuda -g tiny.tif tiny-vol.tif
 }

@@ -259,6 +259,28 @@ launched() {
     done
 }
 
+@test "projection, its transpose and iterations: near the CPU" {
+    ct-geom --sod 60 --sdd 120 --detector 30x24 --pitch 2 --views 20 --offset-u 2 -o scan.geom
+    ct-phantom -g scan.geom -p asymmetric | img-math -q 'max(a, 0) + 0.01' -o p.tif
+    for device in cpu cuda:0 cuda:1; do
+        ct-iterate -n 1 --margin 0 --device $device p.tif --stats stats.json -o v.tif
+        grep -q "\"device\": \"${device%:*}\"" stats.json
+        ct-iterate -n 5 --device $device p.tif -o cgls.$device.tif
+        ct-iterate -n 3 --method os-sart --device $device p.tif -o sart.$device.tif
+        ct-iterate -n 3 --method fista-tv --device $device p.tif -o tv.$device.tif
+        ct-iterate -n 3 --method mlem --device $device p.tif -o em.$device.tif
+        ct-backproject -q --weight adjoint --device $device --slab 3:11 p.tif -o back.$device.tif
+        ct-project -g scan.geom --device $device back.cpu.tif -o project.$device.tif
+    done
+    for device in cuda:0 cuda:1; do
+        for f in cgls sart tv em; do ok img-cmp -q --max-rel-l2 2e-5 $f.cpu.tif $f.$device.tif; done
+        for f in back project; do ok img-cmp -q --max-rel-l2 2e-6 $f.cpu.tif $f.$device.tif; done
+    done
+    ct-geom scan.geom --tilt 3 -o tilted.geom
+    fails 3 "the device projects no tilted views" ct-project -g tilted.geom --device cuda back.cpu.tif -o t.tif
+    [ ! -e t.tif ]
+}
+
 @test "axes whose positions kernels cannot count are refused" {
     truncate -s 1100000000 long.raw
     noise kernel.tif 3x3x1 f32

@@ -33,23 +33,19 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(P, reconstruct, vp_reconstruct_options),
     VP_CHOICE(P, weight, "weight", 0, "fdk|adjoint", .def = "fdk", .group = "Method",
               .help = "weight of a sample: of FDK, or the transpose of ct-project",
-              .more = "adjoint is the exact transpose of ct-project(1), for iterative methods: any projections are summed, "
-                      "on the CPU, with the weights that ct-project gives the voxels. It counts views equally, and on a "
-                      "helix all that see a voxel."),
+              .more = "adjoint is the exact transpose of ct-project(1), for iterative methods: any projections are summed "
+                      "with the weights that ct-project gives the voxels. It counts views equally, and on a helix all that "
+                      "see a voxel. On one GPU, if the volume fits it twice and no view is tilted, or on the CPU."),
     VP_OPT_END,
 };
 #undef P
 
-/* Checks what the transpose cannot do yet, before anything is opened; `auto` is the CPU. */
-static int check(struct vp_run *run, const struct params *p, struct vp_err *err)
+static int check(const struct params *p, struct vp_err *err)
 {
     if (p->weight != WEIGHT_ADJOINT)
         return 0;
     if (p->reconstruct.subsets > 1)
         return vp_fail(err, VP_EUSAGE, "--weight adjoint and --subsets cannot be combined");
-    if (vp_device_cpu(run, err))
-        return -1;
-    run->common.device = "cpu";
     return 0;
 }
 
@@ -57,7 +53,7 @@ static int ct_backproject(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_session s = {0};
-    int rc = check(run, p, err) || vp_session_open(&s, run, &p->reconstruct, VP_NEED_FILTERED, err) ? -1 : 0;
+    int rc = check(p, err) || vp_session_open(&s, run, &p->reconstruct, VP_NEED_FILTERED, err) ? -1 : 0;
 
     if (!rc && p->weight == WEIGHT_ADJOINT) {
         rc = vp_session_adjoint(&s, run, err);

@@ -2,6 +2,7 @@
 /* ct-iterate: iterative reconstruction. Views stream in every iteration, volumes are held. */
 #include "app/checkpoint.h"
 #include "app/open.h"
+#include "app/place.h"
 #include "app/session.h"
 #include "app/tool.h"
 #include "app/volumes.h"
@@ -54,8 +55,10 @@ static const struct vp_opt options[] = {
     VP_REAL(P, norm, "norm", 0, .metavar = "L", .min = 1e-30, .max = 1e30, .def = NULL,
             .help = "largest eigenvalue of A'A, as an earlier run found it (fista-tv)",
             .more = "Found in five passes over the views, as an upper bound, and reported with -v and in --stats."),
-    VP_FILE(P, initial, "initial", 0, .metavar = "FILE", .help = "volume to begin with (default: zero, or uniform)",
-            .more = "Of the size of the result: of an earlier run, or of ct-fdk(1)."),
+    VP_FILE(P, initial, "initial", 0, .metavar = "FILE",
+            .help = "volume to begin with, zero, or fdk (default: zero; mlem, osem: uniform)",
+            .more = "A file is of the size of the result. fdk is what ct-fdk(1) makes of the projections, without options; "
+                    "they are then read once more, and so no pipe."),
     VP_FILE(P, mask, "mask", 0, .metavar = "FILE", .help = "voxels that may change: those not 0",
             .more = "The others stay as --initial says, or 0."),
     VP_FILE(P, pixel_weights, "pixel-weights", 0, .metavar = "FILE", .group = "Weights of pixels",
@@ -133,7 +136,8 @@ static const char sections[] =
     "\n"
     "MEMORY\n"
     "Volumes are held, as 32-bit floats: sirt, os-sart, mlem, osem and cgls 4, fista-tv 7; projections are read in "
-    "every iteration, by cgls every 16 only. From a pipe they are kept in memory. Results have the same bits for any number "
+    "every iteration, by cgls every 16 only. From a pipe they are kept in memory. With --device cuda one GPU projects and "
+    "back-projects, if the volume fits its memory twice; the rest, fans and tilted views are done on the CPU. Results have the same bits for any number "
     "of threads and any limit of memory.\n";
 
 struct work {
@@ -157,6 +161,12 @@ struct work {
 };
 
 /* ---- options ---- */
+
+/* True if --initial is this word. */
+static bool begins(const struct work *w, const char *word)
+{
+    return w->p->initial && !strcmp(w->p->initial, word);
+}
 
 static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *err)
 {
@@ -205,6 +215,10 @@ static int set_options(struct work *w, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--min %g is above --max %g", job->min, job->max);
     if (vp_given(w->run, "every") && !p->checkpoint)
         return vp_fail(err, VP_EUSAGE, "--every needs --checkpoint FILE");
+    if (begins(w, "fdk") && (job->method == VP_MLEM || job->method == VP_OSEM))
+        return vp_fail(err, VP_EUSAGE, "--initial fdk and --method %s cannot be combined", vp_iterate_name(job->method));
+    if (begins(w, "fdk") && vp_standard_input(w->run))
+        return vp_fail_hint(err, VP_EUSAGE, "give the name of a file", "--initial fdk: the projections come from a pipe");
     if (p->grid.slab.given)
         return vp_fail_hint(err, VP_EUSAGE, "img-cat --pages cuts the result", "--slab: rays pass other slices as well");
     job->iterations = p->iterations ? p->iterations : usual[p->method];
@@ -275,8 +289,9 @@ static int open_others(struct work *w, struct vp_err *err)
         return -1;
     if (p->mask && (vp_open_mask(w->run, p->mask, &w->mask, err) || vp_volumes_match(w->mask, "--mask", size, err)))
         return -1;
-    return p->initial && (vp_open_values(w->run, p->initial, &w->initial, err)
-                          || vp_volumes_match(w->initial, "--initial", size, err)) ? -1 : 0;
+    if (!p->initial || begins(w, "zero") || begins(w, "fdk"))
+        return 0;
+    return vp_open_values(w->run, p->initial, &w->initial, err) || vp_volumes_match(w->initial, "--initial", size, err) ? -1 : 0;
 }
 
 /* Makes one page of weights: of a single page of weights, and of dead pixels. */
@@ -303,6 +318,25 @@ static int load_pixels(struct work *w, struct vp_err *err)
     return rc;
 }
 
+/* Makes the initial volume as ct-fdk does, of the same projections. */
+static int load_fdk(struct work *w, struct vp_err *err)
+{
+    const struct params *p = w->p;
+    const struct vp_reconstruct_params of = {.projections = p->projections, .views = p->views, .grid = p->grid};
+    struct vp_filter_params filter;
+    struct vp_session s = {0};
+    int rc = vp_opt_defaults(vp_filter_options, &filter, err) || vp_session_open(&s, w->run, &of, VP_NEED_LINES, err) ? -1 : 0;
+    if (!rc) {
+        s.grid = w->grid; /* and the margin */
+        s.job.z0 = 0;
+        s.job.z1 = w->grid.n[2];
+        s.job.memory = w->run->common.memory - w->bytes;
+        rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err) || vp_session_fill(&s, w->run, w->x, err) ? -1 : 0;
+    }
+    vp_session_close(&s);
+    return rc;
+}
+
 /* Reads the initial volume and the mask between the slices of the margin. */
 static int load_volumes(struct work *w, struct vp_err *err)
 {
@@ -310,6 +344,8 @@ static int load_volumes(struct work *w, struct vp_err *err)
     const int threads = (int)w->run->common.threads;
     int64_t bad = 0, used = 0;
     if (!(w->x = vp_alloc((size_t)all, sizeof *w->x, "the volume", err)))
+        return -1;
+    if (begins(w, "fdk") && load_fdk(w, err))
         return -1;
     if (w->initial && vp_volumes_read(w->initial, w->slices, threads, w->x + w->below * page, &bad, err))
         return -1;
@@ -320,7 +356,7 @@ static int load_volumes(struct work *w, struct vp_err *err)
     if (bad)
         return vp_fail(err, VP_ERUN, "--initial %s: %lld voxels are NaN or infinite", w->p->initial, (long long)bad);
     w->job.x = w->x;
-    w->job.started = w->initial;
+    w->job.started = w->initial || begins(w, "fdk");
     if (!w->mask)
         return 0;
     if (!(w->mask_samples = vp_alloc_raw((size_t)all, sizeof *w->x, "the mask", err)))
@@ -443,6 +479,7 @@ static int open_history(struct work *w, struct vp_err *err)
 static void report(const struct work *w)
 {
     struct vp_stats *stats = w->run->stats;
+    vp_place_report(w->run, &w->job.place);
     vp_stats_text(stats, "method", vp_iterate_name(w->job.method));
     vp_stats_number(stats, "iterations", (double)w->job.done);
     vp_stats_text(stats, "stopped_by", w->job.stopped_by);
@@ -459,7 +496,7 @@ static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err 
 {
     struct vp_run *const run = w->run;
     struct vp_stack out = {0};
-    if (set_options(w, err) || vp_device_cpu(run, err) || open_scan(w, err) || open_others(w, err))
+    if (set_options(w, err) || open_scan(w, err) || open_others(w, err))
         return -1;
     struct vp_iterate *const job = &w->job;
     job->scan = &w->projections;
@@ -471,6 +508,10 @@ static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err 
     job->resume = resume;
     job->ctx = w;
     w->checkpoint = (struct vp_checkpoint){.run = run, .grid = &w->grid, .method = job->method};
+    const double voxels = (double)w->grid.n[0] * (double)w->grid.n[1] * (double)w->grid.n[2];
+    const double passes = 2 * (double)job->iterations * (double)(job->last - job->first);
+    if (vp_place_choose(run, voxels * passes, &job->place, err))
+        return -1;
     const int done = plan(w, err);
     if (done)
         return done > 0 ? 0 : -1;
@@ -494,6 +535,7 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     int rc = reconstruct(&w, &writer, err);
     if (w.history && fclose(w.history) && !rc)
         rc = vp_fail_errno(err, "%s", w.p->history);
+    vp_place_settle();
     vp_views_close(w.source);
     vp_views_close(w.weight_views);
     if (vp_close(run, w.reader, writer, rc != 0, err))
@@ -529,6 +571,6 @@ const struct vp_tool vp_program = {
     .examples = examples,
     .sections = sections,
     .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-normalize(1), ct-geometry(5)",
-    .flags = VP_TOOL_VIEWS,
+    .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_iterate,
 };

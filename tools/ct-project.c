@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ct-project: projections of a volume, or what is left of measured ones after they are subtracted. */
 #include "app/open.h"
+#include "app/place.h"
 #include "app/tool.h"
 #include "app/volumes.h"
 #include "base/size.h"
 #include "ct/forward.h"
-#include "ct/pair.h"
 #include "ct/quantity.h"
 #include "stack/views.h"
 
@@ -210,7 +210,7 @@ static int read_volume(struct project *w, struct vp_run *run, struct vp_err *err
 static int project(struct project *w, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
 {
     const struct params *p = w->p;
-    if (check(run, p, err) || vp_device_cpu(run, err) || vp_open_input(run, 0, VP_AS_VALUES, &w->volume, err)
+    if (check(run, p, err) || vp_open_input(run, 0, VP_AS_VALUES, &w->volume, err)
         || open_scan(w, run, err) || vp_volumes_grid(w->volume, run->common.memory / 2, &w->grid, err))
         return -1;
     w->job.scan = &w->projections;
@@ -222,12 +222,16 @@ static int project(struct project *w, struct vp_run *run, struct vp_writer **wri
     w->job.threads = (int)run->common.threads;
     w->job.stats = run->stats;
     w->job.progress = run->progress;
+    const double voxels = (double)w->grid.n[0] * (double)w->grid.n[1] * (double)w->grid.n[2];
+    if (vp_place_choose(run, voxels * (double)(w->job.last - w->job.first), &w->job.place, err))
+        return -1;
     const int done = plan(w, run, err);
     if (done || read_volume(w, run, err) || header(w, err) || vp_open_output(run, &w->out, writer, err))
         return done > 0 ? 0 : -1;
     w->job.writer = *writer;
     if (vp_forward_run(&w->job, err))
         return -1;
+    vp_place_report(run, &w->job.place);
     if (w->job.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(w->measured), (long long)w->job.bad);
     return 0;
@@ -238,6 +242,7 @@ static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
     struct project w = {.p = params};
     struct vp_writer *writer = NULL;
     int rc = project(&w, run, &writer, err);
+    vp_place_settle();
     vp_views_close(w.source);
     vp_reader_close(w.measured, NULL);
     if (vp_close(run, w.volume, writer, rc != 0, err))
@@ -260,11 +265,14 @@ const struct vp_tool vp_program = {
         "them as they are.\n\n"
         "The volume is held in memory as 32-bit floats, projections stream: they are written view after view while "
         "others are computed. Any scan is projected: cone beams, parallel beams and fans of one row, offset and "
-        "tilted detectors, helices, or one 3x4 matrix a view. Rays are cut off at the faces of the volume.",
+        "tilted detectors, helices, or one 3x4 matrix a view. Rays are cut off at the faces of the volume.\n\n"
+        "With --device cuda one GPU projects, if the volume fits its memory twice; fans and tilted views are projected on "
+        "the CPU only.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections = sections,
     .see_also = "ct-phantom(1), ct-backproject(1), ct-iterate(1), ct-geom(1), ct-geometry(5)",
+    .flags = VP_TOOL_CUDA,
     .run = ct_project,
 };

@@ -8,6 +8,7 @@
 #include "engine/rates.h"
 #include "app/flats.h"
 #include "app/open.h"
+#include "app/place.h"
 #include "app/ranked.h"
 #include "app/session.h"
 #include "app/tool.h"
@@ -343,6 +344,26 @@ out:
     return rc;
 }
 
+/* Copies slices of the result: vp_volume.put. */
+static int keep_slices(void *ctx, int64_t z, int64_t n, const float *slices, struct vp_err *err)
+{
+    const struct vp_volume *to = ctx;
+    const int64_t page = to->grid->n[0] * to->grid->n[1];
+    (void)err;
+    memcpy(to->slab->voxels + z * page, slices, (size_t)(n * page) * sizeof *slices);
+    return 0;
+}
+
+int vp_session_fill(struct vp_session *s, struct vp_run *run, float *x, struct vp_err *err)
+{
+    struct vp_slab memory = {.voxels = x};
+    struct vp_volume out = {.grid = &s->grid, .threads = s->job.threads, .put = keep_slices, .slab = &memory};
+    struct vp_reconstruct_result result;
+    out.ctx = &out;
+    s->job.any_order = true;
+    return plan(s, run, err) || vp_reconstruct_run(&s->plan, &out, &result, err) ? -1 : 0;
+}
+
 /* Checks the memory, and adds the plan to the report. */
 static int plan_adjoint(struct vp_session *s, const struct vp_adjoint *a, struct vp_run *run, struct vp_err *err)
 {
@@ -356,7 +377,7 @@ static int plan_adjoint(struct vp_session *s, const struct vp_adjoint *a, struct
                    (long long)a->first, (long long)a->last - 1, (long long)of->n_views);
     vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
                    (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1], s->grid.voxel[2]);
-    vp_report_plan(run, "kernel", "area weights, on the CPU");
+    vp_report_plan(run, "kernel", "area weights");
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(s->job.memory).text);
     return 0;
 }
@@ -380,10 +401,15 @@ int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *
     struct vp_adjoint a = {.scan = &s->job.projections, .grid = &s->grid, .z0 = s->job.z0, .z1 = s->job.z1,
                            .first = s->job.first, .last = s->job.last, .threads = s->job.threads, .stats = run->stats,
                            .progress = run->progress};
+    if (!s->job.backend->on_host)
+        a.place = (struct vp_pair_place){.backend = s->job.backend, .device = s->devices[0],
+                                         .automatic = !strcmp(run->common.device, "auto")};
     int rc = plan_adjoint(s, &a, run, err);
     if (!rc && vp_report_plan_done(run))
         return 0;
     rc = rc || open_adjoint(s, run, &a.writer, err) || vp_adjoint_run(&a, err) ? -1 : 0;
+    if (!rc)
+        vp_place_report(run, &a.place);
     if (!rc && a.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)a.bad);
     if (vp_close(run, s->reader, a.writer, rc != 0, err))

@@ -5,7 +5,6 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "ct/pair.h"
 #include "stack/views.h"
 #include "stack/writer.h"
 
@@ -22,7 +21,7 @@ uint64_t vp_adjoint_bytes(const struct vp_adjoint *a)
          + (uint64_t)(voxels_of(a) + VP_PAIR_VIEWS * a->scan->nu * a->scan->nv) * sizeof(float);
 }
 
-static int sum_views(struct vp_adjoint *a, struct vp_pair *pair, float *batch, float *x, struct vp_err *err)
+static int sum_views(struct vp_adjoint *a, struct vp_pair *pair, float *batch, struct vp_err *err)
 {
     vp_progress_start(a->progress, "back-project", "views", a->last - a->first);
     for (int64_t first = a->first, n; first < a->last; first += n) {
@@ -38,7 +37,8 @@ static int sum_views(struct vp_adjoint *a, struct vp_pair *pair, float *batch, f
         for (int64_t i = 0; i < n; i++)
             view[i] = first + i;
         const double read = vp_now();
-        vp_pair_adjoint(pair, batch, view, (int)n, a->z0, a->z1, x);
+        if (vp_pair_back(pair, batch, view, (int)n, err))
+            return -1;
         vp_stats_time(a->stats, "read", read - t);
         vp_stats_time(a->stats, "back-project", vp_now() - read);
         vp_progress_add(a->progress, n);
@@ -52,10 +52,10 @@ int vp_adjoint_run(struct vp_adjoint *a, struct vp_err *err)
     float *batch = NULL, *x = NULL;
     int rc = -1;
     a->bad = 0;
-    if (!vp_pair_open(&pair, a->scan, a->grid, a->threads, NULL, err)
+    if (!vp_pair_open(&pair, a->scan, a->grid, a->threads, NULL, err) && !vp_pair_use(pair, &a->place, err)
         && (batch = vp_alloc_raw((size_t)(a->scan->nu * a->scan->nv), VP_PAIR_VIEWS * sizeof(float), "the projections", err))
         && (x = vp_alloc((size_t)voxels_of(a), sizeof(float), "the volume", err)))
-        rc = sum_views(a, pair, batch, x, err);
+        rc = vp_pair_begin(pair, a->z0, a->z1, x, err) || sum_views(a, pair, batch, err) || vp_pair_end(pair, err) ? -1 : 0;
     const double t = vp_now();
     if (!rc)
         rc = vp_writer_pages(a->writer, a->z1 - a->z0, x, a->threads, err);

@@ -2,7 +2,7 @@
 /* The transpose of a projection (ct/pair.h) of a whole scan: views stream in, slices of a volume out. */
 #pragma once
 
-#include "ct/projections.h"
+#include "ct/pair.h"
 
 struct vp_err;
 struct vp_progress;
@@ -10,6 +10,7 @@ struct vp_stats;
 struct vp_writer;
 
 struct vp_adjoint {
+    struct vp_pair_place place;
     const struct vp_projections *scan; /* samples from its source */
     const struct vp_grid *grid;
     int64_t z0, z1;             /* slices [z0, z1) */

@@ -5,7 +5,6 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "ct/pair.h"
 #include "ct/phantom.h"
 #include "stack/views.h"
 #include "stack/writer.h"
@@ -39,7 +38,8 @@ static int open_buffers(struct forward *w, struct vp_err *err)
     const struct vp_forward *f = w->f;
     w->view = f->scan->nu * f->scan->nv;
     w->views = f->last - f->first;
-    return vp_pair_open(&w->pair, f->scan, f->grid, f->threads, NULL, err)
+    return vp_pair_open(&w->pair, f->scan, f->grid, f->threads, NULL, err) || vp_pair_use(w->pair, &w->f->place, err)
+        || vp_pair_load(w->pair, f->volume, err)
         || !(w->batch = vp_alloc_raw((size_t)w->view, VP_PAIR_VIEWS * sizeof(float), "the projections", err))
         || !(w->other = vp_alloc_raw((size_t)w->view, VP_PAIR_VIEWS * sizeof(float), "the projections", err))
         || (in_order(f) && !(w->held = vp_alloc_raw((size_t)w->view, (size_t)w->views * sizeof(float), "the sinograms", err)))
@@ -99,7 +99,8 @@ static int run(struct forward *w, struct vp_err *err)
         n = vp_min64(VP_PAIR_VIEWS, f->last - first);
         for (int64_t i = 0; i < n; i++)
             view[i] = first + i;
-        vp_pair_forward(w->pair, f->volume, view, (int)n, w->batch);
+        if (vp_pair_project(w->pair, view, (int)n, w->batch, err))
+            return -1;
         if (f->i0 > 0)
             add_noise(w, first, n);
         vp_stats_time(f->stats, "project", vp_now() - t);

@@ -3,7 +3,7 @@
  * less those of the volume. */
 #pragma once
 
-#include "ct/projections.h"
+#include "ct/pair.h"
 
 struct vp_err;
 struct vp_progress;
@@ -11,6 +11,7 @@ struct vp_stats;
 struct vp_writer;
 
 struct vp_forward {
+    struct vp_pair_place place;
     const struct vp_projections *scan; /* `source`: measured projections from which they are subtracted, or NULL */
     const struct vp_grid *grid;
     const float *volume;        /* slice after slice, 1/mm */

@@ -448,6 +448,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     const uint64_t all = (uint64_t)it->views * view_bytes(job);
     const int64_t parts = job->grid->n[2] * (it->page / (1 << 16) + 2);
     if (vp_pair_open(&it->pair, job->scan, job->grid, job->threads, NULL, err)
+        || vp_pair_use(it->pair, &it->job->place, err)
         || !(it->order = vp_alloc((size_t)it->views, sizeof *it->order, "the views", err))
         || !(it->y = vp_alloc_raw(view, group, "the projections", err))
         || !(it->projected = vp_alloc_raw(view, group, "the projections", err))
@@ -461,10 +462,9 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     if (!m->unit)
         return 0;
     /* lengths of rays are kept if there is room, else made anew in each iteration */
-    const bool keep = vp_iterate_bytes(job) + all <= job->memory;
-    if ((keep && !(it->known = vp_alloc((size_t)it->views, sizeof *it->known, "the views", err)))
-        || !(it->ones = vp_alloc_raw(keep ? (size_t)it->views * view : view, keep ? sizeof(float) : group,
-                                     "the lengths of rays", err)))
+    it->kept = vp_iterate_bytes(job) + all <= job->memory;
+    if (!(it->ones = vp_alloc_raw(it->kept ? (size_t)it->views * view : view, it->kept ? sizeof(float) : group,
+                                  "the lengths of rays", err)))
         return -1;
     if (job->mask)
         it->unit = (float *)(uintptr_t)job->mask;
@@ -484,7 +484,6 @@ static void close_buffers(struct vp_iteration *it)
     free(it->weight);
     free(it->slices);
     free(it->sums);
-    free(it->known);
     free(it->ones);
     for (int i = 0; i < VP_ITERATE_VOLUMES; i++)
         free(it->volume[i]);
@@ -531,7 +530,7 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, bool
     const struct method *m = &methods[job->method];
     double weights;
     vp_progress_start(job->progress, m->name, "views", -1);
-    if (count_weights(it, &weights, err) || m->start(it, state, resumed, err))
+    if (count_weights(it, &weights, err) || (m->unit && vp_iterate_ones(it, err)) || m->start(it, state, resumed, err))
         return -1;
     vp_progress_start(job->progress, m->name, "views", (job->iterations - state->iteration) * it->views);
     job->stopped_by = "iterations";
@@ -572,6 +571,12 @@ int vp_iterate_run(struct vp_iterate *job, struct vp_err *err)
             state.volume[i] = it.volume[i - 1];
         const int resumed = job->resume ? job->resume(job->ctx, &state, err) : 0;
         rc = resumed < 0 ? -1 : iterate(&it, &state, resumed > 0, err);
+        double project, back;
+        vp_pair_seconds(it.pair, &project, &back);
+        if (project > 0)
+            vp_stats_number(job->stats, "project_kernel_seconds", project);
+        if (back > 0)
+            vp_stats_number(job->stats, "back_project_kernel_seconds", back);
     }
     close_buffers(&it);
     return rc;

@@ -16,7 +16,7 @@
  * (Collatz 1942, Wielandt 1950), since A has no negative entries. */
 #pragma once
 
-#include "ct/projections.h"
+#include "ct/pair.h"
 
 struct vp_err;
 struct vp_progress;
@@ -53,6 +53,7 @@ struct vp_iterate_state {
 };
 
 struct vp_iterate {
+    struct vp_pair_place place;
     const struct vp_projections *scan; /* its source, or function, is read again if vp_iterate_rereads() */
     const struct vp_grid *grid;
     int64_t first, last;        /* views [first, last) */

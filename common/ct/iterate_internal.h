@@ -33,10 +33,10 @@ struct vp_iteration {
     int64_t page, voxels, view, views; /* voxels of a slice and in all; pixels of a view; number of views */
     int64_t *order;             /* views, block after block */
     float *y, *projected, *weight; /* VP_PAIR_VIEWS views */
-    float *ones;                /* A 1 of all views, if there is memory; or of VP_PAIR_VIEWS */
-    bool *known;                /* views of which it is there; NULL: not kept */
+    float *ones;                /* A 1 of all views, if it is kept; or of VP_PAIR_VIEWS */
+    bool kept;
     float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
-    float *unit;                /* volume of ones, or the mask, while A 1 is not known of all views */
+    float *unit;                /* volume of ones, or the mask */
     struct vp_volume_sums *slices;
     struct vp_pass_sums *sums;  /* for VP_PAIR_VIEWS views */
     double begun;
@@ -45,6 +45,9 @@ struct vp_iteration {
 /* Runs a pass over n views of the order. x NULL: A x is 0. `sum` is added to. 0 or -1. */
 int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err);
+
+/* Makes A 1 of all views, if there is memory to keep it. 0 or -1. */
+int vp_iterate_ones(struct vp_iteration *it, struct vp_err *err);
 
 /* Calls work() for each slice, from several threads, and combines the sums. */
 typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);

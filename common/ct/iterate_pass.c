@@ -60,23 +60,34 @@ static int weigh(struct vp_iteration *it, const int64_t *view, int64_t n, struct
                          (long long)view[n - 1], (long long)bad) : 0;
 }
 
-/* Makes A 1 of n views. Returns where that of view[s] is: at s, or, if it is kept, at view[s] - first. */
-static float *ones_of(struct vp_iteration *it, const int64_t *view, int64_t n, int64_t at[VP_PAIR_VIEWS])
+/* Makes A 1 of n views, unless it is kept of all. at[s] is set to the place of that of view[s]. x is loaded after it. */
+static int make_ones(struct vp_iteration *it, const int64_t *view, int64_t n, const float *x, int64_t at[VP_PAIR_VIEWS],
+                     struct vp_err *err)
 {
-    bool all = it->known;
-    for (int64_t s = 0; s < n; s++) {
-        at[s] = it->known ? view[s] - it->job->first : s;
-        all = all && it->known[at[s]];
+    for (int64_t s = 0; s < n; s++)
+        at[s] = it->kept ? view[s] - it->job->first : s;
+    if (it->kept)
+        return 0;
+    return vp_pair_load(it->pair, it->unit, err) || vp_pair_project(it->pair, view, (int)n, it->ones, err)
+        || (x && vp_pair_load(it->pair, x, err)) ? -1 : 0;
+}
+
+int vp_iterate_ones(struct vp_iteration *it, struct vp_err *err)
+{
+    if (!it->kept)
+        return 0;
+    if (vp_pair_load(it->pair, it->unit, err))
+        return -1;
+    for (int64_t s = 0, n; s < it->views; s += n) {
+        int64_t view[VP_PAIR_VIEWS];
+        n = vp_min64(VP_PAIR_VIEWS, it->views - s);
+        for (int64_t i = 0; i < n; i++)
+            view[i] = it->job->first + s + i;
+        if (vp_pair_project(it->pair, view, (int)n, it->ones + s * it->view, err))
+            return -1;
+        vp_progress_add(it->job->progress, n);
     }
-    if (all)
-        return it->ones;
-    float *const to = it->known ? it->weight : it->ones; /* weights are made after it */
-    vp_pair_forward(it->pair, it->unit, view, (int)n, to);
-    for (int64_t s = 0; s < n && it->known; s++) {
-        memcpy(it->ones + at[s] * it->view, to + s * it->view, (size_t)it->view * sizeof *to);
-        it->known[at[s]] = true;
-    }
-    return it->ones;
+    return 0;
 }
 
 /* Computes the pixels of a view that A' takes, in place of A x. */
@@ -153,18 +164,20 @@ static int check(const struct vp_iteration *it, enum vp_iterate_kind pass, const
 }
 
 /* Passes n views, at most VP_PAIR_VIEWS. */
-static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x, float *sum,
+static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                       struct vp_pass_sums *sums, struct vp_err *err)
 {
     const struct vp_iterate *job = it->job;
     const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
     int64_t at[VP_PAIR_VIEWS] = {0};
     double t = vp_now(), next;
-    if (x)
-        vp_pair_forward(it->pair, x, view, (int)n, it->projected);
-    else
+    if (pass == VP_ITERATE_SCALED && make_ones(it, view, n, x, at, err))
+        return -1;
+    if (x && vp_pair_project(it->pair, view, (int)n, it->projected, err))
+        return -1;
+    if (!x)
         memset(it->projected, 0, (size_t)(n * it->view) * sizeof *it->projected);
-    const float *const ones = pass == VP_ITERATE_SCALED ? ones_of(it, view, n, at) : NULL;
+    const float *const ones = pass == VP_ITERATE_SCALED ? it->ones : NULL;
     vp_stats_time(job->stats, "project", (next = vp_now()) - t);
     if ((reads && read_views(it, job->scan->source, view, n, it->y, err)) || weigh(it, view, n, err))
         return -1;
@@ -175,7 +188,8 @@ static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const 
                   ones ? ones + at[s] * it->view : NULL, it->projected + s * it->view, &it->sums[s]);
     for (int64_t s = 0; s < n; s++)
         add_sums(sums, &it->sums[s]);
-    vp_pair_adjoint(it->pair, it->projected, view, (int)n, 0, job->grid->n[2], sum);
+    if (vp_pair_back(it->pair, it->projected, view, (int)n, err))
+        return -1;
     vp_stats_time(job->stats, "back-project", vp_now() - t);
     vp_progress_add(job->progress, n);
     return 0;
@@ -185,8 +199,10 @@ int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const in
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err)
 {
     *sums = (struct vp_pass_sums){0};
+    if ((x && vp_pair_load(it->pair, x, err)) || vp_pair_begin(it->pair, 0, it->job->grid->n[2], sum, err))
+        return -1;
     for (int64_t s = 0; s < n; s += VP_PAIR_VIEWS)
-        if (pass_views(it, pass, view + s, vp_min64(VP_PAIR_VIEWS, n - s), x, sum, sums, err))
+        if (pass_views(it, pass, view + s, vp_min64(VP_PAIR_VIEWS, n - s), x, sums, err))
             return -1;
-    return check(it, pass, sums, err);
+    return vp_pair_end(it->pair, err) ? -1 : check(it, pass, sums, err);
 }

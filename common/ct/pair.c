@@ -134,6 +134,7 @@ void vp_pair_close(struct vp_pair *p)
 {
     if (!p)
         return;
+    vp_pair_device_close(p->device);
     free(p->views);
     free(p->parts);
     free(p->lines);
@@ -345,4 +346,65 @@ void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int
     for (int64_t item = 0; item < p->tiles * segments; item++)
         collect(p, view, n, item % p->tiles, (first + item / p->tiles) * VP_PAIR_SEGMENT, z0, z1, x,
                 p->parts + omp_get_thread_num() * p->part);
+}
+
+/* ---- on the CPU or a device ---- */
+
+int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
+{
+    struct vp_err why = VP_ERR_INIT;
+    place->used = false;
+    place->refused[0] = '\0';
+    if (!place->backend)
+        return 0;
+    if (!vp_pair_device_open(&p->device, p, place->backend, place->device, &why)) {
+        place->used = true;
+        return 0;
+    }
+    if (!place->automatic)
+        return vp_err_keep(err, &why);
+    snprintf(place->refused, sizeof place->refused, "%.199s", why.msg);
+    return 0;
+}
+
+int vp_pair_load(struct vp_pair *p, const float *x, struct vp_err *err)
+{
+    p->from = x;
+    return p->device ? vp_pair_device_load(p->device, x, err) : 0;
+}
+
+int vp_pair_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err)
+{
+    if (p->device)
+        return vp_pair_device_forward(p->device, view, n, y, err);
+    vp_pair_forward(p, p->from, view, n, y);
+    return 0;
+}
+
+int vp_pair_begin(struct vp_pair *p, int64_t z0, int64_t z1, float *x, struct vp_err *err)
+{
+    p->to = x;
+    p->z0 = z0;
+    p->z1 = z1;
+    return p->device ? vp_pair_device_clear(p->device, err) : 0;
+}
+
+int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err)
+{
+    if (p->device)
+        return vp_pair_device_adjoint(p->device, y, view, n, err);
+    vp_pair_adjoint(p, y, view, n, p->z0, p->z1, p->to);
+    return 0;
+}
+
+int vp_pair_end(struct vp_pair *p, struct vp_err *err)
+{
+    return p->device ? vp_pair_device_add(p->device, p->z0, p->z1, p->to, err) : 0;
+}
+
+void vp_pair_seconds(const struct vp_pair *p, double *project, double *back)
+{
+    *project = *back = 0;
+    if (p->device)
+        vp_pair_device_seconds(p->device, project, back);
 }

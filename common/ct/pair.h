@@ -19,6 +19,7 @@
 
 #include "ct/projections.h"
 
+struct vp_backend;
 struct vp_err;
 struct vp_pair;
 
@@ -37,3 +38,24 @@ void vp_pair_forward(struct vp_pair *p, const float *x, const int64_t *view, int
 /* Adds the transpose of n views to slices [z0, z1) of the volume, which x holds. n <= VP_PAIR_VIEWS. */
 void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int n, int64_t z0, int64_t z1, float *x);
 void vp_pair_close(struct vp_pair *p); /* NULL is fine */
+
+/* The same on the CPU or, after vp_pair_use(), on a device, with whole volumes: load x once, then project views of it;
+ * begin a sum, add views, and end it, which adds the sum to x. 0 or -1. */
+int vp_pair_load(struct vp_pair *p, const float *x, struct vp_err *err);
+int vp_pair_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err);
+int vp_pair_begin(struct vp_pair *p, int64_t z0, int64_t z1, float *x, struct vp_err *err);
+int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err);
+int vp_pair_end(struct vp_pair *p, struct vp_err *err);
+
+/* A device for the pair. backend NULL: the CPU. `automatic`: the CPU if the device does not do. */
+struct vp_pair_place {
+    const struct vp_backend *backend;
+    int device;
+    bool automatic;
+    bool used;              /* out: the work was on the device */
+    char refused[200];      /* out: why it was not, or "" */
+};
+/* Returns the seconds that kernels of a device took for projections and for sums; 0 on the CPU. */
+void vp_pair_seconds(const struct vp_pair *p, double *project, double *back);
+/* Opens the device, if there is one. 0 or -1: VP_ERESOURCE, unless it is automatic. */
+int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);

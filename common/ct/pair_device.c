@@ -63,7 +63,7 @@ static int taps_of(double step)
 /* Sets the taps. Fails if the kernels do not do for the scan. */
 static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct vp_err *err)
 {
-    double rows = 0, voxels = 0, columns = 0;
+    double rows = 0, voxels = 0, columns = 0, lines = 0;
     for (int64_t s = 0; s < p->n_views; s++) {
         const double *P = p->views[s].P;
         const int across = p->views[s].march == 0 ? 1 : 0;
@@ -75,14 +75,17 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
             const double u = vp_orbit_dot(P, i, j, 0) / w, width = fabs(P[across] - u * P[8 + across]) / w;
             rows = fmax(rows, P[6] / w);
             voxels = fmax(voxels, w / P[6]);
-            columns = fmax(columns, fmax(width, 1 / width));
+            lines = fmax(lines, width);
+            columns = fmax(columns, 1 / width);
         }
     }
-    if (!(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL))
+    if (!(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL && lines < WIDEST_PIXEL))
         return vp_fail(err, VP_ERESOURCE, "the device projects voxels of 1/3 to 3 pixels: found up to %.3g",
                        fmax(rows, fmax(voxels, columns)));
     shape->row_taps = taps_of(rows);
     shape->voxel_taps = taps_of(voxels);
+    shape->columns = columns;
+    shape->line_taps = lines < 1.9 ? 3 : 4;
     return 0;
 }
 
@@ -171,17 +174,17 @@ int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err)
     return d->kernels->clear(d->queue, d->sum, (uint64_t)(n[0] * n[1] * (n[2] + 2 * VP_PAIR_EDGE)) * sizeof(float), err);
 }
 
-int vp_pair_device_add(struct vp_pair_device *d, float *x, struct vp_err *err)
+int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err)
 {
     const int64_t page = d->shape.n[0] * d->shape.n[1];
     float *const slices = vp_alloc_raw((size_t)(d->chunk * page), sizeof *slices, "slices", err);
     int rc = slices ? 0 : -1;
-    for (int64_t z = 0, n; z < d->shape.n[2] && !rc; z += n) {
-        n = vp_min64(d->chunk, d->shape.n[2] - z);
+    for (int64_t z = z0, n; z < z1 && !rc; z += n) {
+        n = vp_min64(d->chunk, z1 - z);
         rc = d->kernels->lower(d->queue, d->shape.n, z, n, d->sum, d->slices, err)
           || transfer(d, slices, d->slices, (uint64_t)(n * page) * sizeof *x, VP_DOWN, err) || finish(d, err) ? -1 : 0;
         for (int64_t i = 0; i < n * page && !rc; i++)
-            x[z * page + i] += slices[i];
+            x[(z - z0) * page + i] += slices[i];
     }
     free(slices);
     return rc;

@@ -28,10 +28,12 @@ struct vp_pair_view {
 struct vp_pair_shape {
     int64_t n[3], nu, nv;
     double voxel[3];
-    const struct vp_pair_view *views; /* of the scan, in device memory */
+    const struct vp_pair_view *views; /* views of the scan, in device memory */
     int view[VP_PAIR_VIEWS];
     int count;
     int row_taps, voxel_taps;   /* rows that a voxel meets, and voxels that a row meets, at most: 2, 3 or 5 */
+    double columns;             /* columns a pixel is wide, at most */
+    int line_taps;              /* lines that a column meets, at most: 3 or 4 */
 };
 
 /* All work is queued, 0 or -1. Memory is the device's. */
@@ -63,10 +65,10 @@ uint64_t vp_pair_device_bytes(const struct vp_pair *pair);
 /* Copies a volume to the device, which forward() projects from then on. */
 int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err *err);
 int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n, float *y, struct vp_err *err);
-/* Sets the sum of adjoint() to 0; adds n views to it; and adds it to x. */
+/* Sets the sum of adjoint() to 0; adds n views to it; and adds it to x, slices [z0, z1). */
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err);
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err);
-int vp_pair_device_add(struct vp_pair_device *d, float *x, struct vp_err *err);
+int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err);
 /* Returns the seconds that kernels of projection and of transpose have taken. */
 void vp_pair_device_seconds(const struct vp_pair_device *d, double *project, double *collect);
 void vp_pair_device_close(struct vp_pair_device *d); /* NULL is fine */

@@ -37,6 +37,11 @@ struct vp_pair {
     float *lines;       /* VP_PAIR_VIEWS views, weighted with the length of rays; column views line after line, others
                            row after row */
     char text[64];
+
+    struct vp_pair_device *device; /* NULL: the CPU */
+    const float *from;          /* volume that is projected */
+    float *to;                  /* slices [z0, z1) of a volume that is summed */
+    int64_t z0, z1;
 };
 
 struct vp_pair_isa {

@@ -42,7 +42,7 @@ INLINE void put(float *p, vf x)
 }
 
 /* Returns the column's sight, of lines [u0, u1). False: it meets none. */
-INLINE bool sight_of(const struct vp_pair *p, const struct vp_pair_view *view, int64_t i, int64_t j, int64_t u0,
+INLINE bool sight_of(const struct vp_pair_view *view, int64_t i, int64_t j, int64_t u0,
                      int64_t u1, struct pair_sight *s)
 {
     const double *P = view->P;
@@ -59,8 +59,8 @@ INLINE bool sight_of(const struct vp_pair *p, const struct vp_pair_view *view, i
     s->u0 = s->lo > (double)u0 ? (int64_t)s->lo : u0;
     s->u1 = s->hi < (double)u1 ? (int64_t)ceil(s->hi) : u1;
     const double v = P[4] * (double)i + P[5] * (double)j + P[7];
-    s->step = p->flat ? 1 : P[6] / w;
-    s->e0 = p->flat ? 0 : (v - 0.5 * P[6]) / w + 0.5;
+    s->step = P[6] / w;
+    s->e0 = (v - 0.5 * P[6]) / w + 0.5;
     return s->step > 0;
 }
 
@@ -132,6 +132,87 @@ INLINE int place_of(const struct vp_pair_view *view, int n)
     return view->march == 1 ? n % PAIR_TILE * PAIR_TILE + n / PAIR_TILE : n;
 }
 
+/* ---- fans: one slice, one row ---- */
+
+/* Images of a row of columns of a tile. Those without weight are empty. */
+struct fan_row { double lo[PAIR_TILE], hi[PAIR_TILE]; };
+
+INLINE void fan_row_of(const struct vp_pair_view *view, double i0, double j, struct fan_row *to)
+{
+    const double *P = view->P, half_u = 0.5 * P[view->march == 0 ? 1 : 0], half_w = 0.5 * P[view->march == 0 ? 9 : 8];
+    const double u0 = P[0] * i0 + P[1] * j + P[3], w0 = P[8] * i0 + P[9] * j + P[11];
+    for (int n = 0; n < PAIR_TILE; n++) {
+        const double u = u0 + n * P[0], w = w0 + n * P[8], near = w - half_w, far = w + half_w;
+        const double a = (u - half_u) / near + 0.5, b = (u + half_u) / far + 0.5;
+        const double least = near < far ? near : far, lo = a < b ? a : b, hi = a < b ? b : a;
+        to->lo[n] = least > VP_ORBIT_NEAREST ? lo : -1;
+        to->hi[n] = least > VP_ORBIT_NEAREST ? hi : -1;
+    }
+}
+
+/* Sets the weights of three lines from *u on. False: there are more, or not all are within [u0, u1). */
+INLINE bool fan_weights(double lo, double hi, int64_t u0, int64_t u1, int64_t *u, float weight[3])
+{
+    const int64_t first = (int64_t)lo;
+    const double from = lo - (double)first, to = hi - (double)first;
+    if (!(lo >= (double)u0 && first + 3 <= u1 && to <= 3))
+        return false;
+    const double end = to < 1 ? to : 1, more = to > 1 ? to - 1 : 0, most = to > 2 ? to - 2 : 0;
+    *u = first;
+    weight[0] = (float)(end - from);
+    weight[1] = (float)(more - most);
+    weight[2] = (float)most;
+    return true;
+}
+
+INLINE float fan_overlap(double lo, double hi, int64_t u)
+{
+    const double from = lo > (double)u ? lo : (double)u, to = hi < (double)(u + 1) ? hi : (double)(u + 1);
+    return to > from ? (float)(to - from) : 0;
+}
+
+static void spread_fan(const struct vp_pair_view *view, const struct vp_pair_tile *t, int64_t u0, int64_t u1, float *lines)
+{
+    for (int jj = 0; jj < t->nj; jj++) {
+        struct fan_row row;
+        fan_row_of(view, (double)t->i0, (double)(t->j0 + jj), &row);
+        for (int ii = 0; ii < t->ni; ii++) {
+            const float value = t->samples[(jj * PAIR_TILE + ii) * PAIR_PITCH + PAIR_PAD];
+            const double lo = row.lo[ii], hi = row.hi[ii];
+            int64_t u;
+            float weight[3];
+            if (fan_weights(lo, hi, u0, u1, &u, weight)) {
+                for (int n = 0; n < 3; n++)
+                    lines[u - u0 + n] += value * weight[n];
+                continue;
+            }
+            for (u = lo > (double)u0 ? (int64_t)lo : u0; u < u1 && (double)u < hi; u++)
+                lines[u - u0] += value * fan_overlap(lo, hi, u);
+        }
+    }
+}
+
+static void collect_fan(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
+                        const float *lines)
+{
+    for (int jj = 0; jj < t->nj; jj++) {
+        struct fan_row row;
+        fan_row_of(view, (double)t->i0, (double)(t->j0 + jj), &row);
+        for (int ii = 0; ii < t->ni; ii++) {
+            float *const to = &t->samples[(jj * PAIR_TILE + ii) * PAIR_PITCH + PAIR_PAD];
+            const double lo = row.lo[ii], hi = row.hi[ii];
+            int64_t u;
+            float weight[3];
+            if (fan_weights(lo, hi, 0, p->nu, &u, weight)) {
+                *to += weight[0] * lines[u] + weight[1] * lines[u + 1] + weight[2] * lines[u + 2];
+                continue;
+            }
+            for (u = lo > 0 ? (int64_t)lo : 0; u < p->nu && (double)u < hi; u++)
+                *to += fan_overlap(lo, hi, u) * lines[u];
+        }
+    }
+}
+
 /* ---- projection ---- */
 
 #if HAVE_PERMUTE
@@ -173,11 +254,6 @@ static void spread_column(const struct vp_pair *p, const struct pair_sight *s, c
 {
     const int64_t n = t->n;
     float *const line = lines + (s->u0 - first_line) * p->pitch;
-    if (p->flat) {
-        for (int64_t u = s->u0; u < s->u1; u++)
-            line[(u - s->u0) * p->pitch] += in[0] * weight_of(s, u);
-        return;
-    }
     const double lo = s->e0 + (double)t->k0 * s->step, hi = s->e0 + (double)(t->k0 + n) * s->step;
     if (!(hi > 0 && lo < (double)p->nv))
         return;
@@ -206,10 +282,14 @@ static void spread_column(const struct vp_pair *p, const struct pair_sight *s, c
 static void spread_tile(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
                         int64_t u0, int64_t u1, float *lines, float *scratch)
 {
+    if (p->flat) {
+        spread_fan(view, t, u0, u1, lines);
+        return;
+    }
     for (int n = 0; n < PAIR_COLUMNS; n++) {
         const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE;
         struct pair_sight s;
-        if (ii < t->ni && jj < t->nj && sight_of(p, view, t->i0 + ii, t->j0 + jj, u0, u1, &s))
+        if (ii < t->ni && jj < t->nj && sight_of(view, t->i0 + ii, t->j0 + jj, u0, u1, &s))
             spread_column(p, &s, t, t->samples + place * PAIR_PITCH + PAIR_PAD, u0, lines, scratch);
     }
 }
@@ -252,11 +332,6 @@ static void collect_column(const struct vp_pair *p, const struct pair_sight *s, 
                            const float *lines, float *scratch, float *out)
 {
     const float *const line = lines + s->u0 * p->pitch;
-    if (p->flat) {
-        for (int64_t u = s->u0; u < s->u1; u++)
-            out[0] += weight_of(s, u) * line[(u - s->u0) * p->pitch];
-        return;
-    }
     const double start = s->e0 + (double)t->k0 * s->step;
     const double lo = start, hi = start + t->n * s->step; /* the whole segment, whatever the slab, for the bits */
     if (!(hi > 0 && lo < (double)p->nv))
@@ -289,11 +364,15 @@ static void collect_column(const struct vp_pair *p, const struct pair_sight *s, 
 static void collect_tile(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
                          const float *lines, float *scratch)
 {
+    if (p->flat) {
+        collect_fan(p, view, t, lines);
+        return;
+    }
     memset(scratch + 2 * (p->pitch + PAIR_PITCH), 0, PAIR_PAD * sizeof *scratch);
     for (int n = 0; n < PAIR_COLUMNS; n++) {
         const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE;
         struct pair_sight s;
-        if (ii < t->ni && jj < t->nj && sight_of(p, view, t->i0 + ii, t->j0 + jj, 0, p->nu, &s))
+        if (ii < t->ni && jj < t->nj && sight_of(view, t->i0 + ii, t->j0 + jj, 0, p->nu, &s))
             collect_column(p, &s, t, lines, scratch, t->samples + place * PAIR_PITCH + PAIR_PAD);
     }
 }

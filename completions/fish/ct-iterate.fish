@@ -7,7 +7,7 @@ complete -c ct-iterate -l min -x -d 'least attenuation of a voxel, in 1/mm (not 
 complete -c ct-iterate -l max -x -d 'largest attenuation of a voxel, in 1/mm (not cgls)'
 complete -c ct-iterate -l tv -x -d 'weight of the total variation of fista-tv'
 complete -c ct-iterate -l norm -x -d 'largest eigenvalue of A\'A, as an earlier run found it (fista-tv)'
-complete -c ct-iterate -l initial -r -F -d 'volume to begin with (default: zero, or uniform)'
+complete -c ct-iterate -l initial -r -F -d 'volume to begin with, zero, or fdk (default: zero; mlem, osem: uniform)'
 complete -c ct-iterate -l mask -r -F -d 'voxels that may change: those not 0'
 complete -c ct-iterate -l pixel-weights -r -F -d 'weights, 0 or more: a page for each view, or one for all'
 complete -c ct-iterate -l dead -r -F -d 'mask of dead pixels: one page of the size of a view, not 0 is dead'

@@ -110,14 +110,14 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
         left += dot(got, y, VP_PAIR_VIEWS * page);
     }
     vp_pair_device_seconds(d, &project, &collect);
-    if (vp_pair_device_add(d, back, &err))
+    if (vp_pair_device_add(d, 0, size, back, &err))
         die(&err);
     const double updates = (double)voxels * (double)((group - 1) * VP_PAIR_VIEWS) / 0x1p30;
     const double adjoint = left / dot(x, back, voxels) - 1;
     /* against the CPU: the last group */
     memset(back, 0, (size_t)voxels * sizeof *back);
     if (vp_pair_device_clear(d, &err) || vp_pair_device_adjoint(d, y, list, VP_PAIR_VIEWS, &err)
-        || vp_pair_device_add(d, back, &err))
+        || vp_pair_device_add(d, 0, size, back, &err))
         die(&err);
     vp_pair_forward(cpu, x, list, VIEWS_CPU, want);
     vp_pair_adjoint(cpu, y, list, VP_PAIR_VIEWS, VP_PAIR_SEGMENT, 2 * VP_PAIR_SEGMENT, segment);
@@ -140,8 +140,10 @@ int main(int argc, char **argv)
     const struct vp_backend *gpu;
     struct vp_err err = VP_ERR_INIT;
     int *devices, n;
-    if (vp_devices_find(&gpu, &devices, &n, argc > 3 ? argv[3] : "cuda", &err))
-        die(&err);
+    if (vp_devices_find(&gpu, &devices, &n, argc > 3 ? argv[3] : "cuda", &err)) {
+        printf("%s\n", err.msg);
+        return 0;
+    }
     for (int64_t size = largest < 512 ? largest : 512; size <= largest; size *= 2)
         measure(gpu, devices[0], size, views);
     free(devices);

@@ -83,7 +83,7 @@ static void compare(const struct scan *s, const struct vp_backend *backend, int 
         CHECK_INT(vp_pair_device_forward(gpu, list + 1, (int)n - 1, again + view, &err), 0);
         CHECK_INT(vp_pair_device_clear(gpu, &err), 0);
         CHECK_INT(vp_pair_device_adjoint(gpu, y, list, (int)n, &err), 0);
-        CHECK_INT(vp_pair_device_add(gpu, sum, &err), 0);
+        CHECK_INT(vp_pair_device_add(gpu, 0, s->n[2], sum, &err), 0);
         const double e = error_of(got, Ax, n * view), f = error_of(sum, back, voxels);
         const double left = dot(got, y, n * view), right = dot(x, sum, voxels);
         if (e > 2e-6 || f > 2e-6 || fabs(left / right - 1) > 1e-7)
