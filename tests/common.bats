@@ -29,7 +29,7 @@ each() {
 
 # programs that read a stack from standard input / write a stack or image
 reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-psf) false ;; *) true ;; esac; }
-writes_binary() { case $1 in ct-geom | img-info | img-cmp) false ;; *) true ;; esac; }
+writes_binary() { case $1 in ct-geom | ct-center | img-info | img-cmp) false ;; *) true ;; esac; }
 # exit status when the run fails: like diff(1), img-cmp keeps 1 for "different"
 trouble() { if [ "$1" = img-cmp ]; then echo 2; else echo 1; fi; }
 # run NAME on INPUT given as a file
@@ -119,7 +119,7 @@ with_file() {
             sed -i 1d a b
             cmp a b
             ;;
-        img-view) cmp a b ;;
+        img-view | ct-center) cmp a b ;;
         *)
             ok img-cmp a b || return 1
             diff <(img-info a | tail -n +2) <(img-info b | tail -n +2)
@@ -219,7 +219,7 @@ with_file() {
         "$1" "${@:3}" d -o got
         case $1 in
         img-info) diff <(grep -v '^history' want | tail -n +2) <(grep -v '^history' got | tail -n +2) ;;
-        img-view) cmp want got ;;
+        img-view | ct-center) cmp want got ;;
         *) ok img-cmp want got ;;
         esac
     }
