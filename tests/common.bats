@@ -212,7 +212,7 @@ with_file() {
             img-cat --pages :9 "$2" -o d/1.tif
             img-cat --pages 9: "$2" -o d/2.tif
             cp "$2" all.tif
-            case $1 in ct-reduce | ct-normalize) ;; *) set -- "$@" -g scan.geom ;; esac
+            case $1 in ct-reduce | ct-normalize | ct-rings) ;; *) set -- "$@" -g scan.geom ;; esac
         fi
         ls d/* > list
         "$1" "${@:3}" all.tif -o want 2>/dev/null
