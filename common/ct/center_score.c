@@ -349,43 +349,51 @@ static struct vp_match match_parallel(const struct vp_center_level *l, int64_t k
                     s[1][n] - s[1][0], s[2][n] - s[2][0], s[3][n] - s[3][0]);
 }
 
-/* Collects the opposite rays of an item in `to`, and returns the longest run of columns [*u0, *u1) that have one. */
-static void opposite_rays(const struct vp_center_level *l, int64_t k, int64_t t, float *to, int64_t *u0, int64_t *u1)
+/* Opposite rays of a view for a shift: columns [u0, u1), the longest run of those that have one. */
+struct opposite_run { int64_t u0, u1; struct vp_between *ray; /* one a column */ };
+
+static void find_rays(const struct vp_center_level *l, int64_t pair, int64_t t, struct opposite_run *run)
 {
-    const struct vp_center_lines *of = l->of;
-    const int64_t m = l->m, line = k % of->lines, lo = vp_max64(0, t), hi = vp_min64(m, m + t);
-    const double angle = of->angle[k / of->lines] + PI;
+    const int64_t m = l->m, lo = vp_max64(0, t), hi = vp_min64(m, m + t);
+    const double angle = l->of->angle[pair] + PI;
     int64_t begin = lo;
 
-    *u0 = *u1 = lo;
+    run->u0 = run->u1 = lo;
     for (int64_t u = lo; u < hi; u++) {
         const double fan = l->fan[2 * m + 2 * u - (m - 1 + t)];
-        struct vp_between b;
-        if (!vp_circle_at(of->circle, angle + 2 * l->sense * fan, &b) || b.beyond) {
+        if (!vp_circle_at(l->of->circle, angle + 2 * l->sense * fan, &run->ray[u]) || run->ray[u].beyond) {
             begin = u + 1;
             continue;
         }
-        const int64_t column = m - 1 + t - u;
-        to[u] = b.w[0] * l->all[(b.view[0] * of->lines + line) * m + column] +
-                b.w[1] * l->all[(b.view[1] * of->lines + line) * m + column];
-        if (u + 1 - begin > *u1 - *u0) {
-            *u0 = begin;
-            *u1 = u + 1;
+        if (u + 1 - begin > run->u1 - run->u0) {
+            run->u0 = begin;
+            run->u1 = u + 1;
         }
     }
 }
 
-static struct vp_match match_fan(const struct vp_center_level *l, int64_t k, int64_t t, float *work)
+/* Collects the samples of opposite rays of an item, in to[u0 ... u1 - 1]. */
+static void opposite_rays(const struct vp_center_level *l, int64_t k, int64_t t, const struct opposite_run *run, float *to)
 {
-    const int64_t m = l->m;
-    float *const far = work, *band = work + m;
-    int64_t u0, u1;
+    const int64_t m = l->m, lines = l->of->lines, line = k % lines;
 
-    if (m - llabs(t) < least(m))
-        return (struct vp_match){0, 0};
-    opposite_rays(l, k, t, far, &u0, &u1);
+    for (int64_t u = run->u0; u < run->u1; u++) {
+        const struct vp_between *const b = &run->ray[u];
+        const float *const at = l->all + line * m + m - 1 + t - u;
+        to[u] = b->w[0] * at[b->view[0] * lines * m] + b->w[1] * at[b->view[1] * lines * m];
+    }
+}
+
+static struct vp_match match_fan(const struct vp_center_level *l, int64_t k, int64_t t, const struct opposite_run *run,
+                                 float *work)
+{
+    const int64_t m = l->m, u1 = run->u1;
+    float *const far = work, *band = work + m;
+    int64_t u0 = run->u0;
+
     if (u1 - u0 < least(m))
         return (struct vp_match){0, 0};
+    opposite_rays(l, k, t, run, far);
     vp_center_band(far + u0, u1 - u0, band, work + 2 * m);
     const int64_t skip = margin(u1 - u0), n = u1 - u0 - 2 * skip;
     band += skip;
@@ -400,7 +408,8 @@ static struct vp_match match_fan(const struct vp_center_level *l, int64_t k, int
 }
 
 /* Matches rows that are band-passed on what both see alone, so that their ends are alike: for few shifts. */
-static struct vp_match match_exact(const struct vp_center_level *l, int64_t k, int64_t t, float *work)
+static struct vp_match match_exact(const struct vp_center_level *l, int64_t k, int64_t t, const struct opposite_run *run,
+                                   float *work)
 {
     const int64_t m = l->m;
     const float *const near = l->whole + 2 * k * m, *back = near + m;
@@ -408,10 +417,10 @@ static struct vp_match match_exact(const struct vp_center_level *l, int64_t k, i
     double s[4] = {0, 0, 0, 0};
     int64_t u0 = vp_max64(0, t), u1 = vp_min64(m, m + t);
 
-    if (u1 - u0 < least(m))
-        return (struct vp_match){0, 0};
     if (l->of->fan) {
-        opposite_rays(l, k, t, work, &u0, &u1);
+        u0 = run->u0;
+        u1 = run->u1;
+        opposite_rays(l, k, t, run, work);
         back = work + t; /* column u - t of a mirrored row is column u */
     }
     const int64_t n = u1 - u0;
@@ -436,18 +445,25 @@ double vp_center_fisher(struct vp_match m)
 int vp_center_curve(const struct vp_center_level *l, int64_t lo, int64_t hi, int threads, double *z,
                     struct vp_match *match, struct vp_err *err)
 {
-    const int64_t items = l->of->items, m = l->m;
+    const int64_t items = l->of->items, m = l->m, lines = l->of->lines;
     float *const work = vp_alloc_raw((size_t)threads * 5, (size_t)m * sizeof *work, "rows", err);
+    struct vp_between *const rays = vp_alloc_raw((size_t)threads, (size_t)m * sizeof *rays, "rows", err);
 
-    if (!work)
+    if (!work || !rays) {
+        free(work);
+        free(rays);
         return -1;
+    }
     #pragma omp parallel for num_threads(threads) schedule(dynamic, 4)
     for (int64_t t = lo; t <= hi; t++) {
         float *const mine = work + (int64_t)omp_get_thread_num() * 5 * m;
+        struct opposite_run run = {.ray = rays + (int64_t)omp_get_thread_num() * m};
         double sum = 0;
         for (int64_t k = 0; k < items; k++) {
-            const struct vp_match one = match ? match_exact(l, k, t, mine)
-                                        : l->of->fan ? match_fan(l, k, t, mine) : match_parallel(l, k, t);
+            if (l->of->fan && k % lines == 0)
+                find_rays(l, k / lines, t, &run);
+            const struct vp_match one = match ? match_exact(l, k, t, &run, mine)
+                                        : l->of->fan ? match_fan(l, k, t, &run, mine) : match_parallel(l, k, t);
             sum += vp_center_fisher(one);
             if (match)
                 match[(t - lo) * items + k] = one;
@@ -455,6 +471,7 @@ int vp_center_curve(const struct vp_center_level *l, int64_t lo, int64_t hi, int
         z[t - lo] = sum / sqrt((double)items);
     }
     free(work);
+    free(rays);
     return 0;
 }
 
