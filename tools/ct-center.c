@@ -33,21 +33,25 @@ static const struct vp_opt options[] = {
              .help = "offset-u is between LO and HI pixels (default: anywhere)",
              .more = "Without it the axis may be anywhere on the detector, but within 5 % of its columns at either end."),
     VP_RANGE(P, center.rows, "rows", 0, .metavar = "A:B", .help = "use only detector rows A to B-1",
-             .more = "Default: of a parallel beam 16 groups of rows, spread; of a fan or cone beam those near the plane of "
+             .more = "Default: of a parallel beam 16 groups of rows, spread; of a fan or cone beam those near the "
+                     "plane of "
                      "the orbit, as far from it as a 64th of the columns, because others have no opposite rays."),
     VP_INT(P, center.pairs, "pairs", 0, .metavar = "N", .min = 1, .max = 4096, .def = "32",
            .help = "compare at most N views with their opposites"),
     VP_FLAG(P, center.roll, "roll", 0, .help = "estimate the detector's roll (tilt) as well",
-            .more = "Searched within 3 degrees of the tilt in the geometry, by turning both views. Expects 16 detector rows "
+            .more = "Searched within 3 degrees of the tilt in the geometry, by turning both views. Expects 16 detector "
+                    "rows "
                     "or more; the more the object changes from row to row, the surer it is."),
     VP_REAL(P, center.least, "least", 0, .metavar = "Z", .min = 0, .max = 1e6, .def = "7",
             .help = "least significance of a result",
             .more = "See above; less is for small detectors and for those who check the result otherwise."),
     VP_OUTFILE(P, picture, "try", 0, .metavar = "FILE.png", .group = "Trial slices",
                .help = "write a picture of the middle slice for several axes",
-               .more = "Under each slice is its offset-u; the one of least entropy has a star. Around the axis that was "
-                       "found; if none was found, around the middle of --search or that of the geometry, and the exit status "
-                       "is 1 as without --try: the picture is to be looked at, entropy alone may be wrong. Of counts without a flat field the slices are only good to compare."),
+               .more = "Under each slice is its offset-u; the one of least entropy has a star. Around the axis that "
+                       "was "
+                       "found; if none was found, around the middle of --search or that of the geometry, and the "
+                       "exit status is 1 as without --try: the picture is to be looked at, entropy alone may be "
+                       "wrong. Of counts without a flat field the slices are only good to compare."),
     VP_REALS(P, trials, "trials", 0, .metavar = "N,STEP", .min = 1e-6, .max = 1e6, .def = "9,1",
              .help = "number of slices and pixels from one to the next"),
     VP_OPT_END,
@@ -117,7 +121,8 @@ static int open_views(struct vp_run *run, const struct params *p, struct vp_read
 static int write_sheet(const char *path, const struct vp_trial *t, struct vp_err *err)
 {
     const int64_t columns = (int64_t)ceil(sqrt(t->n)), rows = (t->n + columns - 1) / columns, gap = 4;
-    const int64_t cell = t->size + gap, tall = cell + 2 * VP_LABEL_HEIGHT, w = columns * cell - gap, h = rows * tall - gap;
+    const int64_t cell = t->size + gap, tall = cell + 2 * VP_LABEL_HEIGHT;
+    const int64_t w = columns * cell - gap, h = rows * tall - gap;
     struct vp_picture slice = {t->slice, t->size, t->size * t->n};
     struct vp_outfile *file = NULL;
     double lo, hi;
@@ -176,9 +181,11 @@ static void doubt(const struct vp_run *run, const struct found *f, const char *n
     const struct vp_center *c = &f->center;
 
     if (c->second > VP_CENTER_DOUBT)
-        vp_warn(run, "%s: an axis at column %.6g is nearly as likely: see --try, or give --search", name, c->second_axis);
+        vp_warn(run, "%s: an axis at column %.6g is nearly as likely: see --try, or give --search", name,
+                c->second_axis);
     if (!f->roll && fabs(c->drift) > 0.5 && fabs(c->drift) > 5 * c->error)
-        vp_warn(run, "%s: the axis differs by %.2g pixels between lower and upper rows: the detector may be rolled, see "
+        vp_warn(run, "%s: the axis differs by %.2g pixels between lower and upper rows: the detector may be rolled, "
+                     "see "
                 "--roll", name, c->drift);
 }
 
@@ -190,7 +197,8 @@ static char *report(const struct found *f, const struct vp_geom *geom, const cha
 
     if (!out)
         return NULL;
-    fprintf(out, "%soffset-u = %.3f      # +- %.3f pixels: the axis is at column %.3f of %lld\n", mark, c->offset_u, c->error,
+    fprintf(out, "%soffset-u = %.3f      # +- %.3f pixels: the axis is at column %.3f of %lld\n", mark, c->offset_u,
+            c->error,
             c->axis, (long long)geom->nu);
     if (f->roll)
         fprintf(out, "%stilt = %.3f      # +- %.3f degrees\n", mark, c->tilt, c->roll_error);
@@ -234,10 +242,13 @@ static int publish(const struct vp_run *run, const struct found *f, struct vp_ge
 static void show(struct vp_run *run, const struct params *p, const struct vp_geom *g, const struct vp_stack *in,
                  bool logarithm)
 {
-    vp_report_plan(run, "input", "%lld x %lld, %lld pages%s", (long long)in->nx, (long long)in->ny, (long long)in->pages,
+    vp_report_plan(run, "input", "%lld x %lld, %lld pages%s", (long long)in->nx, (long long)in->ny,
+                   (long long)in->pages,
                    logarithm ? ", of which the logarithm is taken" : "");
-    vp_report_plan(run, "method", "%s", g->beam == VP_PARALLEL ? "opposite views" : "opposite rays near the plane of the orbit");
-    vp_report_plan(run, "views", "at most %lld of %lld, and their opposites", (long long)p->center.pairs, (long long)g->views);
+    vp_report_plan(run, "method", "%s", g->beam == VP_PARALLEL ? "opposite views" : "opposite rays near the plane of "
+                                                                                    "the orbit");
+    vp_report_plan(run, "views", "at most %lld of %lld, and their opposites", (long long)p->center.pairs,
+                   (long long)g->views);
     if (p->picture)
         vp_report_plan(run, "trials", "%g slices, %g pixels apart", p->trials.v[0], p->trials.v[1]);
     vp_report_plan(run, "memory", "%s", vp_bytes_text(run->common.memory).text);
@@ -266,7 +277,8 @@ static int search(struct vp_run *run, const struct params *p, const struct vp_ce
     if (!f->tried)
         return -1;
     err->hint[0] = '\0';
-    return vp_hint(err, "look at %s, and give the right one to ct-geom --offset-u; entropy is least at %.6g", p->picture,
+    return vp_hint(err, "look at %s, and give the right one to ct-geom --offset-u; entropy is least at %.6g",
+                   p->picture,
                    f->trial.least);
 }
 
@@ -287,7 +299,8 @@ static int ct_center(struct vp_run *run, void *params, struct vp_err *err)
     const char *name = vp_reader_name(reader), *quantity = vp_meta_get(&in->meta, "quantity");
     const bool counts = quantity ? !strcmp(quantity, "counts") || !strcmp(quantity, "transmission")
                                  : !vp_type_is_float(reader->stored.type);
-    if ((!counts && vp_quantity_check(in, VP_NEED_LINES, name, err)) || vp_geom_of(&geom, &p->projections, in, name, err) ||
+    if ((!counts && vp_quantity_check(in, VP_NEED_LINES, name, err)) || vp_geom_of(&geom, &p->projections, in, name,
+                                                                                   err) ||
         check_geometry(&geom, name, err) || vp_geom_views(&geom, &views, &scan, err))
         goto out;
     show(run, p, &geom, in, counts);
@@ -320,38 +333,41 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "find the axis of rotation and the detector's roll in a scan",
     .description =
-        "Finds where the axis of rotation meets the detector, from rays that are measured twice, and prints it as lines of a "
-        "geometry file: offset-u, with --roll also tilt, and as comments how certain they are. -o FILE writes the whole "
-        "geometry with both, for -g of the other programs.\n\n"
-        "In a parallel beam a view and the one half a turn later are mirror images. In a fan or cone beam single rays have "
-        "opposites, in the plane of the orbit. Rows and their opposites are correlated for every axis on the detector, on "
-        "the columns that both see, so neither a first guess nor a range is needed, nor another method for half acquisition "
-        "(an axis near one end of the detector). Views may come in any order; half a turn, a full turn, and arcs with some "
-        "opposite views are fine. If the last view is one step short of the opposite of the first, both are extrapolated.\n\n"
-        "Line integrals, transmissions and counts will do; of the latter two the logarithm is taken. A stack of integers "
-        "whose metadata do not say what it holds is taken as counts.\n\n"
+        "Finds where the axis of rotation meets the detector, from rays that are measured twice, and prints it as "
+        "lines of a geometry file: offset-u, with --roll also tilt, and as comments how certain they are. -o FILE "
+        "writes the whole geometry with both, for -g of the other programs.\n\n"
+        "In a parallel beam a view and the one half a turn later are mirror images. In a fan or cone beam single rays "
+        "have opposites, in the plane of the orbit. Rows and their opposites are correlated for every axis on the "
+        "detector, on the columns that both see, so neither a first guess nor a range is needed, nor another method "
+        "for half acquisition (an axis near one end of the detector). Views may come in any order; half a turn, a "
+        "full turn, and arcs with some opposite views are fine. If the last view is one step short of the opposite of "
+        "the first, both are extrapolated.\n\n"
+        "Line integrals, transmissions and counts will do; of the latter two the logarithm is taken. A stack of "
+        "integers whose metadata do not say what it holds is taken as counts.\n\n"
         "The significance is the height of the best axis above all others, in their standard deviation: noise alone "
-        "gives 3 to 5. Below --least, if the best axis is the end of the range, if no rays have opposites, or if the rays of a fan "
-        "agree better for the other sense of rotation, there is no result and the exit status is 1. A second axis at 0.7 of "
-        "the height or more causes a warning. The error is the standard deviation of the results of eight parts of the "
-        "data; what all parts share, as a bent object or a wrong distance, is not in it.\n\n"
-        "The result can be given by hand as well: ct-geom --offset-u. Parts of a file are read as they are needed; a pipe is "
-        "copied to memory, or from half of --memory on to a file without a name in $TMPDIR.",
+        "gives 3 to 5. Below --least, if the best axis is the end of the range, if no rays have opposites, or if the "
+        "rays of a fan agree better for the other sense of rotation, there is no result and the exit status is 1. A "
+        "second axis at 0.7 of the height or more causes a warning. The error is the standard deviation of the "
+        "results of eight parts of the data; what all parts share, as a bent object or a wrong distance, is not in "
+        "it.\n\n"
+        "The result can be given by hand as well: ct-geom --offset-u. Parts of a file are read as they are needed; a "
+        "pipe is copied to memory, or from half of --memory on to a file without a name in $TMPDIR.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "ROLL\n"
-        "With --roll both views are turned by each candidate before they are compared. The axes of single rows do not give "
-        "the roll: between opposite views a detail moves to other rows. First the axis is found with the tilt of the "
-        "geometry, then the roll, then the axis again. Turns of the detector about its rows and columns are not estimated.\n\n"
+        "With --roll both views are turned by each candidate before they are compared. The axes of single rows do not "
+        "give the roll: between opposite views a detail moves to other rows. First the axis is found with the tilt of "
+        "the geometry, then the roll, then the axis again. Turns of the detector about its rows and columns are not "
+        "estimated.\n\n"
         "TRIAL SLICES\n"
         "Short scans without opposite rays and scans whose object moved have no such answer. --try FILE.png "
-        "reconstructs the slice in the plane of the orbit for several axes. The right one has the fewest shades of grey: "
-        "least entropy of the histogram inside the field, with the limits of the middle slice.\n\n"
+        "reconstructs the slice in the plane of the orbit for several axes. The right one has the fewest shades of "
+        "grey: least entropy of the histogram inside the field, with the limits of the middle slice.\n\n"
         "REFERENCES\n"
-        "Padfield, IEEE Trans. Image Process. 21 (2012) 2706: masked correlation. Donath, Beckmann and Schreyer, J. Opt. "
-        "Soc. Am. A 23 (2006) 1048: entropy of trial slices.\n",
+        "Padfield, IEEE Trans. Image Process. 21 (2012) 2706: masked correlation. Donath, Beckmann and Schreyer, J. "
+        "Opt. Soc. Am. A 23 (2006) 1048: entropy of trial slices.\n",
     .see_also = "ct-geom(1), ct-normalize(1), ct-fdk(1), ct-geometry(5)",
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE | VP_TOOL_VIEWS,
     .run = ct_center,

@@ -21,15 +21,18 @@ static const struct vp_opt options[] = {
     VP_STRINGS(struct params, correct.air, "air", 0, .metavar = "C0:C1[,R0:R1]",
                .group = "Corrections",
                .help = "columns (and rows) of open beam: each view is scaled so that their mean transmission is 1",
-               .more = "For a beam whose intensity changes from view to view. Given twice, with columns left and right of "
-                       "the object, the scale is a line between the middles of both. What is in the way of the beam there "
-                       "in some views is taken for a weaker beam: -v shows the range of the means. Not for sinograms."),
+               .more = "For a beam whose intensity changes from view to view. Given twice, with columns left and right "
+                       "of "
+                       "the object, the scale is a line between the middles of both. What is in the way of the beam "
+                       "there in some views is taken for a weaker beam: -v shows the range of the means. Not for "
+                       "sinograms."),
     VP_FILE(struct params, correct.monitor, "monitor", 0, .metavar = "FILE",
             .help = "intensity of the beam in each view, as a part of that in the flats",
             .more = "Text with a number for each view, in their order; # begins a comment."),
     VP_FILE(struct params, correct.curve, "curve", 0, .metavar = "FILE",
             .help = "measured and true line integrals, against beam hardening",
-            .more = "Text with two numbers a line, both increasing, as measured with a wedge or steps of the material: what "
+            .more = "Text with two numbers a line, both increasing, as measured with a wedge or steps of the material: "
+                    "what "
                     "ct-normalize gives for a thickness, and the line integral that it ought to be. Between them it is "
                     "linear, and the first and the last piece go on beyond them: begin with 0 0. After all other "
                     "corrections."),
@@ -169,7 +172,8 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
         goto out;
     const int64_t all = w.sinograms ? in->ny : in->pages;
     if (w.correct.monitor && all > 0 && w.correct.n_monitor != all) {
-        vp_fail(err, VP_ERUN, "%s: expected a number for each of %lld views, got %lld", p->correct.monitor, (long long)all,
+        vp_fail(err, VP_ERUN, "%s: expected a number for each of %lld views, got %lld", p->correct.monitor,
+                (long long)all,
                 (long long)w.correct.n_monitor);
         goto out;
     }
@@ -252,9 +256,10 @@ static const struct vp_tool tool = {
     .examples = examples,
     .sections =
         "RINGS\n"
-        "A pixel that differs from its neighbours in every view draws a ring around the axis: ct-rings(1) takes what stays of "
-        "its error after the flats away.\n",
-    .see_also = "ct-rings(1), ct-center(1), ct-phase(1), ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), voxpipe-stack(5)",
+        "A pixel that differs from its neighbours in every view draws a ring around the axis: ct-rings(1) takes what "
+        "stays of its error after the flats away.\n",
+    .see_also = "ct-rings(1), ct-center(1), ct-phase(1), ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), "
+                "voxpipe-stack(5)",
     .flags = VP_TOOL_VIEWS,
     .run = ct_normalize,
 };

@@ -29,7 +29,8 @@ static const struct vp_opt options[] = {
     VP_FLAG(P, transmission, "transmission", 0, .help = "the input is a transmission (default: as its metadata say)"),
     VP_REAL(P, phase.distance, "distance", 'z', .metavar = "MM", .min = 1e-9, .max = 1e9, .group = "Filter",
             .help = "from the object to the detector, mm (default: sdd - sod of a cone beam)"),
-    VP_REAL(P, phase.energy, "energy", 'e', .metavar = "KEV", .min = 1e-3, .max = 1e9, .help = "energy of the photons, keV"),
+    VP_REAL(P, phase.energy, "energy", 'e', .metavar = "KEV", .min = 1e-3, .max = 1e9, .help = "energy of the photons, "
+                                                                                               "keV"),
     VP_REAL(P, phase.delta_beta, "delta-beta", 0, .metavar = "R", .min = 1e-9, .max = 1e12,
             .help = "delta / beta of the material's refractive index 1 - delta + i beta"),
     VP_REAL(P, phase.delta, "delta", 0, .metavar = "D", .min = 1e-30, .max = 1, .help = "delta by itself; with --beta"),
@@ -83,13 +84,15 @@ static int check_input(const struct params *p, const struct vp_stack *in, const 
 
     *transmission = p->transmission || (quantity && !strcmp(quantity, "transmission"));
     if (axes && !strncmp(axes, "u view", 6))
-        return vp_fail(err, VP_EUSAGE, "%s: pages are sinograms: expected views, which are filtered along rows and columns",
+        return vp_fail(err, VP_EUSAGE, "%s: pages are sinograms: expected views, which are filtered along rows and "
+                                       "columns",
                        name);
     return vp_quantity_check(in, *transmission ? VP_NEED_UNIT : VP_NEED_LINES, name, err);
 }
 
 /* Appends an expression of what the last stage made, or of the input, to the chain. */
-static int add_math(struct vp_chain *chain, const struct vp_images *im, enum vp_type in, const char *text, struct vp_err *err)
+static int add_math(struct vp_chain *chain, const struct vp_images *im, enum vp_type in, const char *text,
+                    struct vp_err *err)
 {
     struct vp_math *m = NULL;
 
@@ -104,7 +107,8 @@ static int add_math(struct vp_chain *chain, const struct vp_images *im, enum vp_
 static int make_chain(struct vp_chain *chain, const struct vp_images *im, const struct vp_phase *f, bool transmission,
                       bool thickness, struct vp_err *err)
 {
-    const struct vp_convolve_given g = {.n = {f->n[0], f->n[1], 1}, .nodes = {1, 1}, .kernels = f->kernel, .normalize = true,
+    const struct vp_convolve_given g = {.n = {f->n[0], f->n[1], 1}, .nodes = {1, 1}, .kernels = f->kernel,
+                                        .normalize = true,
                                         .edge = VP_EDGE_NEAREST};
     struct vp_op op;
     char log[80];
@@ -162,25 +166,27 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "phase retrieval by Paganin's filter, for parallel and cone beams",
     .description =
-        "Between object and detector phase becomes intensity: bright and dark fringes along edges. For an object of one "
-        "material, delta / beta of which is known, a low pass of the transmission undoes that: T = -ln F'[F(I) / (1 + L^2 "
-        "k^2)], with k = 2 pi times the frequency and L^2 = distance x delta / mu. It removes noise at the same time, of the "
-        "order of L squared in pixels. The input is line integrals of ct-normalize, of which the exponential is taken, or a "
-        "transmission. The output is line integrals again, so that a reconstruction is attenuation in 1/mm.\n\n"
-        "In a cone beam of magnification M = sdd / sod the filter is that of a parallel beam with the pixel pitch / M and the "
-        "distance / M; both follow from the geometry.\n\n"
-        "The filter is applied as a convolution with its kernel, cut off at 12 L, by the code of img-convolve(1): with its "
-        "accuracy, on GPUs too, and in any memory. Beyond the edges the "
-        "outermost samples go on: a constant stays that constant. The result is within 2e-5 of that of the unlimited kernel.",
+        "Between object and detector phase becomes intensity: bright and dark fringes along edges. For an object of "
+        "one material, delta / beta of which is known, a low pass of the transmission undoes that: T = -ln F'[F(I) / "
+        "(1 + L^2 k^2)], with k = 2 pi times the frequency and L^2 = distance x delta / mu. It removes noise at the "
+        "same time, of the order of L squared in pixels. The input is line integrals of ct-normalize, of which the "
+        "exponential is taken, or a transmission. The output is line integrals again, so that a reconstruction is "
+        "attenuation in 1/mm.\n\n"
+        "In a cone beam of magnification M = sdd / sod the filter is that of a parallel beam with the pixel pitch / M "
+        "and the distance / M; both follow from the geometry.\n\n"
+        "The filter is applied as a convolution with its kernel, cut off at 12 L, by the code of img-convolve(1): "
+        "with its accuracy, on GPUs too, and in any memory. Beyond the edges the outermost samples go on: a constant "
+        "stays that constant. The result is within 2e-5 of that of the unlimited kernel.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "CHOOSING DELTA / BETA\n"
-        "Too small leaves fringes, too large blurs. Half of the true value costs 1 to 16 % of thickness at the rim of a "
-        "sphere. Where several materials touch, the value of the two that matter is (delta1 - delta2) / (beta1 - beta2).\n\n"
-        "The model is the transport of intensity. With pixel^2 / (wavelength x distance) above 0.3, shown by --plan, errors "
-        "at the rim are about 1 % of the thickness, at 0.08 they are 4 %; below 0.05 a warning says so.\n\n"
+        "Too small leaves fringes, too large blurs. Half of the true value costs 1 to 16 % of thickness at the rim of "
+        "a sphere. Where several materials touch, the value of the two that matter is (delta1 - delta2) / (beta1 - "
+        "beta2).\n\n"
+        "The model is the transport of intensity. With pixel^2 / (wavelength x distance) above 0.3, shown by --plan, "
+        "errors at the rim are about 1 % of the thickness, at 0.08 they are 4 %; below 0.05 a warning says so.\n\n"
         "REFERENCES\n"
         "Paganin et al., J. Microsc. 206 (2002) 33.\n",
     .see_also = "ct-normalize(1), ct-fdk(1), img-convolve(1), ct-geometry(5)",

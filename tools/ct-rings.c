@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ct-rings: takes errors of detector pixels from line integrals, which would be rings. Views are read twice, for the map
- * and to subtract it; or once with a map that exists; or sinograms are sorted. */
+/* ct-rings: takes errors of detector pixels from line integrals, which would be rings. Views are read twice, for the
+ * map and to subtract it; or once with a map that exists; or sinograms are sorted. */
 #include "base/size.h"
 #include "base/stats.h"
 #include "ct/quantity.h"
@@ -29,20 +29,24 @@ static const struct vp_opt options[] = {
               .help = "what a page is: one view, or one detector row of all views"),
     VP_INT(P, blocks, "blocks", 0, .metavar = "K", .min = 1, .max = VP_RINGS_BLOCKS, .def = "12", .group = "Map",
            .help = "parts of the scan that have to agree",
-           .more = "A detector page of floats is held for each. What is in less than half of the parts is not taken away."),
+           .more = "A detector page of floats is held for each. What is in less than half of the parts is not taken "
+                   "away."),
     VP_SIZE(P, size, "size", 0, .metavar = "COLUMNSxROWS", .def = "9x9",
             .help = "windows of the medians along rows and along columns; odd",
-            .more = "What is as wide as half a window in both directions is not found: 5 times the width of dust on the "
+            .more = "What is as wide as half a window in both directions is not found: 5 times the width of dust on "
+                    "the "
                     "scintillator finds dust. Rows 1: along rows only, which takes walls about the axis for rings."),
     VP_FLAG(P, drift, "drift", 0, .help = "a map for each block, for pixels whose error changes",
-            .more = "Each is the median of three blocks; views between the middles of two blocks get what is between their "
+            .more = "Each is the median of three blocks; views between the middles of two blocks get what is between "
+                    "their "
                     "maps."),
     VP_OUTFILE(P, map, "map", 0, .metavar = "FILE", .help = "write the map as well",
                .more = "A page of the detector; with --drift one for each block."),
     VP_FILE(P, apply, "apply", 0, .metavar = "FILE", .help = "subtract this map: the input is read once"),
     VP_INT(P, sort, "sort", 0, .metavar = "N", .min = 3, .max = VP_RINGS_WINDOW, .group = "Sinograms",
            .help = "sort each sinogram, median of N columns, sort back (try 7); no map",
-           .more = "For stripes that last for a part of the views only. It takes more from the object than a map does: walls "
+           .more = "For stripes that last for a part of the views only. It takes more from the object than a map does: "
+                   "walls "
                    "about the axis and fine detail. Needs --layout sinograms."),
     VP_OPT_END,
 };
@@ -155,7 +159,8 @@ static int load_map(struct vp_run *run, const struct params *p, struct work *w, 
     else if (s->pages < 1 || s->pages > VP_RINGS_BLOCKS)
         vp_fail(err, VP_ERUN, "%s: expected 1 to %d maps", name, VP_RINGS_BLOCKS);
     else if (s->pages > 1 && w->p.views < 0)
-        vp_fail_hint(err, VP_ERUN, "give the file, or use --spool", "%s: the number of views is unknown: expected it, since "
+        vp_fail_hint(err, VP_ERUN, "give the file, or use --spool", "%s: the number of views is unknown: expected it, "
+                                                                    "since "
                      "the map changes during the scan", w->name);
     else {
         w->p.nv = s->ny;
@@ -185,7 +190,8 @@ static int write_map(struct vp_run *run, const struct params *p, const struct wo
     int rc = -1;
 
     (void)in;
-    if (vp_meta_set(&out.meta, "quantity", "ring map") || vp_meta_set(&out.meta, "axes", n > 1 ? "u v time" : "u v view"))
+    if (vp_meta_set(&out.meta, "quantity", "ring map") || vp_meta_set(&out.meta, "axes",
+                                                                      n > 1 ? "u v time" : "u v view"))
         vp_fail(err, VP_ERESOURCE, "out of memory");
     else if (!vp_open_result(run, p->map, &out, &writer, err)) {
         rc = vp_writer_pages(writer, n, maps, 1, err);
@@ -211,7 +217,8 @@ static void report(struct vp_run *run, const struct vp_rings_facts *f)
 }
 
 /* Reads all views for the map. */
-static int estimate(struct vp_run *run, const struct params *p, struct work *w, struct vp_reader *reader, uint64_t beside,
+static int estimate(struct vp_run *run, const struct params *p, struct work *w, struct vp_reader *reader,
+                    uint64_t beside,
                     struct vp_err *err)
 {
     struct vp_rings_facts facts;
@@ -249,7 +256,8 @@ static void show(struct vp_run *run, const struct params *p, const struct work *
 static void sizes(struct work *w, const struct params *p, const struct vp_stack *in)
 {
     w->rows = w->sinograms ? in->pages : in->ny;
-    w->p = (struct vp_rings_params){.nu = in->nx, .nv = vp_max64(w->rows, 1), .views = w->sinograms ? in->ny : in->pages,
+    w->p = (struct vp_rings_params){.nu = in->nx, .nv = vp_max64(w->rows, 1),
+                                    .views = w->sinograms ? in->ny : in->pages,
                                     .blocks = p->blocks, .columns = p->size.v[0], .rows = p->size.v[1], .drift = p->drift,
                                     .threads = w->threads};
 }
@@ -268,7 +276,8 @@ static int prepare(struct vp_run *run, const struct params *p, struct work *w, s
         sizes(w, p, in);
         out->pages = in->pages;
         if (w->p.nv < 5 && w->p.rows > 1) {
-            vp_warn(run, "%s: of %lld detector row%s nothing tells walls about the axis from rings: both are taken away",
+            vp_warn(run,
+                    "%s: of %lld detector row%s nothing tells walls about the axis from rings: both are taken away",
                     w->name, (long long)w->p.nv, w->p.nv == 1 ? "" : "s");
             w->p.rows = 1;
         }
@@ -292,7 +301,8 @@ static int ct_rings(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_reader *reader = NULL;
     struct vp_writer *writer = NULL;
     struct vp_stack out = {0};
-    struct work w = {.sinograms = p->layout == VP_LAYOUT_SINOGRAMS, .sort = p->sort, .threads = (int)run->common.threads};
+    struct work w = {.sinograms = p->layout == VP_LAYOUT_SINOGRAMS, .sort = p->sort,
+                     .threads = (int)run->common.threads};
     uint64_t beside = 0;
     int rc = -1;
 
@@ -329,7 +339,8 @@ static int ct_rings(struct vp_run *run, void *params, struct vp_err *err)
         vp_stats_number(run->stats, "taken_rms", rms);
     }
     if (!rc && pages.bad)
-        vp_warn(run, "%s: %lld samples are NaN or infinite%s", w.name, (long long)pages.bad, p->sort ? ", taken as 0" : "");
+        vp_warn(run, "%s: %lld samples are NaN or infinite%s", w.name, (long long)pages.bad,
+                p->sort ? ", taken as 0" : "");
 out:
     if (vp_close(run, reader, writer, rc != 0, err))
         rc = -1;
@@ -343,27 +354,27 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "take errors of detector pixels from line integrals: no rings",
     .description =
-        "Finds what single pixels of the detector are off by in all views, and subtracts it from the line integrals of "
-        "ct-normalize. In a reconstruction such pixels would be rings.\n\n"
-        "The views are averaged in blocks. From the mean of a block the median along columns is subtracted, then the median "
-        "along rows: what is left is small in both directions. The map of the detector is the median of all blocks, pixel by "
-        "pixel. So what turns with the object is not in it, nor what is long in one direction: walls of a container about "
-        "the axis, edges of layers. A clean scan stays as it is but for noise divided by the root of the number of views. "
-        "Nothing is assumed about the beam or the axis.\n\n"
-        "-v and --stats show how much was taken away, and how far the maps of odd and even blocks agree: 1 if all of it is "
-        "in the pixels, 0 if it is noise. --map FILE writes the map: it can be looked at, changed by img-math, and given "
-        "back with --apply.\n\n"
+        "Finds what single pixels of the detector are off by in all views, and subtracts it from the line integrals "
+        "of ct-normalize. In a reconstruction such pixels would be rings.\n\n"
+        "The views are averaged in blocks. From the mean of a block the median along columns is subtracted, then the "
+        "median along rows: what is left is small in both directions. The map of the detector is the median of all "
+        "blocks, pixel by pixel. So what turns with the object is not in it, nor what is long in one direction: walls "
+        "of a container about the axis, edges of layers. A clean scan stays as it is but for noise divided by the "
+        "root of the number of views. Nothing is assumed about the beam or the axis.\n\n"
+        "-v and --stats show how much was taken away, and how far the maps of odd and even blocks agree: 1 if all of "
+        "it is in the pixels, 0 if it is noise. --map FILE writes the map: it can be looked at, changed by img-math, "
+        "and given back with --apply.\n\n"
         "The input is read twice; a pipe is copied to memory, or from half of --memory on to a file without a name in "
-        "$TMPDIR. With --apply it streams through. Samples that are NaN or infinite do not count, and stay. Bits do not "
-        "depend on threads or the layout of the stack.",
+        "$TMPDIR. With --apply it streams through. Samples that are NaN or infinite do not count, and stay. Bits do "
+        "not depend on threads or the layout of the stack.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "LIMITS\n"
-        "With less than 5 detector rows there is only the median along rows, and walls about the axis are taken for rings; a "
-        "warning says so. Dust and scratches that are wider than half a window stay: see --size. Rings of pixels that are "
-        "off in some of the views only stay as well: see --drift and --sort.\n\n"
+        "With less than 5 detector rows there is only the median along rows, and walls about the axis are taken for "
+        "rings; a warning says so. Dust and scratches that are wider than half a window stay: see --size. Rings of "
+        "pixels that are off in some of the views only stay as well: see --drift and --sort.\n\n"
         "REFERENCES\n"
         "Boin and Haibel, Opt. Express 14 (2006) 12071. Vo, Atwood and Drakopoulos, Opt. Express 26 (2018) 28396, "
         "algorithm 3: --sort.\n",

@@ -52,7 +52,8 @@ static int check_size(const struct vp_reader *r, const struct vp_reader *target,
         return vp_fail(err, VP_ERUN, "%s: expected pages of %lld x %lld as of %s, got %lld x %lld", vp_reader_name(r),
                        (long long)t->nx, (long long)t->ny, vp_reader_name(target), (long long)s->nx, (long long)s->ny);
     if (s->pages > 0 && t->pages > 0 && s->pages != t->pages && !(page && s->pages == 1))
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages as of %s, got %lld", vp_reader_name(r), (long long)t->pages,
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages as of %s, got %lld", vp_reader_name(r),
+                       (long long)t->pages,
                        vp_reader_name(target), (long long)s->pages);
     return 0;
 }
@@ -68,7 +69,8 @@ static int add_pages(struct vp_fit *f, struct vp_reader **reader, int n, struct 
     size_t bytes = SIZE_MAX;
 
     if (!vp_mul_size(&bytes, samples * sizeof(float), (size_t)n + 1) || bytes > run->common.memory)
-        return vp_fail(err, VP_ERESOURCE, "a page of each stack is %s, the memory limit is %s", vp_bytes_text(bytes).text,
+        return vp_fail(err, VP_ERESOURCE, "a page of each stack is %s, the memory limit is %s",
+                       vp_bytes_text(bytes).text,
                        vp_bytes_text(run->common.memory).text);
     float *pages = vp_alloc_raw(samples, (size_t)(n + 1) * sizeof *pages, "a page of each stack", err);
     int got = pages ? 1 : -1;
@@ -84,7 +86,8 @@ static int add_pages(struct vp_fit *f, struct vp_reader **reader, int n, struct 
                 continue;
             const int more = vp_reader_next_f32(r, pages + (size_t)k * samples, err);
             if (more >= 0 && more != got)
-                vp_fail(err, VP_ERUN, "%s: expected as many pages as of %s", vp_reader_name(r), vp_reader_name(reader[0]));
+                vp_fail(err, VP_ERUN, "%s: expected as many pages as of %s", vp_reader_name(r),
+                        vp_reader_name(reader[0]));
             got = more == got ? got : -1;
         }
         if (got > 0 && vp_fit_page(f, pages, stack, mask ? pages + (size_t)n * samples : NULL, s->nx, s->ny, err))
@@ -166,23 +169,23 @@ static const struct vp_tool tool = {
     .operands = "TARGET STACK...",
     .summary = "find the factors with which stacks add up to another one",
     .description =
-        "Prints the factors c of the stacks a, b, ... for which c1 a + c2 b + ... is nearest to the target: least squares over "
-        "all samples, or those of a mask, that are finite in all stacks. A line for each factor with its standard error, "
-        "then the root mean square of what is left, and the part of the target's variance that is explained (without "
-        "--constant: of its squares).\n\n"
+        "Prints the factors c of the stacks a, b, ... for which c1 a + c2 b + ... is nearest to the target: least "
+        "squares over all samples, or those of a mask, that are finite in all stacks. A line for each factor with its "
+        "standard error, then the root mean square of what is left, and the part of the target's variance that is "
+        "explained (without --constant: of its squares).\n\n"
         "Standard errors are those of independent residuals; where residuals are alike over some voxels, as in a "
         "reconstruction, they are too small. Stacks that are combinations of others are refused.\n\n"
-        "Stacks are read in lockstep, a page of each at a time, from files or pipes. Samples are converted to f32 and added "
-        "up in f64, row by row in order: the result does not depend on threads.",
+        "Stacks are read in lockstep, a page of each at a time, from files or pipes. Samples are converted to f32 and "
+        "added up in f64, row by row in order: the result does not depend on threads.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "BEAM HARDENING\n"
-        "Reconstruction is linear, so the volume of p + c2 p^2 + c3 p^3 is V1 + c2 V2 + c3 V3, with V2 that of p^2 and V3 "
-        "that of p^3. The target is 1 in the material and 0 in air, from a threshold of V1; a --mask may leave out its "
-        "surface. The third example does it. Second order takes most of the cupping away, third at times a little more. "
-        "(Kachelriess, Sourbelle and Kalender, Med. Phys. 33 (2006) 1269.)\n",
+        "Reconstruction is linear, so the volume of p + c2 p^2 + c3 p^3 is V1 + c2 V2 + c3 V3, with V2 that of p^2 "
+        "and V3 that of p^3. The target is 1 in the material and 0 in air, from a threshold of V1; a --mask may leave "
+        "out its surface. The third example does it. Second order takes most of the cupping away, third at times a "
+        "little more. (Kachelriess, Sourbelle and Kalender, Med. Phys. 33 (2006) 1269.)\n",
     .see_also = "img-math(1), img-cmp(1), ct-normalize(1), ct-fdk(1)",
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,
     .run = img_fit,

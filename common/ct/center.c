@@ -110,7 +110,8 @@ static int place_lines(const struct vp_center_request *q, double tilt, struct vp
         const double half = fmax(1, (double)g->nu / 64);
         if (p->cv < -0.5 || p->cv > (double)g->nv - 0.5)
             return vp_fail_hint(err, VP_ERUN, "--rows A:B uses others all the same",
-                                "the plane of the orbit, row %.6g, is not on the detector: rays of no row have opposites",
+                                "the plane of the orbit, row %.6g, is not on the detector: rays of no row have "
+                                "opposites",
                                 p->cv);
         lo = vp_max64(0, (int64_t)ceil(p->cv - half));
         hi = vp_min64(g->nv, (int64_t)floor(p->cv + half) + 1);
@@ -171,7 +172,8 @@ static int read_lines(struct axis_search *s, struct vp_err *err)
              (l->far = vp_alloc_raw((size_t)(l->pairs * of_view), sizeof(float), "rows", err)) ? 0 : -1;
     vp_progress_start(q->progress, "reading", "views", fan ? l->views : l->pairs);
     for (int64_t k = 0; k < l->views && fan && !rc; k++, vp_progress_add(q->progress, 1))
-        rc = take_lines(q, &s->place, &(struct vp_between){{k, k}, {1, 0}, false}, image, work, l->all + k * of_view, err);
+        rc = take_lines(q, &s->place, &(struct vp_between){{k, k}, {1, 0}, false}, image, work, l->all + k * of_view,
+                        err);
     for (int64_t k = 0; k < l->pairs && !fan && !rc; k++, vp_progress_add(q->progress, 1))
         rc = take_lines(q, &s->place, &(struct vp_between){{s->view[k], 0}, {1, 0}, false}, image, work,
                         l->near + k * of_view, err) ||
@@ -197,8 +199,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Finds the best of candidates from p->lo to p->hi, and the next peak, by their height above all n of z, which begin with
- * shift `first`. */
+/* Finds the best of candidates from p->lo to p->hi, and the next peak, by their height above all n of z, which begin
+ * with shift `first`. */
 static int judge(const double *z, int64_t n, int64_t first, struct peak *p, struct vp_err *err)
 {
     double *rest = vp_alloc_raw((size_t)n, sizeof *rest, "candidates", err);
@@ -284,7 +286,8 @@ static int measure(const struct axis_search *s, const struct vp_center_level *l,
     if (!rc) {
         c->axis = axis_of(l, vp_center_vertex(match, items, 1, 0, 1, t));
         /* the parabola alone errs by about a fiftieth of a column */
-        c->error = items > 1 ? hypot(0.5 * vp_center_spread(match, l->of, t), 0.02) * (double)l->bin : 0.1 * (double)l->bin;
+        c->error = items > 1 ? hypot(0.5 * vp_center_spread(match, l->of, t),
+                                     0.02) * (double)l->bin : 0.1 * (double)l->bin;
         int64_t used = 0;
         for (int64_t k = 0; k < items; k++)
             if (match[items + k].n > 0) {
@@ -326,7 +329,8 @@ static int measure_twice(const struct axis_search *s, const struct vp_center_lev
 }
 
 /* Goes from the best shift of a level to finer ones, as long as the peak is found there. */
-static int refine(const struct axis_search *s, struct vp_center_level *l, const struct peak *coarse, struct vp_center *c,
+static int refine(const struct axis_search *s, struct vp_center_level *l, const struct peak *coarse,
+                  struct vp_center *c,
                   struct vp_err *err)
 {
     struct peak p = *coarse;
@@ -399,7 +403,8 @@ static int search(struct axis_search *s, struct vp_center *c, struct peak *p, st
     }
     if (!rc && !(p->z >= s->q->p->least))
         rc = vp_fail_hint(err, VP_ERUN, "see trial slices: --try FILE.png",
-                          "%s: no axis stands out: the best, column %.6g, is %.2g standard deviations above the others, "
+                          "%s: no axis stands out: the best, column %.6g, is %.2g standard deviations above the "
+                          "others, "
                           "expected %g or more", vp_views_name(s->q->source), axis_of(&best, (double)p->best), p->z,
                           s->q->p->least);
     if (!rc && (p->best == p->lo || p->best == p->hi))
@@ -420,8 +425,8 @@ int64_t vp_center_pick(const struct vp_circle *circle, const struct vp_view *vie
     struct vp_between b;
     int64_t found[2] = {0, 0};
 
-    /* views whose opposite is measured, then those whose opposite lies beyond the end of the arc; and for those that are
-     * spread over the scan, the same again */
+    /* views whose opposite is measured, then those whose opposite lies beyond the end of the arc; and for those that
+     * are spread over the scan, the same again */
     for (int64_t i = 0; i < n; i++)
         if (vp_circle_at(circle, views[i].angle + half, &b))
             found[b.beyond]++;
@@ -507,7 +512,8 @@ static int check(const struct vp_center_request *q, const struct axis_search *s,
     if (q->geom->beam == VP_PARALLEL && s->lines.pairs == 0) {
         const double arc = (s->circle.angle[s->circle.n - 1] - s->circle.angle[0]) * 57.29577951308232;
         return vp_fail_hint(err, VP_ERUN, "see trial slices: --try FILE.png",
-                            "%s: no two views are half a turn apart (%lld views of %.6g degrees): nothing tells the axis",
+                            "%s: no two views are half a turn apart (%lld views of %.6g degrees): nothing tells the "
+                            "axis",
                             name, (long long)s->circle.n, arc);
     }
     return 0;

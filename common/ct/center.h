@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The axis of rotation on the detector, and the detector's roll, from rays that are measured twice.
  *
- * Parallel beam: a view and the opposite one are mirror images about the axis. Fan and cone beam: the ray of fan angle g
- * at angle b is that of -g at b + 180 degrees + 2 g, on rows near the plane of the orbit. For each candidate, rows and
- * their opposites are correlated on what both see (masked normalised correlation, Padfield, IEEE Trans. Image Process. 21
- * (2012) 2706). The best one has the largest sum of atanh(r) sqrt(n - 3) (Fisher's z), n being the columns that both see:
- * not the largest r, which a few columns of noise can have. */
+ * Parallel beam: a view and the opposite one are mirror images about the axis. Fan and cone beam: the ray of fan
+ * angle g at angle b is that of -g at b + 180 degrees + 2 g, on rows near the plane of the orbit. For each
+ * candidate, rows and their opposites are correlated on what both see (masked normalised correlation, Padfield, IEEE
+ * Trans. Image Process. 21 (2012) 2706). The best one has the largest sum of atanh(r) sqrt(n - 3) (Fisher's z), n
+ * being the columns that both see: not the largest r, which a few columns of noise can have. */
 #ifndef VP_CENTER_H
 #define VP_CENTER_H
 
@@ -39,7 +39,8 @@ struct vp_center {
     double offset_u, tilt;  /* as in struct vp_geom */
     double error;           /* standard deviation of the axis among parts of the data, pixels */
     double roll_error;      /* and of the roll, degrees; 0: not estimated */
-    double z;               /* height of the best candidate above the mean of all others, in standard deviations of these */
+    /* height of the best candidate above the mean of all others, in standard deviations of these */
+    double z;
     double second, second_axis; /* height of the next peak as a part of that, and its axis; 0 if there is none */
     double r;               /* correlation at the best candidate, the mean over rows */
     double drift;           /* axis in the upper half of the rows less that in the lower half, pixels */
@@ -51,9 +52,9 @@ struct vp_center {
 #define VP_CENTER_LEAST 7.0
 #define VP_CENTER_DOUBT 0.7
 
-/* Estimates both. 0, or -1: VP_ERUN with a hint if there are no opposite rays, nothing is significant, the best candidate
- * is the first or the last one, or the rays agree better for the other sense of rotation. Its bits depend on neither
- * threads nor memory. */
+/* Estimates both. 0, or -1: VP_ERUN with a hint if there are no opposite rays, nothing is significant, the best
+ * candidate is the first or the last one, or the rays agree better for the other sense of rotation. Its bits depend
+ * on neither threads nor memory. */
 int vp_center_find(const struct vp_center_request *q, struct vp_center *c, struct vp_err *err);
 
 #endif

@@ -19,11 +19,12 @@ struct vp_between { int64_t view[2]; float w[2]; bool beyond; /* extrapolated */
 
 int vp_circle_open(struct vp_circle *c, const struct vp_view *views, int64_t n, struct vp_err *err);
 void vp_circle_close(struct vp_circle *c);
-/* Interpolates between the views on both sides; beyond the end of an arc by at most one step. False if there is none. */
+/* Interpolates between the views on both sides; beyond the end of an arc by at most one step. False if there is
+ * none. */
 bool vp_circle_at(const struct vp_circle *c, double angle, struct vp_between *b);
 
-/* Lines across views: rows of the detector as it would be without its tilt, `height` of them averaged. Line j begins with
- * row first + j * stride. */
+/* Lines across views: rows of the detector as it would be without its tilt, `height` of them averaged. Line j begins
+ * with row first + j * stride. */
 struct vp_center_place {
     int64_t nu, lines, first, stride, height;
     double cu, cv;      /* centre of the rotation, pixels */
@@ -69,15 +70,16 @@ void vp_center_level_close(struct vp_center_level *l);
  * (m - 1 + t) / 2. n: columns; 0 if there are too few or they are constant. */
 struct vp_match { double r; int64_t n; };
 
-/* Fills z[t - lo] for shifts lo to hi: the sum of Fisher's z over all items, divided by the root of their number; and
- * match[(t - lo) * items + item] unless that is NULL: then rows are band-passed on what both see, which takes longer and
- * has no error at their ends. */
+/* Fills z[t - lo] for shifts lo to hi: the sum of Fisher's z over all items, divided by the root of their number;
+ * and match[(t - lo) * items + item] unless that is NULL: then rows are band-passed on what both see, which takes
+ * longer and has no error at their ends. */
 int vp_center_curve(const struct vp_center_level *l, int64_t lo, int64_t hi, int threads, double *z,
                     struct vp_match *match, struct vp_err *err);
-/* Returns the shift of the best match about shift t, between samples, for every step-th group of items from `first` on:
- * the vertex of the parabola through three values of what Fisher's z is to first order. match is that of shifts t - 1 to
- * t + 1. */
-double vp_center_vertex(const struct vp_match *match, int64_t items, int64_t group, int64_t first, int64_t step, int64_t t);
+/* Returns the shift of the best match about shift t, between samples, for every step-th group of items from `first`
+ * on: the vertex of the parabola through three values of what Fisher's z is to first order. match is that of shifts
+ * t - 1 to t + 1. */
+double vp_center_vertex(const struct vp_match *match, int64_t items, int64_t group, int64_t first, int64_t step,
+                        int64_t t);
 /* Computes that for `parts` parts of the data, and returns the standard deviation of their mean; 0: there is one part.
  * Parts are views, because what is next to each other in a view has the same noise; else lines. */
 double vp_center_spread(const struct vp_match *match, const struct vp_center_lines *l, int64_t t);
@@ -87,8 +89,8 @@ double vp_center_fisher(struct vp_match m);
 /* Band-pass of a row: deviations of 1 to 8 samples. work: 2 n floats. */
 void vp_center_band(const float *in, int64_t n, float *out, float *work);
 
-/* Replaces samples that are not finite by their neighbours, takes the logarithm if it is wanted, and the median of three
- * along the row. */
+/* Replaces samples that are not finite by their neighbours, takes the logarithm if it is wanted, and the median of
+ * three along the row. */
 void vp_center_clean(float *row, int64_t n, bool logarithm, float *work);
 
 /* Reads a whole view or a mean of two. image: nv x nu. */
@@ -99,8 +101,8 @@ int vp_center_view(const struct vp_center_request *q, const struct vp_between *b
 int vp_center_roll(const struct vp_center_request *q, const struct vp_circle *circle, double axis, double *tilt,
                    double *error, struct vp_err *err);
 
-/* Picks at most `most` pairs of views and their opposites, spread over the scan: measured ones before extrapolated ones.
- * Returns their number. */
+/* Picks at most `most` pairs of views and their opposites, spread over the scan: measured ones before extrapolated
+ * ones. Returns their number. */
 int64_t vp_center_pick(const struct vp_circle *circle, const struct vp_view *views, int64_t n, int64_t most,
                        int64_t *view, struct vp_between *opposite);
 

@@ -72,7 +72,8 @@ static int read_images(const struct vp_center_request *q, struct roll_images *r,
     const int64_t width = q->geom->nu, rows = r->nv * r->bin, size = r->nu * r->nv, v0 = r->band[0] * r->bin;
     float *image = vp_alloc_raw((size_t)(width * rows), sizeof *image, "a view", err);
     float *work = vp_alloc_raw((size_t)(width * (rows + 1)), sizeof *work, "a view", err);
-    int rc = image && work && (r->image = vp_alloc_raw((size_t)r->images, (size_t)size * sizeof(float), "views", err)) ? 0 : -1;
+    int rc = image && work && (r->image = vp_alloc_raw((size_t)r->images, (size_t)size * sizeof(float), "views",
+                                                       err)) ? 0 : -1;
 
     for (int64_t k = 0; k < r->images && !rc; k++) {
         const struct vp_between one = {{r->lines.fan ? k : view[k / 2], 0}, {1, 0}, false};
@@ -194,7 +195,8 @@ static void place_rows(struct roll_images *r, const struct vp_geom *g, double ti
     r->band[1] = r->lines.fan ? vp_min64(first + span + side, nv) : nv;
     r->nv = r->band[1] - r->band[0];
     r->first = first - r->band[0];
-    r->cv = (double)r->first + 0.5 * (double)((r->lines.lines - 1) * r->stride); /* the axis is that of the rows' mean */
+    /* the axis is that of the rows' mean */
+    r->cv = (double)r->first + 0.5 * (double)((r->lines.lines - 1) * r->stride);
 }
 
 /* Makes the fan angles of columns, as of struct vp_center_lines. */

@@ -373,7 +373,8 @@ static void find_rays(const struct vp_center_level *l, int64_t pair, int64_t t, 
 }
 
 /* Collects the samples of opposite rays of an item, in to[u0 ... u1 - 1]. */
-static void opposite_rays(const struct vp_center_level *l, int64_t k, int64_t t, const struct opposite_run *run, float *to)
+static void opposite_rays(const struct vp_center_level *l, int64_t k, int64_t t, const struct opposite_run *run,
+                          float *to)
 {
     const int64_t m = l->m, lines = l->of->lines, line = k % lines;
 
@@ -408,7 +409,8 @@ static struct vp_match match_fan(const struct vp_center_level *l, int64_t k, int
 }
 
 /* Matches rows that are band-passed on what both see alone, so that their ends are alike: for few shifts. */
-static struct vp_match match_exact(const struct vp_center_level *l, int64_t k, int64_t t, const struct opposite_run *run,
+static struct vp_match match_exact(const struct vp_center_level *l, int64_t k, int64_t t,
+                                   const struct opposite_run *run,
                                    float *work)
 {
     const int64_t m = l->m;
@@ -475,7 +477,8 @@ int vp_center_curve(const struct vp_center_level *l, int64_t lo, int64_t hi, int
     return 0;
 }
 
-double vp_center_vertex(const struct vp_match *match, int64_t items, int64_t group, int64_t first, int64_t step, int64_t t)
+double vp_center_vertex(const struct vp_match *match, int64_t items, int64_t group, int64_t first, int64_t step,
+                        int64_t t)
 {
     double y[3] = {0, 0, 0};
 
@@ -483,7 +486,8 @@ double vp_center_vertex(const struct vp_match *match, int64_t items, int64_t gro
         const struct vp_match top = match[items + k];
         if (k / group % step != first || top.n <= 3 || match[k].n <= 3 || match[2 * items + k].n <= 3)
             continue;
-        const double slope = sqrt((double)top.n - 3) / (1 - top.r * top.r + 0.01); /* slope of atanh; 0.01: no row counts alone */
+        /* slope of atanh; 0.01: no row counts alone */
+        const double slope = sqrt((double)top.n - 3) / (1 - top.r * top.r + 0.01);
         for (int i = 0; i < 3; i++)
             y[i] += slope * match[i * items + k].r;
     }

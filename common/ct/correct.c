@@ -71,7 +71,8 @@ static int take_line(void *ctx, const char *name, int64_t number, char *line, st
         list->v[list->n++] = x;
     }
     if (got && list->per_line && got != list->per_line)
-        return vp_fail(err, VP_ERUN, "%s: line %lld: expected %d numbers, got %d", name, (long long)number, list->per_line,
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected %d numbers, got %d", name, (long long)number,
+                       list->per_line,
                        got);
     return 0;
 }
@@ -141,7 +142,8 @@ static double mean_of(const struct vp_correct *c, const struct vp_air *a, const 
     return sum / (double)((a->c1 - a->c0) * (a->r1 - a->r0));
 }
 
-/* Returns the true line integral of a measured one: on lines between the pairs, which go on beyond the first and last. */
+/* Returns the true line integral of a measured one: on lines between the pairs, which go on beyond the first and
+ * last. */
 static float along_curve(const struct vp_correct *c, float p)
 {
     int64_t lo = 0, hi = c->n_curve - 1;
@@ -194,11 +196,13 @@ static int beam_of(struct vp_correct *c, int64_t view, int64_t nu, const float *
     if (c->n_air)
         *beam = mean[0];
     if (c->n_air == 2) {
-        const double x0 = 0.5 * (double)(c->air[0].c0 + c->air[0].c1 - 1), x1 = 0.5 * (double)(c->air[1].c0 + c->air[1].c1 - 1);
+        const double x0 = 0.5 * (double)(c->air[0].c0 + c->air[0].c1 - 1);
+        const double x1 = 0.5 * (double)(c->air[1].c0 + c->air[1].c1 - 1);
         *slope = (mean[1] - mean[0]) / (x1 - x0);
         *beam = mean[0] - *slope * x0;
         if (!(*beam > 0) || !(*beam + *slope * (double)(nu - 1) > 0))
-            return vp_fail(err, VP_ERUN, "view %lld: --air: the line through both regions, %g and %g, falls below 0 on the "
+            return vp_fail(err, VP_ERUN, "view %lld: --air: the line through both regions, %g and %g, falls below 0 on "
+                                         "the "
                            "detector", (long long)view, mean[0], mean[1]);
     }
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Corrections of normalised views: a beam that changes from view to view, by what passes the object or by a monitor, and a
- * beam that hardens, by a measured curve. */
+/* Corrections of normalised views: a beam that changes from view to view, by what passes the object or by a monitor,
+ * and a beam that hardens, by a measured curve. */
 #ifndef VP_CORRECT_H
 #define VP_CORRECT_H
 
@@ -28,13 +28,14 @@ struct vp_correct {
     double drift[2];         /* out: least and largest mean transmission of the regions, before the correction */
 };
 
-/* Reads the parameters for views of nu x nv. VP_EUSAGE for regions that are not on the detector or overlap, and for a curve
- * of transmissions; VP_ERUN for files that do not hold what they should. Free with vp_correct_free() in any case. */
+/* Reads the parameters for views of nu x nv. VP_EUSAGE for regions that are not on the detector or overlap, and for
+ * a curve of transmissions; VP_ERUN for files that do not hold what they should. Free with vp_correct_free() in any
+ * case. */
 int vp_correct_open(struct vp_correct *c, const struct vp_correct_params *p, int64_t nu, int64_t nv, bool transmission,
                     struct vp_err *err);
-/* Corrects n views of nu x nv from `first` on, in place; with sinogram_views > 0 n detector rows, each sinogram_views x nu,
- * without regions. Sums are added in f64, row by row. -1: VP_ERUN if the monitor has fewer numbers, or a region has no
- * beam. Bits do not depend on threads nor on how views are grouped. */
+/* Corrects n views of nu x nv from `first` on, in place; with sinogram_views > 0 n detector rows, each
+ * sinogram_views x nu, without regions. Sums are added in f64, row by row. -1: VP_ERUN if the monitor has fewer
+ * numbers, or a region has no beam. Bits do not depend on threads nor on how views are grouped. */
 int vp_correct_views(struct vp_correct *c, int64_t first, int64_t n, int64_t nu, int64_t nv, int64_t sinogram_views,
                      float *samples, struct vp_err *err);
 void vp_correct_free(struct vp_correct *c);

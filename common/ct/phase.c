@@ -18,7 +18,8 @@ static int check(const struct vp_phase_params *p, struct vp_err *err)
     if (!(p->energy > 0))
         return vp_fail(err, VP_EUSAGE, "expected --energy KEV, or --length PIXELS");
     if (p->energy > 1000)
-        return vp_fail_hint(err, VP_EUSAGE, "20000 eV are 20 keV", "--energy: expected at most 1000 keV, got %g: is it in eV?",
+        return vp_fail_hint(err, VP_EUSAGE, "20000 eV are 20 keV", "--energy: expected at most 1000 keV, got %g: is it "
+                                                                   "in eV?",
                             p->energy);
     if (p->delta_beta > 0 && (p->delta > 0 || p->beta > 0))
         return vp_fail(err, VP_EUSAGE, "--delta-beta and --%s cannot be combined", p->delta > 0 ? "delta" : "beta");
@@ -47,7 +48,8 @@ int vp_phase_lengths(struct vp_phase *f, const struct vp_phase_params *p, const 
         if (!(fabs(g->du) > 0 && fabs(g->dv) > 0))
             return vp_fail_hint(err, VP_EUSAGE, "give --length PIXELS", "the geometry has no pixel pitch");
         const bool cone = g->beam == VP_CONE;
-        const double m = cone ? g->sdd / g->sod : 1, distance = p->distance > 0 ? p->distance : cone ? g->sdd - g->sod : 0;
+        const double m = cone ? g->sdd / g->sod : 1;
+        const double distance = p->distance > 0 ? p->distance : cone ? g->sdd - g->sod : 0;
         if (!(distance > 0))
             return vp_fail(err, VP_EUSAGE, "expected --distance MM, from the object to the detector");
         const double wavelength = HC / p->energy, ratio = p->delta_beta > 0 ? p->delta_beta : p->delta / p->beta;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Phase retrieval of a homogeneous object from one distance (Paganin et al., J. Microsc. 206 (2002) 33). The transmission
- * is filtered with 1 / (1 + L^2 k^2), k = 2 pi frequency, L^2 = z delta / mu, which is a convolution with the kernel
- * K0(r / L) / (2 pi L^2). In a cone beam of magnification M the distance is z / M and the pixel pitch / M. */
+/* Phase retrieval of a homogeneous object from one distance (Paganin et al., J. Microsc. 206 (2002) 33). The
+ * transmission is filtered with 1 / (1 + L^2 k^2), k = 2 pi frequency, L^2 = z delta / mu, which is a convolution
+ * with the kernel K0(r / L) / (2 pi L^2). In a cone beam of magnification M the distance is z / M and the pixel
+ * pitch / M. */
 #ifndef VP_PHASE_H
 #define VP_PHASE_H
 
@@ -27,11 +28,11 @@ struct vp_phase {
 /* Longest L, pixels: of longer ones the kernel is larger than is reasonable. */
 #define VP_PHASE_LONGEST 120.0
 
-/* Computes lengths from the parameters and the geometry (NULL: none, only with `length`). VP_EUSAGE with the way out for
- * what is missing, contradicts itself or is of another unit. */
+/* Computes lengths from the parameters and the geometry (NULL: none, only with `length`). VP_EUSAGE with the way out
+ * for what is missing, contradicts itself or is of another unit. */
 int vp_phase_lengths(struct vp_phase *f, const struct vp_phase_params *p, const struct vp_geom *g, struct vp_err *err);
-/* Makes the kernel of these lengths: the inverse transform of the filter, cut off at 12 L where it has fallen below 1e-6.
- * The caller frees it. VP_ERESOURCE. */
+/* Makes the kernel of these lengths: the inverse transform of the filter, cut off at 12 L where it has fallen below
+ * 1e-6. The caller frees it. VP_ERESOURCE. */
 int vp_phase_kernel(struct vp_phase *f, struct vp_err *err);
 
 #endif

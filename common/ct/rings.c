@@ -293,7 +293,7 @@ int vp_rings_finish(struct vp_rings *r, struct vp_rings_facts *facts, struct vp_
     }
     for (int64_t b = 0; b < r->p.blocks; b++)
         high_pass(&r->p, r->map + b * r->pixels, work);
-    *facts = (struct vp_rings_facts){.agreement = r->p.blocks > 1 ? agreement(r, sums) : NAN};
+    *facts = (struct vp_rings_facts){.agreement = r->p.blocks > 1 ? agreement(r, sums) : (double)NAN};
     join_blocks(r);
     for (int64_t i = 0; i < r->maps * r->pixels; i++) {
         squares += (double)r->map[i] * (double)r->map[i];
@@ -380,7 +380,8 @@ static int by_rank(const void *a, const void *b)
 int vp_rings_sort(float *sinogram, int64_t nu, int64_t views, int64_t window, int threads, double *squares,
                   struct vp_err *err)
 {
-    struct ranked_sample *s = vp_alloc_raw((size_t)nu, (size_t)views * sizeof *s, "a sorted sinogram", err); /* columns */
+    /* columns */
+    struct ranked_sample *s = vp_alloc_raw((size_t)nu, (size_t)views * sizeof *s, "a sorted sinogram", err);
     double *sums = vp_alloc_raw((size_t)views, sizeof *sums, "sums", err);
     float *rows = vp_alloc_raw((size_t)threads * 2, (size_t)nu * sizeof *rows, "rows", err);
     int rc = s && sums && rows ? 0 : -1;

@@ -88,7 +88,8 @@ static int reconstruct(const struct trial_scan *s, double offset, float *slice, 
         goto out;
     vp_filter_rows(f, 0, g.views, 0, turns ? wide.nv : g.nv, s->samples, filtered);
     const struct vp_projections of = {.views = views, .n_views = wide.views, .nu = wide.nu, .nv = wide.nv};
-    const struct vp_bp_job job = {.projections = &of, .last = wide.views, .grid = &s->grid, .z1 = 1, .threads = q->threads};
+    const struct vp_bp_job job = {.projections = &of, .last = wide.views, .grid = &s->grid, .z1 = 1,
+                                  .threads = q->threads};
     if (vp_backproject_open(&b, &job, NULL, err))
         goto out;
     const struct vp_tiles *tiles = vp_backproject_tiles(b);
@@ -190,7 +191,8 @@ static int judge_slices(struct vp_trial *t, struct vp_err *err)
     return 0;
 }
 
-int vp_trial_make(struct vp_trial *t, const struct vp_center_request *q, double middle, double step, int n, int64_t size,
+int vp_trial_make(struct vp_trial *t, const struct vp_center_request *q, double middle, double step, int n,
+                  int64_t size,
                   struct vp_err *err)
 {
     const struct vp_grid_params grid = {.volume = {3, {size, size, 1}}};

@@ -22,7 +22,8 @@ enum { VP_TRIAL_MOST = 99 };
 
 /* Reconstructs n slices of size x size voxels (the field of view) for offsets `step` apart, the middle one `middle`.
  * 0, or -1 (VP_ERESOURCE, VP_ERUN); free with vp_trial_free() in any case. Bits do not depend on threads. */
-int vp_trial_make(struct vp_trial *t, const struct vp_center_request *q, double middle, double step, int n, int64_t size,
+int vp_trial_make(struct vp_trial *t, const struct vp_center_request *q, double middle, double step, int n,
+                  int64_t size,
                   struct vp_err *err);
 void vp_trial_free(struct vp_trial *t);
 

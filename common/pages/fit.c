@@ -22,8 +22,10 @@ void vp_fit_close(struct vp_fit *f)
     f->rows = NULL;
 }
 
-/* Adds up a row: products of terms, products with the target, the target and its square, samples, and those left out. */
-static void add_row(const struct vp_fit *f, const float *target, const float *const *stack, const float *mask, int64_t at,
+/* Adds up a row: products of terms, products with the target, the target and its square, samples, and those left
+ * out. */
+static void add_row(const struct vp_fit *f, const float *target, const float *const *stack, const float *mask,
+                    int64_t at,
                     int64_t nx, double *sum)
 {
     const int n = f->terms;
@@ -105,7 +107,8 @@ int vp_fit_solve(const struct vp_fit *f, struct vp_fit_result *r, struct vp_err 
             else if (sum > 1e-11)
                 root[k][k] = sqrt(sum);
             else
-                return vp_fail(err, VP_ERUN, "%s%.*s is a combination of the stacks before it: expected independent ones",
+                return vp_fail(err, VP_ERUN, "%s%.*s is a combination of the stacks before it: expected independent "
+                                             "ones",
                                k < f->stacks ? "stack " : "the constant", k < f->stacks, &"abcdefghijklmnop"[k % VP_FIT_MOST]);
         }
     for (int k = 0; k < n; k++) {
@@ -136,7 +139,7 @@ int vp_fit_solve(const struct vp_fit *f, struct vp_fit_result *r, struct vp_err 
             column[i] /= root[i][i];
             sum += column[i] * column[i];
         }
-        r->error[k] = f->count > n ? sqrt(rest / (double)(f->count - n) * sum) / length[k] : NAN;
+        r->error[k] = f->count > n ? sqrt(rest / (double)(f->count - n) * sum) / length[k] : (double)NAN;
     }
     return 0;
 }

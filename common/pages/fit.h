@@ -24,8 +24,8 @@ struct vp_fit {
 struct vp_fit_result {
     double factor[VP_FIT_TERMS], error[VP_FIT_TERMS]; /* standard errors, if residuals are independent */
     double rms;                      /* root mean square of what is left */
-    double of;                       /* part of the target's variance about its mean (without a constant: about 0) that is
-                                        explained */
+    /* part of the target's variance about its mean (without a constant: about 0) that is explained */
+    double of;
 };
 
 void vp_fit_open(struct vp_fit *f, int stacks, bool constant, int threads);
@@ -33,8 +33,8 @@ void vp_fit_open(struct vp_fit *f, int stacks, bool constant, int threads);
  * added in order, so bits do not depend on threads. VP_ERESOURCE. */
 int vp_fit_page(struct vp_fit *f, const float *target, const float *const *stack, const float *mask, int64_t nx,
                 int64_t ny, struct vp_err *err);
-/* Solves the normal equations (Cholesky, on terms scaled to unit length). VP_ERUN: fewer samples than terms, or stacks that
- * are combinations of others. */
+/* Solves the normal equations (Cholesky, on terms scaled to unit length). VP_ERUN: fewer samples than terms, or
+ * stacks that are combinations of others. */
 int vp_fit_solve(const struct vp_fit *f, struct vp_fit_result *r, struct vp_err *err);
 void vp_fit_close(struct vp_fit *f);
 

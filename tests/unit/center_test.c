@@ -35,7 +35,8 @@ struct scan {
 
 static double ray(const struct scan *s, int64_t k, double u)
 {
-    static const double disc[][4] = {{0.1, 0.05, 0.85, 1}, {0.4, -0.3, 0.2, 1}, {-0.5, 0.1, 0.12, -0.8}, {0.1, 0.55, 0.15, 2},
+    static const double disc[][4] = {{0.1, 0.05, 0.85, 1}, {0.4, -0.3, 0.2, 1}, {-0.5, 0.1, 0.12, -0.8}, {0.1, 0.55,
+                                                                                                          0.15, 2},
                                      {-0.2, -0.6, 0.07, 3}, {0.65, 0.2, 0.05, 4}, {-0.35, 0.4, 0.1, 1.5}};
     const double b = (s->g.clockwise != s->backwards ? -1 : 1) * s->g.angle[k] * PI / 180, x = (u - 0.5 * (double)(s->g.nu - 1) - s->g.offset_u) * s->g.du;
     double sum = 0;
@@ -53,7 +54,8 @@ static double ray(const struct scan *s, int64_t k, double u)
 }
 
 /* Finds the axis of a scan; pixels are the mean of 4 rays. */
-static int find(const struct scan *s, const struct vp_center_params *p, int threads, struct vp_center *c, struct vp_err *err)
+static int find(const struct scan *s, const struct vp_center_params *p, int threads, struct vp_center *c,
+                struct vp_err *err)
 {
     char path[] = "/tmp/voxpipe-center-XXXXXX", raw[64];
     const int fd = mkstemp(path);
@@ -96,7 +98,8 @@ static int find(const struct scan *s, const struct vp_center_params *p, int thre
 
 static struct scan make(enum vp_beam beam, int64_t nu, double offset, int64_t views, double arc)
 {
-    struct scan s = {.g = {.beam = beam, .sod = 300, .sdd = 400, .nu = nu, .nv = 1, .du = 0.5, .dv = 0.5, .offset_u = offset,
+    struct scan s = {.g = {.beam = beam, .sod = 300, .sdd = 400, .nu = nu, .nv = 1, .du = 0.5, .dv = 0.5,
+                           .offset_u = offset,
                            .views = views}};
     s.radius = 0.5 * (double)nu * s.g.du * 0.45 * 2 * (beam == VP_CONE ? 0.75 : 1);
     s.g.angle = malloc((size_t)views * sizeof *s.g.angle);
@@ -168,7 +171,8 @@ static void test_axes(void)
 
 static void test_refusals(void)
 {
-    const struct vp_center_params all = {.pairs = 32, .least = VP_CENTER_LEAST}, part = {.pairs = 32, .least = VP_CENTER_LEAST, .search = {2, {-40, 3.5}}};
+    const struct vp_center_params all = {.pairs = 32, .least = VP_CENTER_LEAST}, part = {.pairs = 32,
+                                                                                         .least = VP_CENTER_LEAST, .search = {2, {-40, 3.5}}};
     struct scan s = make(VP_PARALLEL, 200, 0, 360, 360);
 
     refused("half a turn apart", make(VP_PARALLEL, 200, 2, 150, 150), &all);

@@ -24,7 +24,8 @@ static struct vp_fit_result run(bool with_mask, int threads)
 
     vp_fit_open(&f, 2, false, threads);
     for (int p = 0; p < PAGES; p++)
-        CHECK_INT(vp_fit_page(&f, target[p], (const float *const[]){a[p], b[p]}, with_mask ? mask[p] : NULL, NX, NY, &err), 0);
+        CHECK_INT(vp_fit_page(&f, target[p], (const float *const[]){a[p], b[p]}, with_mask ? mask[p] : NULL, NX, NY,
+                              &err), 0);
     CHECK_INT(vp_fit_solve(&f, &r, &err), 0);
     vp_fit_close(&f);
     return r;

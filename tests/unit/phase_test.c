@@ -87,7 +87,8 @@ static void test_lengths(void)
     refused((struct vp_phase_params){.energy = 20, .delta_beta = 5}, &parallel, "expected --distance MM");
     refused((struct vp_phase_params){.energy = 20, .distance = 50}, &parallel, "expected --delta-beta R");
     refused((struct vp_phase_params){.energy = 20, .distance = 50, .delta = 1e-6}, &parallel, "--delta needs --beta");
-    refused((struct vp_phase_params){.energy = 20, .distance = 50, .delta_beta = 5, .beta = 1}, &parallel, "cannot be combined");
+    refused((struct vp_phase_params){.energy = 20, .distance = 50, .delta_beta = 5, .beta = 1}, &parallel, "cannot be "
+                                                                                                           "combined");
     refused((struct vp_phase_params){.length = 3, .energy = 20}, NULL, "--length and --energy cannot be combined");
     refused((struct vp_phase_params){.length = 3, .thickness = true}, NULL, "--thickness needs --delta and --beta");
     refused((struct vp_phase_params){.length = 500}, NULL, "the filter's length is 500 pixels");

@@ -65,7 +65,8 @@ static void reference(const float *in, int views, int blocks, int rows, int colu
     free(rest);
 }
 
-static struct vp_rings *estimate(const struct vp_rings_params *p, const float *in, int at_once, struct vp_rings_facts *f)
+static struct vp_rings *estimate(const struct vp_rings_params *p, const float *in, int at_once,
+                                 struct vp_rings_facts *f)
 {
     struct vp_rings *r;
     struct vp_err err = VP_ERR_INIT;
