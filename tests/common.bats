@@ -28,8 +28,8 @@ each() {
 }
 
 # programs that read a stack from standard input / write a stack or image
-reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-psf) false ;; *) true ;; esac; }
-writes_binary() { case $1 in ct-geom | img-info | img-cmp) false ;; *) true ;; esac; }
+reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-fit | img-psf) false ;; *) true ;; esac; }
+writes_binary() { case $1 in ct-geom | ct-center | img-fit | img-info | img-cmp) false ;; *) true ;; esac; }
 # exit status when the run fails: like diff(1), img-cmp keeps 1 for "different"
 trouble() { if [ "$1" = img-cmp ]; then echo 2; else echo 1; fi; }
 # run NAME on INPUT given as a file
@@ -119,7 +119,7 @@ with_file() {
             sed -i 1d a b
             cmp a b
             ;;
-        img-view) cmp a b ;;
+        img-view | ct-center) cmp a b ;;
         *)
             ok img-cmp a b || return 1
             diff <(img-info a | tail -n +2) <(img-info b | tail -n +2)
@@ -212,14 +212,14 @@ with_file() {
             img-cat --pages :9 "$2" -o d/1.tif
             img-cat --pages 9: "$2" -o d/2.tif
             cp "$2" all.tif
-            case $1 in ct-reduce | ct-normalize) ;; *) set -- "$@" -g scan.geom ;; esac
+            case $1 in ct-reduce | ct-normalize | ct-rings) ;; *) set -- "$@" -g scan.geom ;; esac
         fi
         ls d/* > list
         "$1" "${@:3}" all.tif -o want 2>/dev/null
         "$1" "${@:3}" d -o got
         case $1 in
         img-info) diff <(grep -v '^history' want | tail -n +2) <(grep -v '^history' got | tail -n +2) ;;
-        img-view) cmp want got ;;
+        img-view | ct-center) cmp want got ;;
         *) ok img-cmp want got ;;
         esac
     }

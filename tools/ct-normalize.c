@@ -2,6 +2,7 @@
 /* ct-normalize: raw counts to line integrals. Pages stream through; averaged flats and darks and a few pages are held.
  * */
 #include "base/size.h"
+#include "ct/correct.h"
 #include "app/flats.h"
 #include "engine/pages.h"
 #include "app/open.h"
@@ -11,11 +12,30 @@
 
 struct params {
     struct vp_normalize_params normalize;
+    struct vp_correct_params correct;
     struct vp_projection_params projections;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, normalize, vp_normalize_options),
+    VP_STRINGS(struct params, correct.air, "air", 0, .metavar = "C0:C1[,R0:R1]",
+               .group = "Corrections",
+               .help = "columns (and rows) of open beam: each view is scaled so that their mean transmission is 1",
+               .more = "For a beam whose intensity changes from view to view. Given twice, with columns left and right "
+                       "of "
+                       "the object, the scale is a line between the middles of both. What is in the way of the beam "
+                       "there in some views is taken for a weaker beam: -v shows the range of the means. Not for "
+                       "sinograms."),
+    VP_FILE(struct params, correct.monitor, "monitor", 0, .metavar = "FILE",
+            .help = "intensity of the beam in each view, as a part of that in the flats",
+            .more = "Text with a number for each view, in their order; # begins a comment."),
+    VP_FILE(struct params, correct.curve, "curve", 0, .metavar = "FILE",
+            .help = "measured and true line integrals, against beam hardening",
+            .more = "Text with two numbers a line, both increasing, as measured with a wedge or steps of the material: "
+                    "what "
+                    "ct-normalize gives for a thickness, and the line integral that it ought to be. Between them it is "
+                    "linear, and the first and the last piece go on beyond them: begin with 0 0. After all other "
+                    "corrections."),
     VP_OPTIONS(struct params, projections, vp_projection_options),
     VP_OPT_END,
 };
@@ -31,9 +51,11 @@ static const struct vp_example examples[] = {
     {"Flats from before and after the scan, stray bright pixels removed, counts of a scanner without "
      "metadata.",
      "ct-normalize --flat flat.tif --flat flat.tif --zinger 1.5 -g scan.geom counts.tif -o proj.tif"},
-    {"Rings taken away: see there.",
-     "ct-reduce --op mean --pages proj.tif | img-gauss --2d --highpass --sigma 1 -o rings.tif\n"
-     "img-math 'a - clip(b, -0.05, 0.05)' proj.tif rings.tif | ct-fdk -o vol.tif"},
+    {"A beam that drifts: the outermost columns never see the object.",
+     "ct-normalize --flat flat.tif --air 0:4 --air 60:64 counts.tif -o proj.tif"},
+    {"Beam hardening, measured with three plates.",
+     "printf '0 0\\n0.9 1\\n1.7 2\\n2.4 3\\n' >curve.txt\n"
+     "ct-normalize --flat flat.tif --curve curve.txt counts.tif | ct-rings | ct-fdk -o vol.tif"},
     {0},
 };
 
@@ -43,6 +65,9 @@ struct work {
     int64_t views;      /* sinograms: rows per page */
     bool sinograms;
     struct vp_normalize_report repaired;
+    bool corrects;
+    struct vp_correct correct;
+    int64_t nu, nv;
 };
 
 static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
@@ -54,6 +79,8 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
         return vp_fail(err, VP_ERUN, "%s: more sinograms than the %lld detector rows of the flats", w->name,
                        (long long)rows);
     vp_normalize_pages(w->normalize, w->sinograms ? w->views : 0, page, n, in, out, &w->repaired);
+    if (w->corrects && vp_correct_views(&w->correct, page, n, w->nu, w->nv, w->sinograms ? w->views : 0, out, err))
+        return -1;
     return n;
 }
 
@@ -122,7 +149,8 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_writer *writer = NULL;
     struct vp_normalize *normalize = NULL;
     struct vp_stack out = {0};
-    struct work w = {.sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS};
+    struct work w = {.sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS,
+                     .corrects = p->correct.air.n || p->correct.monitor || p->correct.curve};
     int64_t views, expected;
     int rc = -1;
 
@@ -134,6 +162,21 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_quantity_check(in, vp_normalize_need(&p->normalize), w.name, err)
         || header(p, in, w.name, &out, &views, &expected, err))
         goto out;
+    w.nu = in->nx;
+    w.nv = in->ny;
+    if (w.sinograms && p->correct.air.n) {
+        vp_fail(err, VP_EUSAGE, "--air and --layout sinograms cannot be combined");
+        goto out;
+    }
+    if (vp_correct_open(&w.correct, &p->correct, w.nu, w.nv, p->normalize.transmission, err))
+        goto out;
+    const int64_t all = w.sinograms ? in->ny : in->pages;
+    if (w.correct.monitor && all > 0 && w.correct.n_monitor != all) {
+        vp_fail(err, VP_ERUN, "%s: expected a number for each of %lld views, got %lld", p->correct.monitor,
+                (long long)all,
+                (long long)w.correct.n_monitor);
+        goto out;
+    }
     show(run, &p->normalize, in, &w);
     if (vp_report_plan_done(run)) {
         rc = 0;
@@ -167,6 +210,11 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
     if (!rc && expected >= 0 && pages.done != expected)
         rc = vp_fail(err, VP_ERUN, "%s: expected the %lld %s of %s, got %lld", w.name, (long long)expected,
                      w.sinograms ? "detector rows" : "views", p->projections.geometry, (long long)pages.done);
+    if (!rc && w.correct.monitor && !w.sinograms && pages.done != w.correct.n_monitor)
+        rc = vp_fail(err, VP_ERUN, "%s: expected a number for each of %lld views, got %lld", p->correct.monitor,
+                     (long long)pages.done, (long long)w.correct.n_monitor);
+    if (!rc && p->correct.air.n)
+        vp_note(run, "--air: mean transmissions from %.6g to %.6g became 1", w.correct.drift[0], w.correct.drift[1]);
     if (!rc)
         vp_blank_report(&w.repaired.blank, w.sinograms ? "detector row" : "view", run);
     if (!rc)
@@ -174,6 +222,7 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
 out:
     rc = vp_close(run, reader, writer, rc, err);
     vp_normalize_close(normalize);
+    vp_correct_free(&w.correct);
     vp_stack_free(&out);
     return rc;
 }
@@ -206,20 +255,10 @@ const struct vp_tool vp_program = {
     .examples = examples,
     .sections =
         "RINGS\n"
-        "A pixel that differs from its neighbours in every view draws a ring around the axis. What stays of the gain "
-        "after the flats can be had from the projections: their mean over the views (ct-reduce --op mean --pages) is "
-        "smooth, as the object turns, but for such pixels; its high-pass (img-gauss --highpass) is what they are off "
-        "by, and is subtracted from every view (img-math, one page with all pages). Edges of the object that turn "
-        "about the axis stay in the mean as well: they are large, so clip() with the greatest error of a pixel, 0.05 "
-        "for 5 % of gain, leaves them. sigma 1 finds pixels and columns by themselves, 2 or 3 groups of them; either "
-        "costs a little sharpness, so it is for scans that show rings.\n\n"
-        "Of sinograms the mean over the views is the mean over the rows of a page. img-local with a radius of at least "
-        "the number of views gives every row that mean, and the high-pass goes along columns and detector rows:\n\n"
-        "  img-local --stat mean --radius 0,720,0 sinograms.tif |\n"
-        "      img-gauss --highpass --sigma 1,0,1 -o rings.tif\n"
-        "  img-math 'a - clip(b, -0.05, 0.05)' sinograms.tif rings.tif |\n"
-        "      ct-fdk --layout sinograms -g scan.geom -o vol.tif\n",
-    .see_also = "ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), voxpipe-stack(5)",
+        "A pixel that differs from its neighbours in every view draws a ring around the axis: ct-rings(1) takes what "
+        "stays of its error after the flats away.\n",
+    .see_also = "ct-rings(1), ct-center(1), ct-phase(1), ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), "
+                "voxpipe-stack(5)",
     .flags = VP_TOOL_VIEWS,
     .run = ct_normalize,
 };

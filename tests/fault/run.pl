@@ -50,6 +50,8 @@ my $size = join 'x', map { chomp(my $v = `img-info --value $_ $in/vol.tif`); $v 
 my @runs = map { [split] } grep { /\S/ } split /\n/, <<"END";
 ct-geom --show $in/scan.geom
 ct-fdk -o % <$in/scan.tif
+ct-center --least 1 --try $in/try.png -o % $in/scan.tif
+ct-rings --map $in/map.tif -o % <$in/scan.tif
 ct-reduce $in/vol.tif $in/vol.tif -o %
 ct-reduce --op max --along z <$in/vol.tif -o %
 img-info $in/packed.tif

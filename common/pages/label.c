@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A font of numbers. */
+#include "pages/label.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Rows of five pixels, the leftmost is the highest bit. */
+static const struct { char name; uint8_t row[7]; } glyphs[] = {
+    {'0', {0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e}}, {'1', {0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e}},
+    {'2', {0x0e, 0x11, 0x01, 0x06, 0x08, 0x10, 0x1f}}, {'3', {0x1f, 0x02, 0x04, 0x02, 0x01, 0x11, 0x0e}},
+    {'4', {0x02, 0x06, 0x0a, 0x12, 0x1f, 0x02, 0x02}}, {'5', {0x1f, 0x10, 0x1e, 0x01, 0x01, 0x11, 0x0e}},
+    {'6', {0x06, 0x08, 0x10, 0x1e, 0x11, 0x11, 0x0e}}, {'7', {0x1f, 0x01, 0x02, 0x04, 0x08, 0x08, 0x08}},
+    {'8', {0x0e, 0x11, 0x11, 0x0e, 0x11, 0x11, 0x0e}}, {'9', {0x0e, 0x11, 0x11, 0x0f, 0x01, 0x02, 0x0c}},
+    {'-', {0x00, 0x00, 0x00, 0x1f, 0x00, 0x00, 0x00}}, {'+', {0x00, 0x04, 0x04, 0x1f, 0x04, 0x04, 0x00}},
+    {'.', {0x00, 0x00, 0x00, 0x00, 0x00, 0x0c, 0x0c}}, {'*', {0x00, 0x15, 0x0e, 0x1f, 0x0e, 0x15, 0x00}},
+};
+
+void vp_label_draw(uint8_t *pixels, int64_t w, int64_t h, int64_t x, int64_t y, int zoom, const char *text)
+{
+    for (size_t at = 0; text[at]; at++) {
+        size_t g = 0;
+        while (g < sizeof glyphs / sizeof *glyphs && glyphs[g].name != text[at])
+            g++;
+        for (int64_t v = 0; v < (int64_t)VP_LABEL_HEIGHT * zoom; v++)
+            for (int64_t u = 0; u < (int64_t)VP_LABEL_WIDTH * zoom; u++) {
+                const int64_t row = v / zoom - 1, column = u / zoom;
+                const int64_t px = x + (int64_t)at * VP_LABEL_WIDTH * zoom + u, py = y + v;
+                if (px < 0 || px >= w || py < 0 || py >= h)
+                    continue;
+                const int on = g < sizeof glyphs / sizeof *glyphs && row >= 0 && row < 7 && column < 5 &&
+                               glyphs[g].row[row] >> (4 - column) & 1;
+                pixels[py * w + px] = on ? 255 : 0;
+            }
+    }
+}
