@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Headers of stacks whose samples were resampled, turned or flipped: voxel, origin, axes and scan geometry follow the
+ * pixels. */
+#ifndef VP_REFRAME_H
+#define VP_REFRAME_H
+
+#include "stack/stack.h"
+
+/* Voxel i along axis a of the result lies at position first[a] + step[a] i of the input, in its voxels. */
+struct vp_reframe { double first[3], step[3]; };
+
+/* Sets voxel, origin and geometry of `out`, a copy of the header `in` with the sizes of the result. `note` (of n bytes)
+ * is "" or states what is left out. 0 or -1. */
+int vp_reframe_resized(const struct vp_reframe *f, const struct vp_stack *in, struct vp_stack *out, char *note,
+                       size_t n, struct vp_err *err);
+
+#endif
