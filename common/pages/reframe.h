@@ -14,4 +14,9 @@ struct vp_reframe { double first[3], step[3]; };
 int vp_reframe_resized(const struct vp_reframe *f, const struct vp_stack *in, struct vp_stack *out, char *note,
                        size_t n, struct vp_err *err);
 
+/* The same after axes were exchanged and reversed: axis from[a] of the input, of size[] voxels, became axis a of the
+ * result, reversed if flip[a]. `volume`: the axes are x, y and z, and stay so; else their names move with them. */
+int vp_reframe_turned(const int from[3], const bool flip[3], const int64_t size[3], bool volume,
+                      const struct vp_stack *in, struct vp_stack *out, char *note, size_t n, struct vp_err *err);
+
 #endif
