@@ -28,8 +28,8 @@ each() {
 }
 
 # programs that read a stack from standard input / write a stack or image
-reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-psf) false ;; *) true ;; esac; }
-writes_binary() { case $1 in ct-geom | img-info | img-cmp) false ;; *) true ;; esac; }
+reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-psf | voxpipe) false ;; *) true ;; esac; }
+writes_binary() { case $1 in ct-geom | img-info | img-cmp | voxpipe) false ;; *) true ;; esac; }
 # exit status when the run fails: like diff(1), img-cmp keeps 1 for "different"
 trouble() { if [ "$1" = img-cmp ]; then echo 2; else echo 1; fi; }
 # run NAME on INPUT given as a file

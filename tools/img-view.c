@@ -23,7 +23,7 @@ struct params {
 };
 
 static const struct vp_opt options[] = {
-    VP_INT(struct params, slice, "slice", 's', .metavar = "N", .group = "What is shown",
+    VP_INT(struct params, slice, "slice", 0, .metavar = "N", .group = "What is shown",
            .help = "number of the slice along --axis (default: the middle one)",
            .more = "Counted from 0; negative numbers count from the end. Of a stack with channels, those of one "
                    "channel are counted."),
@@ -58,6 +58,7 @@ static const struct vp_opt options[] = {
             .more = "Each pixel is the mean over its area; a picture that fits is left as it is."),
     VP_FLAG(struct params, square, "square", 0, .help = "one pixel a sample, whatever the voxel size",
             .more = "Otherwise slices of voxels that are not cubes are stretched to their true shape."),
+    VP_INSTEAD("old-s", 's', "slice"),
     VP_OPT_END,
 };
 

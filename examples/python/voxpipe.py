@@ -36,7 +36,8 @@ import numpy as np
 PROGRAMS = """
     ct_backproject ct_fdk ct_filter ct_geom ct_normalize ct_phantom ct_reduce
     img_cat img_cmp img_convert img_convolve img_deconvolve img_gauss img_info img_local img_log img_math img_morph
-    img_morphrecon img_nlmeans img_psf img_reslice img_resize img_sat img_threshold img_view img_wiener""".split()
+    img_morphrecon img_nlmeans img_psf img_reslice img_resize img_sat img_threshold img_view img_wiener
+    voxpipe""".split()
 __all__ = ["Pipeline", "Stack", "VoxpipeError", "VoxpipeWarning", "imread", "imwrite", "pipe"] + PROGRAMS
 
 
