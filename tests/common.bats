@@ -645,7 +645,7 @@ with_file() {
 
 @test "--progress always shows a line at once, and clears it" {
     f() {
-        case $1 in ct-geom | img-psf | img-view) return 0 ;; esac # nothing to wait for
+        case $1 in ct-geom | img-psf | img-view | voxpipe) return 0 ;; esac # nothing to wait for
         with_file "$@" --progress always >a.out 2>err
         [[ "$(tr '\r' '\n' <err)" == *"$1: "*" 0 "* && "$(tail -c 2 err)" == *$'\r' ]] || { cat -A err; return 1; }
         with_file "$@" --progress never >a.out 2>err

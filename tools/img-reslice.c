@@ -180,9 +180,9 @@ static const struct vp_tool tool = {
     .sections =
         "MEMORY\n"
         "Pages that stay pages go through a pipe one after the other. Where rows of all pages become a page (--axes "
-        "xz), uncompressed files are read once, in bands of rows. Where columns do (--axes yz), and of compressed files, a "
-        "stack that does not fit in memory is read several times: --plan prints how often. A pipe is copied first, to "
-        "memory or to $TMPDIR.",
+        "xz), uncompressed files are read once, in bands of rows. Where columns do (--axes yz), and of compressed "
+        "files, a stack that does not fit in memory is read several times: --plan prints how often. A pipe is copied "
+        "first, to memory or to $TMPDIR.",
     .see_also = "img-cat(1), img-resize(1), img-view(1), ct-geometry(5), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE,
     .run = img_reslice,
