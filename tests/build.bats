@@ -125,7 +125,8 @@ object() {
 @test "uninstall leaves nothing that install made, and nothing else is touched" {
     flags=(-s -C "$ROOT" O="$BUILD" CUDA=0 MPI=0 -o all DESTDIR="$PWD/d")
     make "${flags[@]}" PREFIX=/opt/vp install
-    [ -x d/opt/vp/bin/img-cat ] && [ -f d/opt/vp/share/man/man7/voxpipe.7 ]
+    [ -x d/opt/vp/bin/img-cat ]
+    [ -f d/opt/vp/share/man/man7/voxpipe.7 ]
     mkdir -p d/opt/vp/share/man/man1
     echo mine >d/opt/vp/share/man/man1/mine.1
     make "${flags[@]}" PREFIX=/opt/vp uninstall
@@ -147,7 +148,9 @@ d/opt" ]
     mkdir t
     cp -r "$ROOT/Makefile" "$ROOT/VERSION" "$ROOT/packaging" t
     run --separate-stderr make -C t CUDA=0 MPI=0 FFTW=0 CC=no-such-compiler
-    [ "$status" -ne 0 ] && [[ "$stderr" == *"voxpipe cannot be built yet"* && "$output" != *" CC "* ]]
+    [ "$status" -ne 0 ]
+    [[ "$stderr" == *"voxpipe cannot be built yet"* ]]
+    [[ "$output" != *" CC "* ]]
     run make -C t help
     [ "$status" -eq 0 ]
 }
