@@ -647,7 +647,7 @@ ct_commands() {
     t "ct-filter $IN/full.tif | ct-backproject --device $DEVICE -o out.tif"
     t "ct-fdk --device $DEVICE $IN/full.tif -o out.tif"
     t "ct-fdk $IN/full.tif | img-gauss | img-math 'a * 1000' | img-morph --op open | img-cat --pages 3:9 >out.tif"
-    t "ct-fdk $IN/full.tif | img-log --sigma 1.5 | img-info -s"
+    t "ct-fdk $IN/full.tif | img-log --sigma 1.5 | img-info --statistics"
     t "ct-fdk $IN/full.tif | img-nlmeans --h 0.002 --search 2 | img-wiener --noise 1e-6 --radius 1 >out.tif"
 }
 

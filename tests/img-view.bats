@@ -186,3 +186,24 @@ rgb() {
     volume v.tif
     fails 2 "--channel: the stack has no axis of channels" img-view --channel 0 v.tif
 }
+
+@test "colour maps: their ends and middle, NaN black, labels apart" {
+    pixel() { rgb "$1" | command cut -d" " -f $((3 * $2 + 2))-$((3 * $2 + 4)); } # the n-th
+    floats a.tif -1 0 0.5 1 7
+    img-math 'if(a==7,nan,a)' a.tif -o a.tif
+    img-view -q --colormap viridis --window 0,1 a.tif -o v.png
+    [ "$(rgb v.png)" = "5x1 68 1 84 68 1 84 33 145 140 253 231 37 0 0 0" ]
+    img-view -q --colormap heat --window 0,1 a.tif -o v.png
+    [ "$(pixel v.png 0)" = "0 0 0" ]
+    [ "$(pixel v.png 3)" = "255 255 255" ]
+    img-view -q --colormap blue-red --window -1,1 a.tif -o v.png
+    [ "$(pixel v.png 1)" = "247 246 246" ]
+    img-view -q --colormap viridis --invert --window 0,1 a.tif -o v.png
+    [ "$(pixel v.png 0) $(pixel v.png 3)" = "253 231 37 68 1 84" ]
+    # gray is gray, as without
+    img-view -q --colormap gray --window 0,1 a.tif | cmp - <(img-view -q --window 0,1 a.tif)
+    floats l.tif 0 1 2 3 4 5 6 7 8 9 10 11 12
+    img-view --colormap labels l.tif -o v.png
+    [ "$(rgb v.png | command cut -d' ' -f 2- | xargs -n 3 | sort -u | wc -l)" -eq 13 ]
+    [ "$(pixel v.png 0)" = "0 0 0" ]
+}

@@ -3,6 +3,7 @@
  * window. */
 #include "base/size.h"
 #include "pages/channel.h"
+#include "pages/colours.h"
 #include "pages/render.h"
 #include "stack/axes.h"
 #include "stack/outfile.h"
@@ -18,7 +19,7 @@
 
 struct params {
     int64_t slice, channel, montage, columns, zoom;
-    int axis;
+    int axis, colours;
     bool ortho, invert, square;
     struct vp_reals at, window, percentile;
     struct vp_size fit;
@@ -53,6 +54,11 @@ static const struct vp_opt options[] = {
              .help = "window from percentiles of the samples shown",
              .more = "Unless --window is given. A few outliers do not matter to it. NaN is always black."),
     VP_FLAG(struct params, invert, "invert", 0, .help = "large samples black, small ones white"),
+    VP_CHOICE(struct params, colours, "colormap", 0, VP_COLOURS_CHOICES, .metavar = "MAP", .def = "gray",
+              .help = "colours: gray, viridis, heat, blue-red or labels",
+              .more = "blue-red is white in the middle of the window, for differences. labels gives each whole number "
+                      "a colour of its own, and 0 black, whatever the window. Of a stack in colour one channel is "
+                      "shown."),
     VP_INT(struct params, zoom, "zoom", 'z', .metavar = "N", .min = 1, .max = 64, .def = "1",
            .help = "each pixel becomes N x N"),
     VP_SIZE(struct params, fit, "fit", 0, .metavar = "WxH",
@@ -70,6 +76,8 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 64x64x64 | img-view --ortho --zoom 2 -o ortho.png"},
     {"Twelve slices with a fixed window.",
      "img-view --montage 12 --columns 4 --window 0,0.03 vol.tif -o montage.png"},
+    {"The brightest sample along y, in colour.",
+     "img-reslice --axes xz vol.tif | ct-reduce --op max --pages | img-view --colormap viridis -o max.png"},
     {"All pages, as numbered pictures with one window.", "img-view --fit 32x32 vol.tif -o 'page_%03d.png'"},
     {0},
 };
@@ -149,7 +157,7 @@ static int choose_channels(const struct vp_run *run, const struct params *p, str
     if (*first >= s->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", vp_reader_name(reader),
                        (long long)*first, (long long)s->count - 1);
-    if (!given && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
+    if (!given && !p->colours && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
         s->colours = 3;
     } else if (!given && s->count > 1) {
         name_channel(in, *first, name);
@@ -286,13 +294,16 @@ static int write_png(const char *name, const struct params *p, const struct vp_p
                      double lo, double hi, struct vp_err *err)
 {
     struct vp_outfile *file = NULL;
-    uint8_t *pixels = vp_alloc_raw((size_t)(picture->w * colours), (size_t)picture->h, "picture", err);
+    const int samples = p->colours ? 3 : colours;
+    uint8_t *pixels = vp_alloc_raw((size_t)(picture->w * samples), (size_t)picture->h, "picture", err);
     int rc = -1;
 
     if (pixels && !vp_outfile_open(&file, name, err)) {
-        for (int i = 0; i < colours; i++)
+        if (p->colours)
+            vp_picture_colour(picture, (enum vp_colours)p->colours, lo, hi, p->invert, pixels);
+        for (int i = 0; i < colours && !p->colours; i++)
             vp_picture_gray(&picture[i], lo, hi, p->invert, pixels + i, colours);
-        rc = vp_png_write(file, pixels, colours, picture->w, picture->h, (int)p->zoom, err);
+        rc = vp_png_write(file, pixels, samples, picture->w, picture->h, (int)p->zoom, err);
         if (rc)
             vp_outfile_abort(file);
         else
@@ -455,8 +466,9 @@ static const struct vp_tool tool = {
         "and white are the 0.5 and 99.5 percentiles of the samples shown, or what --window says, so pictures of "
         "different slices or scans can be made comparable. Slices of voxels that are not cubes are shown in their true "
         "shape. A name with %03d is that of a series: all pages, with the percentiles of 16 of them.\n\nOf a file "
-        "only what is shown is read. A pipe is read to its end; what is kept of it is what is shown (or all of it, if it does not say how many pages it has). The same samples give the same bytes: the "
-        "picture holds no time, name or text.",
+        "only what is shown is read. A pipe is read to its end; what is kept of it is what is shown (or all "
+        "of it, if it does not say how many pages it has). The same samples give the same bytes: the picture "
+        "holds no time, name or text.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -9,6 +9,7 @@ complete -c img-view -l columns -x -d 'columns of the montage (default: about as
 complete -c img-view -l window -s w -x -d 'values shown black and white'
 complete -c img-view -l percentile -x -d 'window from percentiles of the samples shown'
 complete -c img-view -l invert -d 'large samples black, small ones white'
+complete -c img-view -l colormap -x -a 'gray viridis heat blue-red labels' -d 'colours: gray, viridis, heat, blue-red or labels'
 complete -c img-view -l zoom -s z -x -d 'each pixel becomes N x N'
 complete -c img-view -l fit -x -d 'shrink the picture to at most W x H pixels'
 complete -c img-view -l square -d 'one pixel a sample, whatever the voxel size'
