@@ -3,6 +3,7 @@
 #include "app/doctor.h"
 #include "app/open.h"
 #include "app/tool.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -128,7 +129,7 @@ static int suggest(const char *word, struct vp_err *err)
 static int voxpipe(struct vp_run *run, void *params, struct vp_err *err)
 {
     const char *const word = run->parsed.n_operands ? run->parsed.operands[0] : "";
-    char folder[PATH_MAX], *text = NULL;
+    char folder[PATH_MAX];
     size_t n = 0;
 
     (void)params;
@@ -147,14 +148,15 @@ static int voxpipe(struct vp_run *run, void *params, struct vp_err *err)
                 return show_page(word, '5', folder, err);
         return suggest(word, err);
     }
-    FILE *const out = open_memstream(&text, &n);
+    FILE *const out = vp_text_open();
     if (!out)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     if (*word)
         vp_doctor(out, folder);
     else
         list(out);
-    const int rc = fclose(out) ? vp_fail(err, VP_ERESOURCE, "out of memory") : vp_output_text(run, text, n, err);
+    char *const text = vp_text_close(out, &n);
+    const int rc = text ? vp_output_text(run, text, n, err) : vp_fail(err, VP_ERESOURCE, "out of memory");
     free(text);
     return rc;
 }
