@@ -207,3 +207,26 @@ rgb() {
     [ "$(rgb v.png | command cut -d' ' -f 2- | xargs -n 3 | sort -u | wc -l)" -eq 13 ]
     [ "$(pixel v.png 0)" = "0 0 0" ]
 }
+
+@test "--profile: values along a line, as CSV" {
+    perl -e 'for $p (0..2) { for $y (0..4) { print pack("f<*", map { 100 * $p + 10 * $y + $_ } 0..5) } }' >v.raw
+    img-convert --raw-in 6x5:f32le v.raw -o v.tif
+    ok img-view --profile 0,2,5,2 v.tif
+    [ "$output" = "distance,x,y,value
+0,0,2,120
+1,1,2,121
+2,2,2,122
+3,3,2,123
+4,4,2,124
+5,5,2,125" ]
+    # bilinear, in the unit of the voxel; of another slice
+    img-convert --set voxel=0.5,0.5,2mm v.tif -o w.tif
+    img-view --slice 2 --profile 1,0.5,4,4 w.tif -o line.csv
+    [ "$(head -n 2 line.csv | tail -n 1)" = "0,1,0.5,206" ]
+    [ "$(tail -n 1 line.csv)" = "2.30488611,4,4,244" ]
+    [ "$(img-view --axis y --slice 1 --profile 0,0,0,2 w.tif | tail -n 1)" = "4,0,2,210" ]
+    cat v.tif | img-view --profile 0,0,0,0 | tail -n 1 | grep -qx "0,0,0,100"
+    fails 2 "--profile: expected positions from 0,0 to 5,4, got 6,0" img-view --profile 0,0,6,0 v.tif
+    fails 2 "--profile: expected X0,Y0,X1,Y1, got 3 numbers" img-view --profile 0,0,6 v.tif
+    fails 2 "--profile: expected one slice" img-view --montage 2 --profile 0,0,1,1 v.tif
+}

@@ -2,8 +2,10 @@
 /* img-view: a PNG of a slice, of three orthogonal slices, or of a montage, with a robust or a given
  * window. */
 #include "base/size.h"
+#include "base/text.h"
 #include "pages/channel.h"
 #include "pages/colours.h"
+#include "pages/profile.h"
 #include "pages/render.h"
 #include "stack/axes.h"
 #include "stack/outfile.h"
@@ -21,7 +23,7 @@ struct params {
     int64_t slice, channel, montage, columns, zoom;
     int axis, colours;
     bool ortho, invert, square;
-    struct vp_reals at, window, percentile;
+    struct vp_reals at, window, percentile, profile;
     struct vp_size fit;
 };
 
@@ -47,6 +49,11 @@ static const struct vp_opt options[] = {
            .help = "N evenly spaced slices along --axis"),
     VP_INT(struct params, columns, "columns", 0, .metavar = "N", .min = 1, .max = 10000,
            .help = "columns of the montage (default: about as many as rows)"),
+    VP_REALS(struct params, profile, "profile", 0, .metavar = "X0,Y0,X1,Y1", .min = 0, .max = 1e15,
+             .help = "print the values along a line of the slice, as CSV",
+             .more = "No picture is written. Columns are the distance from the first end (in the unit of the voxel "
+                     "size, or in pixels if that is unknown), x and y in pixels from 0, and the value, bilinear between "
+                     "pixels; steps are of about one pixel."),
     VP_REALS(struct params, window, "window", 'w', .metavar = "LO,HI", .group = "How it is shown",
              .help = "values shown black and white"),
     VP_REALS(struct params, percentile, "percentile", 0, .metavar = "LO,HI", .min = 0, .max = 100,
@@ -78,6 +85,7 @@ static const struct vp_example examples[] = {
      "img-view --montage 12 --columns 4 --window 0,0.03 vol.tif -o montage.png"},
     {"The brightest sample along y, in colour.",
      "img-reslice --axes xz vol.tif | ct-reduce --op max --pages | img-view --colormap viridis -o max.png"},
+    {"The values along a line of the middle slice.", "img-view --profile 0,32,63,32 vol.tif -o line.csv"},
     {"All pages, as numbered pictures with one window.", "img-view --fit 32x32 vol.tif -o 'page_%03d.png'"},
     {0},
 };
@@ -99,6 +107,9 @@ static int check(const struct vp_run *run, const struct params *p, struct vp_err
     for (int i = 0; i < p->at.n; i++)
         if (p->at.v[i] != floor(p->at.v[i]))
             return vp_fail(err, VP_EUSAGE, "--at: expected whole numbers, got %g", p->at.v[i]);
+    if (p->profile.n && (p->profile.n != 4 || p->ortho || p->montage))
+        return vp_fail(err, VP_EUSAGE, p->profile.n != 4 ? "--profile: expected X0,Y0,X1,Y1, got %d numbers"
+                                                         : "--profile: expected one slice", p->profile.n);
     if (p->columns && !p->montage)
         return vp_fail(err, VP_EUSAGE, "--columns: needs --montage");
     if (p->fit.n && p->fit.n != 2)
@@ -157,7 +168,7 @@ static int choose_channels(const struct vp_run *run, const struct params *p, str
     if (*first >= s->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", vp_reader_name(reader),
                        (long long)*first, (long long)s->count - 1);
-    if (!given && !p->colours && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
+    if (!given && !p->colours && !p->profile.n && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
         s->colours = 3;
     } else if (!given && s->count > 1) {
         name_channel(in, *first, name);
@@ -401,6 +412,31 @@ static int series_window(struct view *v, const struct vp_run *run, const struct 
     return rc;
 }
 
+/* Prints the values along the line. */
+static int print_profile(struct view *v, const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    const struct vp_meta *const meta = &vp_reader_stack(v->reader)->meta;
+    const struct vp_slice *const slice = v->slices.slice;
+    double voxel[3] = {1, 1, 1};
+    size_t n = 0;
+
+    if (!vp_meta_numbers(meta, "voxel", 3, voxel) && !vp_meta_numbers(meta, "voxel", 2, voxel))
+        voxel[0] = voxel[1] = voxel[2] = 1;
+    const double pixel[] = {voxel[slice->axis == VP_CUT_X ? 2 : 0], voxel[slice->axis == VP_CUT_Y ? 2 : 1]};
+    if (vp_slices_read(&v->slices, v->reader, &v->bad, err))
+        return -1;
+    FILE *const out = vp_text_open();
+    if (!out)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    int rc = vp_profile_print(&slice->out, p->profile.v, p->profile.v + 2, pixel, out, err);
+    char *const text = vp_text_close(out, &n);
+    if (!rc && !text)
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
+    rc = rc ? rc : vp_output_text(run, text, n, err);
+    free(text);
+    return rc;
+}
+
 static int check_series(const struct vp_run *run, const struct params *p, struct vp_err *err)
 {
     if (p->ortho || p->montage || vp_given(run, "slice"))
@@ -416,7 +452,7 @@ static int img_view(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
     struct vp_series series;
-    const bool all = vp_series_parse(&series, run->common.output);
+    const bool all = !p->profile.n && vp_series_parse(&series, run->common.output);
     struct view v = {0};
     uint64_t held = 0;
     int rc = -1;
@@ -435,6 +471,10 @@ static int img_view(struct vp_run *run, void *params, struct vp_err *err)
         vp_report_plan(run, "series", "%lld pictures", (long long)v.slices.pages);
     if (vp_report_plan_done(run)) {
         rc = 0;
+        goto out;
+    }
+    if (p->profile.n) {
+        rc = print_profile(&v, run, p, err);
         goto out;
     }
     if (p->window.n) {
@@ -473,6 +513,7 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .see_also = "img-info(1), img-cat(1)",
+    .text_with = "profile",
     .flags = VP_TOOL_NO_STACK | VP_TOOL_NO_DEVICE,
     .run = img_view,
 };
