@@ -20,6 +20,7 @@ ifneq ($(filter default undefined,$(origin CXX)),)
 CXX     := g++
 endif
 CFLAGS  ?= -O3 -g
+CPPFLAGS ?=
 SAN     ?=
 # CUDA=auto builds the plugin if nvcc is found, 1 requires it, 0 omits it. GPU_ARCH replaces the list of targets.
 CUDA    ?= auto
@@ -58,7 +59,7 @@ HARDC   := $(call tries,-fstack-protector-strong)
 HARDC   += $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),$(call tries,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDLD  := $(call tries,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
 ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) $(HARDC) \
-            -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
+            -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(SANFLAGS)
 LIBS    := -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime is linked statically if possible: app/tool.c then configures it before it starts
 GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
@@ -69,9 +70,20 @@ BENCHLIBS := -lfftw3f          # peers of the benchmarks
 
 # The path of objects contains a hash of the flags, so that different builds never mix.
 hash     = $(shell printf '%s' '$(1)' | cksum | cut -d' ' -f1)
-HASH    := $(call hash,$(CC) $(CFLAGS) $(LDFLAGS) $(SAN) $(WERROR)$(filter 0,$(HARDEN)))
+HASH    := $(call hash,$(CC) $(CFLAGS) $(LDFLAGS) $(SAN) $(WERROR)$(filter 0,$(HARDEN))$(CPPFLAGS:%= %))
 OBJ     := $(O)/obj-$(HASH)
 BIN     := $(O)/bin
+
+# All that is missing is named at once, before the first file is compiled.
+NOTHING := clean help uninstall
+ifneq ($(filter-out $(NOTHING),$(or $(MAKECMDGOALS),all)),)
+ifeq ($(wildcard $(OBJ)/complete),)
+ifneq ($(shell sh packaging/missing.sh '$(CC)' '$(CPPFLAGS) $(CFLAGS)'),)
+$(error something is missing, see above)
+endif
+$(shell mkdir -p $(OBJ) && touch $(OBJ)/complete)
+endif
+endif
 
 TOOLS   := $(sort $(notdir $(basename $(wildcard tools/*.c))))
 LIBSRC  := $(sort $(wildcard common/*/*.c))
@@ -357,12 +369,18 @@ bundle: all $(TOOLS:%=$(OBJ)/bundle/%)
 	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN)
 	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
 
-## uninstall: remove what install created
+## uninstall: remove what install created, and folders that are empty then
+STANDARD := $(if $(filter /usr /usr/local,$(PREFIX)),$(if $(DESTDIR),,1))
 uninstall:
 	for t in $(TOOLS); do rm -f "$(DESTDIR)$(BINDIR)/$$t" "$(DESTDIR)$(BASHCOMPDIR)/$$t" \
 	    "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish"; done
 	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so" "$(DESTDIR)$(LIBDIR)/voxpipe-mpi.so"
 	for m in $(MAN1) $(MAN5) $(MAN7); do rm -f "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}"; done
+	for d in "$(LIBDIR)" "$(BASHCOMPDIR)" "$(ZSHCOMPDIR)" "$(FISHCOMPDIR)" "$(MANDIR)/man1" "$(MANDIR)/man5" \
+	    "$(MANDIR)/man7" "$(BINDIR)"; do \
+	    while case "$$d" in "$(PREFIX)"/*$(if $(STANDARD),/*) | $(if $(STANDARD),--,"$(PREFIX)")) true;; *) false;; esac && \
+	        { rmdir "$(DESTDIR)$$d" 2>/dev/null || [ ! -e "$(DESTDIR)$$d" ]; }; do d=$${d%/*}; done; \
+	done; true
 
 ## sanitize: build into build/san with address and undefined sanitizers and run every test there
 sanitize:
@@ -383,7 +401,7 @@ help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' \
 	    '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0' \
+	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0 CPPFLAGS= LDFLAGS=' \
 	    'PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
 .PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install \

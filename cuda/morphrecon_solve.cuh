@@ -284,8 +284,8 @@ template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, in
     }
 }
 
-/* The steps after contract_tiles() as kernels of their own, for bricks: these have so many voxels that with the shared
- * memory of contract_kernel few threads are resident. */
+/* The steps after contract_tiles() as kernels of their own, for bricks: of their many voxels few are resident with the shared
+ * memory of contract_kernel. */
 template <class U, int CONN> __global__ void __launch_bounds__(SOLVE_THREADS) cross_kernel(contract_job<U> job)
 {
     typedef cross_memory<U> memory;

@@ -442,16 +442,16 @@ stack_commands() {
         t "img-cat --compress zstd -j 1 $IN/$f.tif -o out.tif"
         t "img-cat $IN/$f.tif $IN/$f.tif $IN/$f.tif -o out.tif"
         t "img-info $IN/$f.tif"
-        t "img-info -v --json -s $IN/$f.tif"
+        t "img-info -v --json --statistics $IN/$f.tif"
         t "img-info --histogram 20 --percentiles 1,50,99 <$IN/$f.tif"
         perhaps "cat $IN/$f.tif | img-info --value mean,min,max,std,sum,nx,type"
         t "img-cmp $IN/$f.tif $IN/$f.tif; echo \$?"
         t "img-view $IN/$f.tif -o out.png"
         t "img-view --montage 4 --zoom 2 --invert <$IN/$f.tif >out.png"
     done
-    t "img-info --mask $IN/mask.tif -s --region 3:70,4:30 $IN/f32.tif"
-    t "img-info -s $IN/u16.tif $IN/u16.tif"
-    t "img-info -s --raw-in 75x41:f32le,skip=12300 $IN/f32.raw"
+    t "img-info --mask $IN/mask.tif --statistics --region 3:70,4:30 $IN/f32.tif"
+    t "img-info --statistics $IN/u16.tif $IN/u16.tif"
+    t "img-info --statistics --raw-in 75x41:f32le,skip=12300 $IN/f32.raw"
     for f in u8 i16 f64 nan deflate; do
         t "img-cmp $IN/$f.tif $IN/f32.tif; echo \$?"
         t "img-cmp --json --nan-equal --scale 0.02 <$IN/$f.tif - $IN/f32.tif; echo \$?"
@@ -647,7 +647,7 @@ ct_commands() {
     t "ct-filter $IN/full.tif | ct-backproject --device $DEVICE -o out.tif"
     t "ct-fdk --device $DEVICE $IN/full.tif -o out.tif"
     t "ct-fdk $IN/full.tif | img-gauss | img-math 'a * 1000' | img-morph --op open | img-cat --pages 3:9 >out.tif"
-    t "ct-fdk $IN/full.tif | img-log --sigma 1.5 | img-info -s"
+    t "ct-fdk $IN/full.tif | img-log --sigma 1.5 | img-info --statistics"
     t "ct-fdk $IN/full.tif | img-nlmeans --h 0.002 --search 2 | img-wiener --noise 1e-6 --radius 1 >out.tif"
 }
 

@@ -121,3 +121,43 @@ object() {
     # and nothing of it where it is not wanted, or where a sanitizer looks closer
     [ "$(make -C "$ROOT" -s -p -n CUDA=0 HARDEN=0 | sed -n 's/^HARD[A-Z]* :*= *//p' | xargs)" = 0 ]
 }
+
+@test "uninstall leaves nothing that install made, and nothing else is touched" {
+    flags=(-s -C "$ROOT" O="$BUILD" CUDA=0 MPI=0 -o all DESTDIR="$PWD/d")
+    make "${flags[@]}" PREFIX=/opt/vp install
+    [ -x d/opt/vp/bin/img-cat ]
+    [ -f d/opt/vp/share/man/man7/voxpipe.7 ]
+    mkdir -p d/opt/vp/share/man/man1
+    echo mine >d/opt/vp/share/man/man1/mine.1
+    make "${flags[@]}" PREFIX=/opt/vp uninstall
+    [ "$(find d -type f)" = d/opt/vp/share/man/man1/mine.1 ]
+    rm d/opt/vp/share/man/man1/mine.1
+    make "${flags[@]}" PREFIX=/opt/vp uninstall
+    [ "$(find d)" = "d
+d/opt" ]
+}
+
+@test "what is missing is named at once, with the way to get it" {
+    [ -z "$(sh "$ROOT/packaging/missing.sh" "${CC:-gcc}" '' 2>&1)" ]
+    run --separate-stderr sh "$ROOT/packaging/missing.sh" no-such-compiler ''
+    [ "$output" = missing ]
+    [[ "$stderr" == *"a C compiler: 'no-such-compiler' is not found"* && "$stderr" == *"To get it:"* ]]
+    run --separate-stderr sh "$ROOT/packaging/missing.sh" "${CC:-gcc}" -nostdinc
+    [[ "$stderr" == *"there is no zlib.h"* && "$stderr" == *"there is no tiffio.h"* ]]
+    [ "$(wc -l <<<"$stderr")" -le 24 ] # one screen
+    mkdir t
+    cp -r "$ROOT/Makefile" "$ROOT/VERSION" "$ROOT/packaging" t
+    run --separate-stderr make -C t CUDA=0 MPI=0 FFTW=0 CC=no-such-compiler
+    [ "$status" -ne 0 ]
+    [[ "$stderr" == *"voxpipe cannot be built yet"* ]]
+    [[ "$output" != *" CC "* ]]
+    run make -C t help
+    [ "$status" -eq 0 ]
+}
+
+@test "CPPFLAGS and LDFLAGS are obeyed, and make other objects" {
+    one=$(object CPPFLAGS=)
+    [ "$one" = "$(object)" ]
+    [ "$one" != "$(object CPPFLAGS=-DMINE)" ]
+    make -n -C "$ROOT" O="$PWD/b" VERSION=x CUDA=0 CPPFLAGS=-DMINE | grep 'base/err\.c' | grep -q -- ' -DMINE '
+}

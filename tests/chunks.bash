@@ -108,7 +108,7 @@ plan() {
     one_of $MEMORY; HOW+=(-m "$R")
     one_of file "standard input" pipe; FROM=$R
     # shellcheck disable=SC2086
-    one_of $DEVICES; HOW+=(--device "$R")
+    one_of $DEVICES; [ "$R" = - ] || HOW+=(--device "$R")
 }
 
 # some_plans PROGRAM CASES: random images and options, 8 plans of each. PROGRAM-options (chunks/PROGRAM.bash) sets OPTIONS, and

@@ -28,8 +28,8 @@ each() {
 }
 
 # programs that read a stack from standard input / write a stack or image
-reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-fit | img-psf) false ;; *) true ;; esac; }
-writes_binary() { case $1 in ct-geom | ct-center | img-fit | img-info | img-cmp) false ;; *) true ;; esac; }
+reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-fit | img-psf | voxpipe) false ;; *) true ;; esac; }
+writes_binary() { case $1 in ct-geom | ct-center | img-fit | img-info | img-cmp | voxpipe) false ;; *) true ;; esac; }
 # exit status when the run fails: like diff(1), img-cmp keeps 1 for "different"
 trouble() { if [ "$1" = img-cmp ]; then echo 2; else echo 1; fi; }
 # run NAME on INPUT given as a file
@@ -648,7 +648,7 @@ with_file() {
 
 @test "--progress always shows a line at once, and clears it" {
     f() {
-        case $1 in ct-geom | img-psf | img-view) return 0 ;; esac # nothing to wait for
+        case $1 in ct-geom | img-psf | img-view | voxpipe) return 0 ;; esac # nothing to wait for
         with_file "$@" --progress always >a.out 2>err
         [[ "$(tr '\r' '\n' <err)" == *"$1: "*" 0 "* && "$(tail -c 2 err)" == *$'\r' ]] || { cat -A err; return 1; }
         with_file "$@" --progress never >a.out 2>err

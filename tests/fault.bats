@@ -72,12 +72,12 @@ broken() { FAULT=$call:$n:12 LD_PRELOAD=$BUILD/fault/fault.so "$@" > got 2> err;
 
 @test "threads end without memory, too" {
     ct-phantom --volume 200x200x40 -o v.tif
-    FAULT_COUNT=$PWD/count LD_PRELOAD=$BUILD/fault/fault.so img-info -s -j 6 v.tif > whole
+    FAULT_COUNT=$PWD/count LD_PRELOAD=$BUILD/fault/fault.so img-info --statistics -j 6 v.tif > whole
     calls=$(sed -n 's/^malloc //p' count)
     call=malloc
     for ((n = calls - 25; n <= calls; n++)); do
         status=0
-        broken img-info -s -j 6 v.tif || status=$?
+        broken img-info --statistics -j 6 v.tif || status=$?
         [ "$status" -le 3 ] || { echo "$n of $calls: $status $(cat err)"; return 1; }
         [ "$status" -ne 0 ] || cmp got whole
     done

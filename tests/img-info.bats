@@ -41,7 +41,7 @@ ramp() {
 
 @test "a pipe, a redirected file, and many files give the same" {
     ramp a.tif
-    want=$(img-info -s --value mean,std,median,p1 a.tif)
+    want=$(img-info --statistics --value mean,std,median,p1 a.tif)
     [ "$(img-info --spool --value mean,std,median,p1 < a.tif)" = "$want" ]
     [ "$(cat a.tif | img-info --spool --value mean,std,median,p1)" = "$want" ]
     img-cat --pages :2 a.tif -o 1.tif
@@ -132,12 +132,12 @@ ramp() {
         = "1 15.5" ]
     [ "$(img-info --mask <(cat a.tif) --pages 1:3 --value samples,sum a.tif | xargs)" = "48 1140" ]
     img-cat --region 0:5,: m.tif -o narrow.tif
-    fails 1 "narrow.tif: expected pages of 6 x 4, got 5 x 4" img-info --mask narrow.tif -s a.tif
+    fails 1 "narrow.tif: expected pages of 6 x 4, got 5 x 4" img-info --mask narrow.tif --statistics a.tif
 }
 
 @test "JSON is JSON" {
     ramp a.tif
-    ok img-info --json -s --percentiles 0,100 --histogram 3 a.tif
+    ok img-info --json --statistics --percentiles 0,100 --histogram 3 a.tif
     json "$output"
     [[ "$output" == *'"nx": 6, "ny": 4, "pages": 5, "type": "f32"'* ]]
     [[ "$output" == *'"mean": 29.75'* ]]
@@ -159,8 +159,8 @@ ramp() {
 
 @test "threads do not change a digit" {
     floats 'sin($_) * exp($_ % 7)' 300000 'f<*' > t.raw
-    one=$(img-info -j 1 --raw-in 1000x100:f32le --json -s --percentiles 1,50,99 --histogram 99 t.raw)
-    four=$(img-info -j 4 --raw-in 1000x100:f32le --json -s --percentiles 1,50,99 --histogram 99 t.raw)
+    one=$(img-info -j 1 --raw-in 1000x100:f32le --json --statistics --percentiles 1,50,99 --histogram 99 t.raw)
+    four=$(img-info -j 4 --raw-in 1000x100:f32le --json --statistics --percentiles 1,50,99 --histogram 99 t.raw)
     [ "$one" = "$four" ]
 }
 

@@ -186,3 +186,47 @@ rgb() {
     volume v.tif
     fails 2 "--channel: the stack has no axis of channels" img-view --channel 0 v.tif
 }
+
+@test "colour maps: their ends and middle, NaN black, labels apart" {
+    pixel() { rgb "$1" | command cut -d" " -f $((3 * $2 + 2))-$((3 * $2 + 4)); } # the n-th
+    floats a.tif -1 0 0.5 1 7
+    img-math 'if(a==7,nan,a)' a.tif -o a.tif
+    img-view -q --colormap viridis --window 0,1 a.tif -o v.png
+    [ "$(rgb v.png)" = "5x1 68 1 84 68 1 84 33 145 140 253 231 37 0 0 0" ]
+    img-view -q --colormap heat --window 0,1 a.tif -o v.png
+    [ "$(pixel v.png 0)" = "0 0 0" ]
+    [ "$(pixel v.png 3)" = "255 255 255" ]
+    img-view -q --colormap blue-red --window -1,1 a.tif -o v.png
+    [ "$(pixel v.png 1)" = "247 246 246" ]
+    img-view -q --colormap viridis --invert --window 0,1 a.tif -o v.png
+    [ "$(pixel v.png 0) $(pixel v.png 3)" = "253 231 37 68 1 84" ]
+    # gray is gray, as without
+    img-view -q --colormap gray --window 0,1 a.tif | cmp - <(img-view -q --window 0,1 a.tif)
+    floats l.tif 0 1 2 3 4 5 6 7 8 9 10 11 12
+    img-view --colormap labels l.tif -o v.png
+    [ "$(rgb v.png | command cut -d' ' -f 2- | xargs -n 3 | sort -u | wc -l)" -eq 13 ]
+    [ "$(pixel v.png 0)" = "0 0 0" ]
+}
+
+@test "--profile: values along a line, as CSV" {
+    perl -e 'for $p (0..2) { for $y (0..4) { print pack("f<*", map { 100 * $p + 10 * $y + $_ } 0..5) } }' >v.raw
+    img-convert --raw-in 6x5:f32le v.raw -o v.tif
+    ok img-view --profile 0,2,5,2 v.tif
+    [ "$output" = "distance,x,y,value
+0,0,2,120
+1,1,2,121
+2,2,2,122
+3,3,2,123
+4,4,2,124
+5,5,2,125" ]
+    # bilinear, in the unit of the voxel; of another slice
+    img-convert --set voxel=0.5,0.5,2mm v.tif -o w.tif
+    img-view --slice 2 --profile 1,0.5,4,4 w.tif -o line.csv
+    [ "$(head -n 2 line.csv | tail -n 1)" = "0,1,0.5,206" ]
+    [ "$(tail -n 1 line.csv)" = "2.30488611,4,4,244" ]
+    [ "$(img-view --axis y --slice 1 --profile 0,0,0,2 w.tif | tail -n 1)" = "4,0,2,210" ]
+    cat v.tif | img-view --profile 0,0,0,0 | tail -n 1 | grep -qx "0,0,0,100"
+    fails 2 "--profile: expected positions from 0,0 to 5,4, got 6,0" img-view --profile 0,0,6,0 v.tif
+    fails 2 "--profile: expected X0,Y0,X1,Y1, got 3 numbers" img-view --profile 0,0,6 v.tif
+    fails 2 "--profile: expected one slice" img-view --montage 2 --profile 0,0,1,1 v.tif
+}

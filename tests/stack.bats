@@ -794,7 +794,7 @@ everywhere() {
         made odd.tif bits=16 "text=ImageJ=1.53t\nimages=3\n$said\nvunit=OD\n"
         ok img-info odd.tif
         ok img-cat odd.tif odd.tif -o copy.tif
-        for program in "img-math a" "img-gauss --sigma 1" "img-info -s" "img-convert --unscale" "img-convert --type u8 --window 0,9"; do
+        for program in "img-math a" "img-gauss --sigma 1" "img-info --statistics" "img-convert --unscale" "img-convert --type u8 --window 0,9"; do
             # shellcheck disable=SC2086
             fails 1 "the scale in the metadata: expected a gain that is not 0 and an offset, got 'ImageJ's calibration cf=" $program copy.tif
         done

@@ -133,7 +133,7 @@ undone() {
     # what is said of the file is said of the file
     [ "$(img-info --value type,bytes v.u16.tif | xargs)" = "u16 4320" ]
     ok img-info --value scale v.u16.tif
-    ok img-info -s --json v.u16.tif
+    ok img-info --statistics --json v.u16.tif
     [[ "$output" == *'"type": "u16"'*'"scale": "'* ]]
     ok img-info v.u16.tif
     [[ "$output" == *"u16, 4.2 KiB"*"scale "* ]]
@@ -170,7 +170,7 @@ undone() {
     [[ "$stderr" == *"hint:"*"--unscale"* ]]
     img-convert --type u16 v.u16.tif | img-math a --type u16 -o none.tif -q
     fails 1 "none.tif: expected the scale" img-cat v.u16.tif none.tif -o c.tif
-    fails 1 "v.u16.tif: expected the scale" img-info --join -s none.tif v.u16.tif
+    fails 1 "v.u16.tif: expected the scale" img-info --join --statistics none.tif v.u16.tif
     fails 1 "as in the first input" sh -c 'cat down.u16.tif | img-gauss --join v.u16.tif - -o c.tif'
     # a window is of values
     run --separate-stderr img-convert -v --type u8 --auto down.u16.tif -o got.tif
@@ -231,7 +231,7 @@ undone() {
             print "II", pack("vV", 42, 8), pack("v", 8), map { pack("vvVV", @$_) } ([256, 4, 1, 1], [257, 4, 1, 1],
             [258, 3, 1, 8], [259, 3, 1, 1], [270, 2, $n, 200], [273, 4, 1, 199], [278, 4, 1, 1], [279, 4, 1, 1]);
             print pack("V", 0), "\0" x (199 - 8 - 2 - 96 - 4), "A", $d' > bad.tif
-        fails 1 "bad.tif: the scale in the metadata: expected a gain that is not 0 and an offset" img-info -s bad.tif
+        fails 1 "bad.tif: the scale in the metadata: expected a gain that is not 0 and an offset" img-info --statistics bad.tif
         ok img-cat bad.tif -o c.tif
         fails 1 "the scale in the metadata: expected a gain that is not 0 and an offset, got '$scale'" \
             img-convert --unscale bad.tif

@@ -318,8 +318,7 @@ static int ct_center(struct vp_run *run, void *params, struct vp_err *err)
         doubt(run, &f, name);
 out:
     vp_views_close(source);
-    if (vp_close(run, reader, NULL, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, NULL, rc, err);
     if (!rc && !run->common.plan)
         rc = publish(run, &f, &geom, err);
     vp_trial_free(&f.trial);
@@ -328,7 +327,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-center",
     .operands = "[INPUT]...",
     .summary = "find the axis of rotation and the detector's roll in a scan",
@@ -372,8 +371,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE | VP_TOOL_VIEWS,
     .run = ct_center,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -19,11 +19,12 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, geom, vp_geom_options),
     VP_CHOICE(struct params, format, "format", 0, "geom|matrices", .def = "geom", .group = "Output",
               .help = "what is written: parameters, or one 3x4 matrix a view"),
-    VP_FLAG(struct params, show, "show", 's',
+    VP_FLAG(struct params, show, "show", 0,
             .help = "explain the geometry in words and numbers instead, and warn",
             .more = "Shows magnification, field of view, voxel and volume that the other programs would "
                     "take, fan and cone angle, full or short scan and its weights, and warns of what looks "
                     "wrong."),
+    VP_INSTEAD("old-s", 's', "show"),
     VP_OPT_END,
 };
 

@@ -538,8 +538,7 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     vp_place_settle();
     vp_views_close(w.source);
     vp_views_close(w.weight_views);
-    if (vp_close(run, w.reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, w.reader, writer, rc, err);
     vp_reader_close(w.weights, NULL);
     vp_reader_close(w.dead, NULL);
     vp_reader_close(w.mask, NULL);

@@ -161,7 +161,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-phase",
     .operands = "[INPUT]...",
     .summary = "phase retrieval by Paganin's filter, for parallel and cone beams",
@@ -193,8 +193,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_phase,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

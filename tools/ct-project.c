@@ -245,8 +245,7 @@ static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
     vp_place_settle();
     vp_views_close(w.source);
     vp_reader_close(w.measured, NULL);
-    if (vp_close(run, w.volume, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, w.volume, writer, rc, err);
     vp_stack_free(&w.out);
     vp_geom_free(&w.geom);
     free(w.views);

@@ -342,14 +342,13 @@ static int ct_rings(struct vp_run *run, void *params, struct vp_err *err)
         vp_warn(run, "%s: %lld samples are NaN or infinite%s", w.name, (long long)pages.bad,
                 p->sort ? ", taken as 0" : "");
 out:
-    if (vp_close(run, reader, writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, reader, writer, rc, err);
     vp_rings_close(w.rings);
     vp_stack_free(&out);
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "ct-rings",
     .operands = "[INPUT]...",
     .summary = "take errors of detector pixels from line integrals: no rings",
@@ -382,8 +381,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_VIEWS,
     .run = ct_rings,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -164,7 +164,7 @@ out:
     return rc;
 }
 
-static const struct vp_tool tool = {
+const struct vp_tool vp_program = {
     .name = "img-fit",
     .operands = "TARGET STACK...",
     .summary = "find the factors with which stacks add up to another one",
@@ -190,8 +190,3 @@ static const struct vp_tool tool = {
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,
     .run = img_fit,
 };
-
-int main(int argc, char **argv)
-{
-    return vp_main(&tool, argc, argv);
-}

@@ -12,7 +12,7 @@ static const struct vp_example examples[] = {
     {"What is in a file.", "ct-phantom --volume 64x64x64 -o vol.tif\nimg-info vol.tif"},
     {"Statistics of the middle of a volume.",
      "ct-phantom --volume 64x64x64 |\n"
-     "img-info -s --percentiles 1,50,99 --region 16:48,16:48 --pages 16:48"},
+     "img-info --statistics --percentiles 1,50,99 --region 16:48,16:48 --pages 16:48"},
     {"A number for a script.",
      "mean=$(ct-phantom --volume 64x64x64 | img-info --value mean); echo \"$mean\""},
     {0},

@@ -69,11 +69,12 @@ static int img_log(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-log",
     .operands = "[INPUT]...",
-    .summary = "Laplacian of Gaussian: edges and blobs at a scale",
+    .summary = "Laplacian of Gaussian (no logarithm: img-math 'log(a)')",
     .description =
-        "The sum of the second derivatives along all axes of the image smoothed with a Gaussian, as f32: pages "
-        "along z as a volume, or with --2d each page by itself; channels and times are never mixed. Input samples "
-        "are u8, u16, i8, i16 or f32. Derivatives are per voxel, or with --physical per unit of the voxel size.\n\n"
+        "Edges and blobs at a scale (no logarithm: img-math 'log(a)'): the sum of the second derivatives along all "
+        "axes of the image smoothed with a Gaussian, as f32: pages along z as a volume, or with --2d each page by "
+        "itself; channels and times are never mixed. Input samples are u8, u16, i8, i16 or f32. Derivatives are per "
+        "voxel, or with --physical per unit of the voxel size.\n\n"
         "Zero on constants (exactly) and ramps, the exact curvature on quadratics, to the rounding of f32 and, with "
         "the default --edge renormalize, at the edges too: there is no frame of false edges around the image, and "
         "along an axis of one or two voxels the second derivative is 0. For this the weights are corrected "

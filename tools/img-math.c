@@ -19,7 +19,7 @@ struct params {
 static const struct vp_opt options[] = {
     VP_STRING(struct params, expression, "expression", 'e', .metavar = "EXPR", .group = "Expression",
               .help = "the expression; then all operands are inputs",
-              .more = "Without it the first operand is the expression. One that begins with a minus sign goes here."),
+              .more = "Without it the first operand is the expression."),
     VP_CHOICE(struct params, type, "type", 't', "auto|u8|u16|u32|u64|i8|i16|i32|i64|f32|f64", .metavar = "TYPE",
               .def = "auto", .help = "sample type of the result",
               .more = "auto is the type of the inputs if it is a float, or if no sample can give a result that "
@@ -54,12 +54,13 @@ static const char sections[] =
     "of a sample, z is its slice (0 where the pages stand alone) and page the number of its page, all counted "
     "from 0. "
     "pi, inf and nan are constants.\n\n"
-    "Operators, those that bind most first: ^ (power, to the right); - and + before a value; * / %; + -; < <= > "
+    "Operators, those that bind most first: ^ or ** (power, to the right); - and + before a value; * / %; + -; < <= > "
     ">= == "
     "!=; not (or !); and (or &&); or (or ||). Comparisons give 1 or 0, and whatever is not 0 counts as true. The "
     "remainder % has the sign of the divisor, also where it is 0.\n\n"
-    "Functions: min(a, b, ...), max(a, b, ...), abs, sqrt, exp, log (natural), floor, ceil, round (halves to even), "
-    "clip(value, low, high), if(condition, then, else), isnan. min, max and clip of NaN are NaN.\n\n"
+    "Functions: min(a, b, ...), max(a, b, ...), abs, sqrt, exp, log (natural), log10, log2, pow(a, b), floor, ceil, "
+    "round (halves to even), clip(value, low, high), if(condition, then, else), isnan. min, max and clip of "
+    "NaN are NaN.\n\n"
     "An expression has at most 1024 operations, about 110 different numbers and parentheses about 50 deep; min and max "
     "take up to 16 values.\n\n"
     "Everything is computed in double precision, so 64 bit integers beyond 2^53 are rounded, except where the "
@@ -98,7 +99,7 @@ static int img_math(struct vp_run *run, void *params, struct vp_err *err)
     if (!expression) {
         if (!given->n_operands)
             return vp_fail_hint(err, VP_EUSAGE, "as: img-math 'a * 2' stack.tif", "expected an expression");
-        expression = given->operands[0];
+        expression = given->operands[0] + strspn(given->operands[0], " ");
         given->n_operands--;
         memmove(given->operands, given->operands + 1, (size_t)given->n_operands * sizeof *given->operands);
         if (add_to_history(run, expression, err))
@@ -125,6 +126,31 @@ static int img_math(struct vp_run *run, void *params, struct vp_err *err)
     return rc;
 }
 
+/* True if an argument with a dash is an expression: "-log(a)", "-(a + 1)", "-2*a". */
+static bool is_negative(const char *arg)
+{
+    static const char *const functions[] = {"min", "max", "abs", "sqrt", "exp", "log", "log10", "log2", "pow", "floor",
+                                            "ceil", "round", "clip", "if", "isnan"};
+    const size_t n = strspn(arg + 1, "abcdefghijklmnopqrstuvwxyz0123456789");
+    bool found = arg[1] == '(' || (arg[1] >= '0' && arg[1] <= '9') || arg[1] == '.';
+    for (size_t i = 0; i < sizeof functions / sizeof *functions && arg[1 + n] == '('; i++)
+        found = found || (strlen(functions[i]) == n && !memcmp(functions[i], arg + 1, n));
+    return *arg == '-' && found;
+}
+
+/* Sets a blank before the dash of an expression, so that it begins no option; only the first argument of this form can
+ * be the expression. */
+static void take_negative(int argc, char **argv)
+{
+    static char *with_blank; /* lives as long as argv */
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (is_negative(argv[i]) && strcmp(argv[i - 1], "-e") && strcmp(argv[i - 1], "--expression")) {
+            if (asprintf(&with_blank, " %s", argv[i]) > 0)
+                argv[i] = with_blank;
+            return;
+        }
+}
+
 const struct vp_tool vp_program = {
     .name = "img-math",
     .operands = "EXPR [INPUT]...",
@@ -144,5 +170,6 @@ const struct vp_tool vp_program = {
     .sections = sections,
     .see_also = "img-convert(1), img-cmp(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
+    .arguments = take_negative,
     .run = img_math,
 };

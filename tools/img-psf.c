@@ -22,7 +22,7 @@ struct params {
 };
 
 static const struct vp_opt options[] = {
-    VP_REALS(struct params, gaussian, "gaussian", 'g', .metavar = "S|SX,SY[,SZ]", .min = 0, .max = 1e4,
+    VP_REALS(struct params, gaussian, "gaussian", 0, .metavar = "S|SX,SY[,SZ]", .min = 0, .max = 1e4,
              .group = "By formula", .help = "a Gaussian of this standard deviation, in pixels",
              .more = "Three numbers make a kernel for volumes. The width at half maximum is 2.355 times as much."),
     VP_REALS(struct params, moffat, "moffat", 0, .metavar = "W|WX,WY", .min = 0, .max = 1e4,
@@ -59,6 +59,7 @@ static const struct vp_opt options[] = {
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
             .help = "its size in voxels, odd (default: four widths to each side; 25x25 for stars)"),
+    VP_INSTEAD("old-g", 'g', "gaussian"),
     VP_OPT_END,
 };
 

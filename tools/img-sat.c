@@ -31,7 +31,7 @@ static const struct vp_opt options[] = {
             .more = "Entry (x, y) is then the sum of all samples before x and before y, as in cv2.integral; the sum "
                     "over a box [x0, x1) x [y0, y1) is t[y1][x1] - t[y0][x1] - t[y1][x0] + t[y0][x0] without a test "
                     "for the edge. Otherwise samples at x and y are in it, as in skimage.transform.integral_image."),
-    {.name = "squares", .letter = 's', .type = VP_T_OUTFILE, .offset = VP_FIELD(struct params, squares, const char *),
+    {.name = "squares", .type = VP_T_OUTFILE, .offset = VP_FIELD(struct params, squares, const char *),
      .metavar = "FILE", .help = "write the table of the squares, too, from the same reading",
      .more = "FILE may be a pipe that another program reads (/dev/fd/N). Samples are u64 "
              "beside a table of integers, f64 beside one of f32 or f64, also where that is one of integers (--type "
@@ -52,6 +52,7 @@ static const struct vp_opt options[] = {
                     "named. All boxes are done in one pass, also of a pipe, in the order of the pages, then of the "
                     "lines."),
     VP_FLAG(struct params, json, "json", 0, .help = "print JSON instead of columns with tabs between them"),
+    VP_INSTEAD("old-s", 's', "squares"),
     VP_OPT_END,
 };
 

@@ -24,7 +24,7 @@ struct params {
     double weak;
     int connectivity;
     bool below;
-    int64_t value;
+    double value;
     struct vp_image_params image;
 };
 
@@ -65,7 +65,7 @@ static const struct vp_opt options[] = {
               .more = "auto is 8 and 26. (scikit-image's apply_hysteresis_threshold has 4 and 6.)"),
     VP_FLAG(struct params, below, "below", 0, .group = "Mask",
             .help = "mark what is not above the threshold, instead of what is"),
-    VP_INT(struct params, value, "value", 0, .metavar = "N", .def = "255", .min = 1, .max = 255,
+    VP_REAL(struct params, value, "value", 0, .metavar = "N", .def = "255", .min = -INFINITY, .max = INFINITY,
            .help = "what is marked becomes N, everything else 0",
            .more = "255 is what img-morph, img-view and ImageJ expect of a mask; with 1 its mean is a fraction."),
     VP_OPTIONS(struct params, image, vp_image_options),
@@ -108,6 +108,9 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
     const char *first = NULL;
 
     *how = NONE;
+    if (!(p->value >= 1 && p->value <= 255 && p->value == rint(p->value)))
+        return vp_fail_hint(err, VP_EUSAGE, "--at V is the threshold",
+                            "--value: expected a whole number from 1 to 255 for what is marked, got %g", p->value);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         if (!vp_given(run, ways[i].name))
             continue;
@@ -119,7 +122,8 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
         *method = ways[i].method;
     }
     if (*how == NONE) {
-        vp_fail(err, VP_EUSAGE, "expected a threshold, got none");
+        vp_fail(err, VP_EUSAGE, "expected a threshold, got none%s",
+                vp_given(run, "value") ? " (--value is what marked voxels become)" : "");
         return vp_hint(err, "--at V, --hysteresis LOW,HIGH, --otsu (or --triangle, --li, --yen, --isodata), or --local "
                             VP_ADAPTIVE_CHOICES);
     }

@@ -2,13 +2,18 @@
 /* img-view: a PNG of a slice, of three orthogonal slices, or of a montage, with a robust or a given
  * window. */
 #include "base/size.h"
+#include "base/text.h"
 #include "pages/channel.h"
+#include "pages/colours.h"
+#include "pages/profile.h"
 #include "pages/render.h"
 #include "stack/axes.h"
 #include "stack/outfile.h"
+#include "stack/series.h"
 #include "app/open.h"
 #include "app/tool.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +21,14 @@
 
 struct params {
     int64_t slice, channel, montage, columns, zoom;
-    int axis;
+    int axis, colours;
     bool ortho, invert, square;
-    struct vp_reals at, window, percentile;
+    struct vp_reals at, window, percentile, profile;
     struct vp_size fit;
 };
 
 static const struct vp_opt options[] = {
-    VP_INT(struct params, slice, "slice", 's', .metavar = "N", .group = "What is shown",
+    VP_INT(struct params, slice, "slice", 0, .metavar = "N", .group = "What is shown",
            .help = "number of the slice along --axis (default: the middle one)",
            .more = "Counted from 0; negative numbers count from the end. Of a stack with channels, those of one "
                    "channel are counted."),
@@ -44,6 +49,11 @@ static const struct vp_opt options[] = {
            .help = "N evenly spaced slices along --axis"),
     VP_INT(struct params, columns, "columns", 0, .metavar = "N", .min = 1, .max = 10000,
            .help = "columns of the montage (default: about as many as rows)"),
+    VP_REALS(struct params, profile, "profile", 0, .metavar = "X0,Y0,X1,Y1", .min = 0, .max = 1e15,
+             .help = "print the values along a line of the slice, as CSV",
+             .more = "No picture is written. Columns are the distance from the first end (in the unit of the voxel "
+                     "size, or in pixels if that is unknown), x and y in pixels from 0, and the value, bilinear between "
+                     "pixels; steps are of about one pixel."),
     VP_REALS(struct params, window, "window", 'w', .metavar = "LO,HI", .group = "How it is shown",
              .help = "values shown black and white"),
     VP_REALS(struct params, percentile, "percentile", 0, .metavar = "LO,HI", .min = 0, .max = 100,
@@ -51,6 +61,11 @@ static const struct vp_opt options[] = {
              .help = "window from percentiles of the samples shown",
              .more = "Unless --window is given. A few outliers do not matter to it. NaN is always black."),
     VP_FLAG(struct params, invert, "invert", 0, .help = "large samples black, small ones white"),
+    VP_CHOICE(struct params, colours, "colormap", 0, VP_COLOURS_CHOICES, .metavar = "MAP", .def = "gray",
+              .help = "colours: gray, viridis, heat, blue-red or labels",
+              .more = "blue-red is white in the middle of the window, for differences. labels gives each whole number "
+                      "a colour of its own, and 0 black, whatever the window. Of a stack in colour one channel is "
+                      "shown."),
     VP_INT(struct params, zoom, "zoom", 'z', .metavar = "N", .min = 1, .max = 64, .def = "1",
            .help = "each pixel becomes N x N"),
     VP_SIZE(struct params, fit, "fit", 0, .metavar = "WxH",
@@ -58,6 +73,7 @@ static const struct vp_opt options[] = {
             .more = "Each pixel is the mean over its area; a picture that fits is left as it is."),
     VP_FLAG(struct params, square, "square", 0, .help = "one pixel a sample, whatever the voxel size",
             .more = "Otherwise slices of voxels that are not cubes are stretched to their true shape."),
+    VP_INSTEAD("old-s", 's', "slice"),
     VP_OPT_END,
 };
 
@@ -67,6 +83,10 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 64x64x64 | img-view --ortho --zoom 2 -o ortho.png"},
     {"Twelve slices with a fixed window.",
      "img-view --montage 12 --columns 4 --window 0,0.03 vol.tif -o montage.png"},
+    {"The brightest sample along y, in colour.",
+     "img-reslice --axes xz vol.tif | ct-reduce --op max --pages | img-view --colormap viridis -o max.png"},
+    {"The values along a line of the middle slice.", "img-view --profile 0,32,63,32 vol.tif -o line.csv"},
+    {"All pages, as numbered pictures with one window.", "img-view --fit 32x32 vol.tif -o 'page_%03d.png'"},
     {0},
 };
 
@@ -87,6 +107,9 @@ static int check(const struct vp_run *run, const struct params *p, struct vp_err
     for (int i = 0; i < p->at.n; i++)
         if (p->at.v[i] != floor(p->at.v[i]))
             return vp_fail(err, VP_EUSAGE, "--at: expected whole numbers, got %g", p->at.v[i]);
+    if (p->profile.n && (p->profile.n != 4 || p->ortho || p->montage))
+        return vp_fail(err, VP_EUSAGE, p->profile.n != 4 ? "--profile: expected X0,Y0,X1,Y1, got %d numbers"
+                                                         : "--profile: expected one slice", p->profile.n);
     if (p->columns && !p->montage)
         return vp_fail(err, VP_EUSAGE, "--columns: needs --montage");
     if (p->fit.n && p->fit.n != 2)
@@ -145,7 +168,7 @@ static int choose_channels(const struct vp_run *run, const struct params *p, str
     if (*first >= s->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", vp_reader_name(reader),
                        (long long)*first, (long long)s->count - 1);
-    if (!given && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
+    if (!given && !p->colours && !p->profile.n && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
         s->colours = 3;
     } else if (!given && s->count > 1) {
         name_channel(in, *first, name);
@@ -278,17 +301,20 @@ static int compose(const struct params *p, struct vp_slices *s, const struct lay
     return 0;
 }
 
-static int write_png(const struct vp_run *run, const struct params *p, const struct vp_picture *picture, int colours,
+static int write_png(const char *name, const struct params *p, const struct vp_picture *picture, int colours,
                      double lo, double hi, struct vp_err *err)
 {
     struct vp_outfile *file = NULL;
-    uint8_t *pixels = vp_alloc_raw((size_t)(picture->w * colours), (size_t)picture->h, "picture", err);
+    const int samples = p->colours ? 3 : colours;
+    uint8_t *pixels = vp_alloc_raw((size_t)(picture->w * samples), (size_t)picture->h, "picture", err);
     int rc = -1;
 
-    if (pixels && !vp_outfile_open(&file, run->common.output, err)) {
-        for (int i = 0; i < colours; i++)
+    if (pixels && !vp_outfile_open(&file, name, err)) {
+        if (p->colours)
+            vp_picture_colour(picture, (enum vp_colours)p->colours, lo, hi, p->invert, pixels);
+        for (int i = 0; i < colours && !p->colours; i++)
             vp_picture_gray(&picture[i], lo, hi, p->invert, pixels + i, colours);
-        rc = vp_png_write(file, pixels, colours, picture->w, picture->h, (int)p->zoom, err);
+        rc = vp_png_write(file, pixels, samples, picture->w, picture->h, (int)p->zoom, err);
         if (rc)
             vp_outfile_abort(file);
         else
@@ -298,51 +324,175 @@ static int write_png(const struct vp_run *run, const struct params *p, const str
     return rc;
 }
 
+/* Everything of one picture. */
+struct view {
+    struct vp_reader *reader;
+    struct vp_slices slices;
+    struct vp_picture picture[COLOURS];
+    struct layout layout;
+    double lo, hi;
+    int64_t bad;     /* NaN and infinite samples */
+};
+
+static void free_pictures(struct view *v)
+{
+    for (int i = 0; i < COLOURS; i++)
+        vp_picture_free(&v->picture[i]);
+}
+
+/* Reads the slices and composes the picture; sets the window if none is given. */
+static int draw(struct view *v, const struct params *p, bool window, struct vp_err *err)
+{
+    int64_t bad = 0;
+    if (vp_slices_read(&v->slices, v->reader, &bad, err) || compose(p, &v->slices, &v->layout, v->picture, err))
+        return -1;
+    v->bad += bad;
+    return window ? vp_picture_window(v->picture, v->slices.colours, p->percentile.v[0], p->percentile.v[1], &v->lo,
+                                      &v->hi, err) : 0;
+}
+
+static int write_picture(struct view *v, const struct params *p, const char *name, struct vp_err *err)
+{
+    for (int i = 0; i < v->slices.colours; i++)
+        if (vp_picture_resize(&v->picture[i], v->layout.fitted[0], v->layout.fitted[1], err))
+            return -1;
+    return write_png(name, p, v->picture, v->slices.colours, v->lo, v->hi, err);
+}
+
+/* Writes all pages, each as a picture of its own, with one window. */
+static int draw_series(struct view *v, const struct vp_run *run, const struct params *p, const struct vp_series *series,
+                       struct vp_err *err)
+{
+    const int64_t pages = v->slices.pages;
+    const int colours = v->slices.colours;
+    struct vp_slice first[COLOURS];
+    char name[PATH_MAX];
+    int rc;
+
+    memcpy(first, v->slices.slice, (size_t)colours * sizeof *first);
+    if (vp_series_begin(series, run->common.output, err))
+        return -1;
+    rc = 0;
+    for (int64_t i = 0; i < pages && !rc; i++) {
+        memcpy(v->slices.slice, first, (size_t)colours * sizeof *first);
+        for (int k = 0; k < colours; k++)
+            v->slices.slice[k].at = i;
+        if (!vp_series_name(series, run->common.output, i, name, sizeof name))
+            rc = vp_fail(err, VP_ERUN, "%s: the name is too long", run->common.output);
+        rc = rc || draw(v, p, false, err) ? -1 : 0;
+        if (!rc)
+            vp_series_made(i + 1);
+        rc = rc || write_picture(v, p, name, err) ? -1 : 0;
+        free_pictures(v);
+    }
+    vp_series_end(rc != 0);
+    return rc;
+}
+
+enum { SAMPLED = 16 };
+
+/* Sets the window of a series: from percentiles of pages that are evenly spaced. */
+static int series_window(struct view *v, const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    struct params several = *p;
+    struct view all = {.reader = v->reader};
+    int rc = -1;
+
+    several.montage = SAMPLED;
+    if (!choose(run, &several, v->reader, &all.slices, err)) {
+        set_layout(run, &several, vp_reader_stack(v->reader), &all.slices, &all.layout);
+        if (!vp_slices_fit(&all.slices, v->reader, all.layout.picture, all.layout.fitted, true, run->common.memory,
+                           err))
+            rc = draw(&all, &several, true, err);
+    }
+    v->lo = all.lo;
+    v->hi = all.hi;
+    vp_slices_free(&all.slices);
+    free_pictures(&all);
+    return rc;
+}
+
+/* Prints the values along the line. */
+static int print_profile(struct view *v, const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    const struct vp_meta *const meta = &vp_reader_stack(v->reader)->meta;
+    const struct vp_slice *const slice = v->slices.slice;
+    double voxel[3] = {1, 1, 1};
+    size_t n = 0;
+
+    if (!vp_meta_numbers(meta, "voxel", 3, voxel) && !vp_meta_numbers(meta, "voxel", 2, voxel))
+        voxel[0] = voxel[1] = voxel[2] = 1;
+    const double pixel[] = {voxel[slice->axis == VP_CUT_X ? 2 : 0], voxel[slice->axis == VP_CUT_Y ? 2 : 1]};
+    if (vp_slices_read(&v->slices, v->reader, &v->bad, err))
+        return -1;
+    FILE *const out = vp_text_open();
+    if (!out)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    int rc = vp_profile_print(&slice->out, p->profile.v, p->profile.v + 2, pixel, out, err);
+    char *const text = vp_text_close(out, &n);
+    if (!rc && !text)
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
+    rc = rc ? rc : vp_output_text(run, text, n, err);
+    free(text);
+    return rc;
+}
+
+static int check_series(const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    if (p->ortho || p->montage || vp_given(run, "slice"))
+        return vp_fail(err, VP_EUSAGE, "%s: a series has all pages: expected none of --slice, --ortho and --montage",
+                       run->common.output);
+    if (p->axis)
+        return vp_fail_hint(err, VP_EUSAGE, "img-reslice --axes xz | img-view cuts across y",
+                            "%s: a series is of pages: expected --axis z", run->common.output);
+    return 0;
+}
+
 static int img_view(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
-    struct vp_reader *reader = NULL;
-    struct vp_slices slices = {0};
-    struct vp_picture picture[COLOURS] = {{0}};
-    struct layout l = {0};
-    double lo = 0, hi = 0;
-    int64_t bad = 0;
+    struct vp_series series;
+    const bool all = !p->profile.n && vp_series_parse(&series, run->common.output);
+    struct view v = {0};
+    uint64_t held = 0;
     int rc = -1;
 
-    if (check(run, p, err)
-        || vp_open_input(run, 0, VP_AS_VALUES, &reader, err)
-        || choose(run, p, reader, &slices, err))
+    if (check(run, p, err) || (all && check_series(run, p, err)) || vp_open_input(run, 0, VP_AS_VALUES, &v.reader, err)
+        || (all && !vp_reader_seekable(v.reader) && vp_reader_keep(v.reader, run->common.memory / 2, &held, err))
+        || choose(run, p, v.reader, &v.slices, err))
         goto out;
-    set_layout(run, p, vp_reader_stack(reader), &slices, &l);
-    if (vp_slices_fit(&slices, reader, l.picture, l.fitted, !p->window.n, run->common.memory, err))
+    set_layout(run, p, vp_reader_stack(v.reader), &v.slices, &v.layout);
+    if (vp_slices_fit(&v.slices, v.reader, v.layout.picture, v.layout.fitted, !p->window.n && !all, run->common.memory,
+                      err))
         goto out;
-    for (int i = 0; i < slices.n / slices.colours; i++)
-        vp_report_plan(run, "slice", "%lld along %c", (long long)slices.slice[i].at, "zyx"[slices.slice[i].axis]);
+    for (int i = 0; i < v.slices.n / v.slices.colours && !all; i++)
+        vp_report_plan(run, "slice", "%lld along %c", (long long)v.slices.slice[i].at, "zyx"[v.slices.slice[i].axis]);
+    if (all)
+        vp_report_plan(run, "series", "%lld pictures", (long long)v.slices.pages);
     if (vp_report_plan_done(run)) {
         rc = 0;
         goto out;
     }
-    if (vp_slices_read(&slices, reader, &bad, err) || compose(p, &slices, &l, picture, err))
-        goto out;
-    if (p->window.n) {
-        lo = p->window.v[0];
-        hi = p->window.v[1];
-    } else if (vp_picture_window(picture, slices.colours, p->percentile.v[0], p->percentile.v[1], &lo, &hi, err)) {
+    if (p->profile.n) {
+        rc = print_profile(&v, run, p, err);
         goto out;
     }
-    vp_note(run, "window %.6g to %.6g", lo, hi);
-    if (bad)
-        vp_warn(run, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(reader),
-                (long long)bad);
-    for (int i = 0; i < slices.colours; i++)
-        if (vp_picture_resize(&picture[i], l.fitted[0], l.fitted[1], err))
-            goto out;
-    rc = write_png(run, p, picture, slices.colours, lo, hi, err);
+    if (p->window.n) {
+        v.lo = p->window.v[0];
+        v.hi = p->window.v[1];
+    } else if (all && series_window(&v, run, p, err)) {
+        goto out;
+    }
+    if (all ? draw_series(&v, run, p, &series, err) : draw(&v, p, !p->window.n, err))
+        goto out;
+    vp_note(run, "window %.6g to %.6g", v.lo, v.hi);
+    if (v.bad)
+        vp_warn(run, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(v.reader), (long long)v.bad);
+    rc = all ? 0 : write_picture(&v, p, run->common.output, err);
 out:
-    rc = vp_close(run, reader, NULL, rc, err);
-    vp_slices_free(&slices);
-    for (int i = 0; i < COLOURS; i++)
-        vp_picture_free(&picture[i]);
+    rc = vp_close(run, v.reader, NULL, rc, err);
+    vp_slices_free(&v.slices);
+    free_pictures(&v);
     return rc;
 }
 
@@ -354,13 +504,15 @@ const struct vp_tool vp_program = {
         "Writes an 8-bit PNG to look at: gray, or in colour of a stack whose channels are red, green and blue. Black "
         "and white are the 0.5 and 99.5 percentiles of the samples shown, or what --window says, so pictures of "
         "different slices or scans can be made comparable. Slices of voxels that are not cubes are shown in their true "
-        "shape.\n\nOf a file only what is shown is read. A pipe is read to its end; what is kept of it is what is "
-        "shown (or all of it, if it does not say how many pages it has). The same samples give the same bytes: the "
-        "picture holds no time, name or text.",
+        "shape. A name with %03d is that of a series: all pages, with the percentiles of 16 of them.\n\nOf a file "
+        "only what is shown is read. A pipe is read to its end; what is kept of it is what is shown (or all "
+        "of it, if it does not say how many pages it has). The same samples give the same bytes: the picture "
+        "holds no time, name or text.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .see_also = "img-info(1), img-cat(1)",
+    .text_with = "profile",
     .flags = VP_TOOL_NO_STACK | VP_TOOL_NO_DEVICE,
     .run = img_view,
 };

@@ -53,6 +53,9 @@ struct vp_images {
     /* In a chain that has two passes, called when all is solved and before the output is opened, so that what was
      * found is in its history. -1: it failed. NULL: there is nothing to say. */
     int (*solved)(void *ctx, struct vp_run *run, struct vp_err *err);
+    /* Completes the header of a result whose voxels are not those of the input, sizes and axes set; NULL: they are, and
+     * begin at `corner`. -1: it failed. */
+    int (*header)(void *ctx, const struct vp_stack *in, struct vp_stack *out, struct vp_err *err);
     void *ctx;
     /* pages = inner * nz * outer; VP_UNKNOWN until the end of a pipe */
     int64_t inner, nz, outer;

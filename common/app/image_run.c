@@ -94,7 +94,7 @@ static int open_result(const struct vp_images *im, struct vp_run *run, const str
     if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || resize(im, &out, last)
         || move_origin(&out.meta, im->corner) || describe(&out.meta, result)) {
         vp_fail(err, VP_ERESOURCE, "out of memory: the metadata");
-    } else {
+    } else if (!im->header || !im->header(im->ctx, vp_reader_stack(im->reader[im->first]), &out, err)) {
         out.type = type_in_file(im, chain);
         if (im->outer < VP_UNKNOWN && im->nz < VP_UNKNOWN)
             out.pages = im->lines ? im->outer : im->inner * (im->nz + vp_images_grown(im, last, 2)) * im->outer;

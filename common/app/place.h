@@ -1,6 +1,5 @@
 /* The device for the matched pair of projectors (ct/pair.h), as --device says. */
-#ifndef VP_PLACE_H
-#define VP_PLACE_H
+#pragma once
 
 #include "ct/pair.h"
 
@@ -13,5 +12,3 @@ int vp_place_choose(const struct vp_run *run, double updates, struct vp_pair_pla
 void vp_place_report(struct vp_run *run, const struct vp_pair_place *place);
 
 void vp_place_settle(void);
-
-#endif

@@ -412,8 +412,7 @@ int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *
         vp_place_report(run, &a.place);
     if (!rc && a.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)a.bad);
-    if (vp_close(run, s->reader, a.writer, rc != 0, err))
-        rc = -1;
+    rc = vp_close(run, s->reader, a.writer, rc, err);
     s->reader = NULL;
     return rc;
 }

@@ -18,7 +18,7 @@
 #define STATS "mean|median|min|max|std|var|entropy|percentile:"
 
 const struct vp_opt vp_stat_options[] = {
-    VP_STRING(struct vp_stat_params, stat, "stat", 's', .metavar = "NAME", .choices = STATS, .def = "median",
+    VP_STRING(struct vp_stat_params, stat, "stat", 0, .metavar = "NAME", .choices = STATS, .def = "median",
               .group = "Statistic",
               .help = "mean, median, min, max, std, var, entropy, or percentile:P",
               .more = "percentile:P is the sample with rank ceil(P/100 * n) among the n samples of the neighbourhood "
@@ -46,6 +46,7 @@ const struct vp_opt vp_stat_options[] = {
                      "first and the last. By default the stack is read once before to find its smallest and "
                      "largest sample, so "
                      "input must be a file (or --spool); all pages get the same bins, however the work is cut."),
+    VP_INSTEAD("old-s", 's', "stat"),
     VP_OPT_END,
 };
 

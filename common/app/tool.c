@@ -39,7 +39,10 @@ static const struct vp_opt common_options[] = {
     VP_OUTFILE(struct vp_common, output, "output", 'o', .metavar = "FILE", .group = IO,
         .help = "write to FILE instead of standard output",
         .more = "A regular file appears under its name only when it is complete: a failed or interrupted run "
-                "leaves an existing file as it was. It may be the input. One of several inputs is refused."),
+                "leaves an existing file as it was. It may be the input. One of several inputs is refused.\n\n"
+                "With one %d or %04d in its name it is a series of files, one page each, counted from 0: "
+                "slice_%04d.tif (of img-view slice_%04d.png). They are written when all pages are there, and read back, "
+                "as slice_*.tif or as a folder, they are the stack."),
     VP_CHOICE(struct vp_common, compress, "compress", 0, "none|deflate|zstd", .metavar = "METHOD",
         .def = "none", .group = IO, .help = "compress the pages of FILE",
         .more = "Only with --output: what goes through a pipe is never compressed. The samples are the "
@@ -611,6 +614,8 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     struct vp_run run = {.tool = tool};
 
     vp_openmp_status = tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE;
+    if (tool->arguments)
+        tool->arguments(argc, argv);
     hold_standard_streams();
     vp_tool_common(tool, common);
     /* one block holds the common options and the tool's, so that one table describes both */

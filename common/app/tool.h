@@ -46,6 +46,7 @@ struct vp_tool {
     unsigned flags;
     const char *text_with;     /* option that makes standard output text; or NULL */
     /* Runs the program. 0: done; -1: err holds the error; > 0: exit status without a message (VP_TOOL_DIFF). */
+    void (*arguments)(int argc, char **argv); /* rewrites arguments before they are parsed, or NULL */
     int (*run)(struct vp_run *run, void *params, struct vp_err *err);
 };
 

@@ -179,9 +179,24 @@ int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw)
     return d <= (shorter < 3 ? 1 : shorter < 6 ? 2 : 3) && (size_t)d < shorter ? d : -1;
 }
 
-static int set_choice(const struct vp_opt *row, int *out, const char *source, const char *text,
+/* Returns our word for a sample type in that of NumPy, C or a viewer, or the text itself. */
+static const char *our_type(const char *text)
+{
+    static const char *const words[][2] = {
+        {"uint8", "u8"}, {"uint16", "u16"}, {"uint32", "u32"}, {"uint64", "u64"}, {"int8", "i8"}, {"int16", "i16"},
+        {"int32", "i32"}, {"int64", "i64"}, {"float32", "f32"}, {"float64", "f64"}, {"float", "f32"},
+        {"double", "f64"}, {"single", "f32"}, {"8-bit", "u8"}, {"16-bit", "u16"}, {"32-bit", "f32"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i][0]))
+            return words[i][1];
+    return text;
+}
+
+static int set_choice(const struct vp_opt *row, int *out, const char *source, const char *typed,
                       struct vp_err *err)
 {
+    const char *const text = strcmp(row->name, "type") ? typed : our_type(typed);
     const size_t nt = strlen(text);
     const char *near = "";
     int best = 1000, near_n = 0, choice = 0;
@@ -204,7 +219,7 @@ static int set_choice(const struct vp_opt *row, int *out, const char *source, co
         if (!word[n])
             break;
     }
-    return vp_fail(err, VP_EUSAGE, "%s: '%s' is not one of %s%s%.*s%s", source, text, list,
+    return vp_fail(err, VP_EUSAGE, "%s: '%s' is not one of %s%s%.*s%s", source, typed, list,
                    near_n ? "; did you mean " : "", near_n, near, near_n ? "?" : "");
 }
 
@@ -247,6 +262,7 @@ static int set_value(const char *source, const struct vp_opt *row, void *where, 
     case VP_T_RANGE:
         return set_range(where, source, text, err);
     case VP_T_END:
+    case VP_T_INSTEAD:
     case VP_T_TABLE:
         break;
     }
@@ -287,7 +303,7 @@ static int set_default(void *ctx, const struct vp_opt *row, size_t offset)
         [VP_T_OUTFILE] = sizeof(char *), [VP_T_FILES] = sizeof(struct vp_strings),
         [VP_T_STRINGS] = sizeof(struct vp_strings),
         [VP_T_CHOICE] = sizeof(int), [VP_T_BYTES] = sizeof(uint64_t), [VP_T_SIZE] = sizeof(struct vp_size),
-        [VP_T_RANGE] = sizeof(struct vp_range),
+        [VP_T_RANGE] = sizeof(struct vp_range), [VP_T_INSTEAD] = 0,
     };
     const struct defaults *d = ctx;
     void *where = field(d->params, offset);
@@ -348,11 +364,40 @@ static const char *near_name(const struct vp_parsed *p, const char *name)
     return s.near;
 }
 
+/* Words of other programs for options that many of ours have. */
+static const char *const foreign[][2] = {
+    {"dtype", "type"}, {"depth", "type"}, {"crop", "region"}, {"roi", "region"}, {"slices", "pages"},
+    {"frames", "pages"}, {"threshold", "at"}, {"nthreads", "threads"}, {"jobs", "threads"}, {"gpu", "device"},
+    {"cuda", "device"}, {"dry-run", "plan"}, {"out", "output"}, {"ram", "memory"},
+    {"compression", "compress"}, {"pixel-size", "voxel"}, {"spacing", "voxel"}, {"radius", "window"},
+    {"kernel-size", "radius"}, {"expr", "expression"}, {"iter", "iterations"}, {"boundary", "edge"}, {"mode", "edge"},
+    {"padding", "edge"}, {"stats", "statistics"}, {"resize", "size"}, {"factor", "scale"}, {"zoom", "scale"},
+};
+
+/* Returns the option of this table that another program's word means; NULL if none. */
+static const char *foreign_name(const struct vp_parsed *p, const char *name)
+{
+    const size_t n = strcspn(name, "=");
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        struct search s = {.name = foreign[i][1], .name_n = strlen(foreign[i][1])};
+        if (strlen(foreign[i][0]) == n && !memcmp(foreign[i][0], name, n) && vp_opt_each(p->table, 0, match, &s))
+            return foreign[i][1];
+    }
+    return NULL;
+}
+
 static int unknown(const struct vp_parsed *p, const char *shown, size_t n, const char *name, struct vp_err *err)
 {
-    const char *near = near_name(p, name);
+    const char *near = foreign_name(p, name);
+    near = near ? near : near_name(p, name);
     return vp_fail(err, VP_EUSAGE, "unknown option %.*s%s%s%s", (int)n, shown, near ? "; did you mean --" : "",
                    near ? near : "", near ? "?" : "");
+}
+
+/* Fails for a row that is no option: `shown` (n characters) was typed. */
+static int instead(const struct vp_opt *row, const char *shown, size_t n, struct vp_err *err)
+{
+    return vp_fail(err, VP_EUSAGE, "unknown option %.*s; did you mean --%s?", (int)n, shown, row->help);
 }
 
 static int take(struct vp_parsed *p, const struct search *s, const char *value, struct vp_err *err)
@@ -373,6 +418,8 @@ static int long_option(struct vp_parsed *p, const char *arg, const char *next, s
     struct search s = {.name = arg + 2, .name_n = n};
     if (!vp_opt_each(p->table, 0, match, &s))
         return unknown(p, arg, n + 2, arg + 2, err);
+    if (s.row->type == VP_T_INSTEAD)
+        return instead(s.row, arg, n + 2, err);
     if (value && s.row->type == VP_T_FLAG)
         return vp_fail(err, VP_EUSAGE, "--%s: takes no value, got '%s'", s.row->name, value);
     if (value || s.row->type == VP_T_FLAG)
@@ -401,6 +448,8 @@ static int short_options(struct vp_parsed *p, const char *arg, const char *next,
                 return vp_fail(err, VP_EUSAGE, "unknown option -%c", *c);
             return vp_fail(err, VP_EUSAGE, "unknown option in '%s'", arg);
         }
+        if (s.row->type == VP_T_INSTEAD)
+            return instead(s.row, (const char[]){'-', *c}, 2, err);
         if (s.row->type == VP_T_FLAG) {
             if (take(p, &s, NULL, err))
                 return -1;

@@ -32,6 +32,8 @@ enum vp_opt_type {
     VP_T_BYTES,    /* uint64_t: 4GiB */
     VP_T_SIZE,     /* struct vp_size: 1 to 3 positive integers separated by x: 256, WxH, WxHxD */
     VP_T_RANGE,    /* struct vp_range: a:b, half open, either side may be missing; "a" is a:a+1 */
+    VP_T_INSTEAD,  /* no option, but what users of other programs or of older versions type: `help` names the option
+                      that is meant, without dashes; has no field */
     VP_T_TABLE     /* an embedded table */
 };
 
@@ -75,6 +77,7 @@ struct vp_opt {
 #define VP_BYTES(S, f, nm, ch, ...)   {.name = nm, .letter = ch, .type = VP_T_BYTES, .offset = VP_FIELD(S, f, uint64_t), .history = true, __VA_ARGS__}
 #define VP_SIZE(S, f, nm, ch, ...)    {.name = nm, .letter = ch, .type = VP_T_SIZE, .offset = VP_FIELD(S, f, struct vp_size), .history = true, __VA_ARGS__}
 #define VP_RANGE(S, f, nm, ch, ...)   {.name = nm, .letter = ch, .type = VP_T_RANGE, .offset = VP_FIELD(S, f, struct vp_range), .history = true, __VA_ARGS__}
+#define VP_INSTEAD(nm, ch, meant)     {.name = nm, .letter = ch, .type = VP_T_INSTEAD, .help = meant, .hidden = true}
 #define VP_OPTIONS(S, f, rows)        {.type = VP_T_TABLE, .offset = offsetof(S, f), .table = rows}
 #define VP_OPT_END                    {.type = VP_T_END}
 

@@ -6,8 +6,7 @@
  * candidate, rows and their opposites are correlated on what both see (masked normalised correlation, Padfield, IEEE
  * Trans. Image Process. 21 (2012) 2706). The best one has the largest sum of atanh(r) sqrt(n - 3) (Fisher's z), n
  * being the columns that both see: not the largest r, which a few columns of noise can have. */
-#ifndef VP_CENTER_H
-#define VP_CENTER_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -56,5 +55,3 @@ struct vp_center {
  * candidate is the first or the last one, or the rays agree better for the other sense of rotation. Its bits depend
  * on neither threads nor memory. */
 int vp_center_find(const struct vp_center_request *q, struct vp_center *c, struct vp_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to center.c, center_lines.c, center_score.c and center_roll.c. */
-#ifndef VP_CENTER_INTERNAL_H
-#define VP_CENTER_INTERNAL_H
+#pragma once
 
 #include "ct/center.h"
 
@@ -105,5 +104,3 @@ int vp_center_roll(const struct vp_center_request *q, const struct vp_circle *ci
  * ones. Returns their number. */
 int64_t vp_center_pick(const struct vp_circle *circle, const struct vp_view *views, int64_t n, int64_t most,
                        int64_t *view, struct vp_between *opposite);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Corrections of normalised views: a beam that changes from view to view, by what passes the object or by a monitor,
  * and a beam that hardens, by a measured curve. */
-#ifndef VP_CORRECT_H
-#define VP_CORRECT_H
+#pragma once
 
 #include "base/opt.h"
 
@@ -39,5 +38,3 @@ int vp_correct_open(struct vp_correct *c, const struct vp_correct_params *p, int
 int vp_correct_views(struct vp_correct *c, int64_t first, int64_t n, int64_t nu, int64_t nv, int64_t sinogram_views,
                      float *samples, struct vp_err *err);
 void vp_correct_free(struct vp_correct *c);
-
-#endif

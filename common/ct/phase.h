@@ -3,8 +3,7 @@
  * transmission is filtered with 1 / (1 + L^2 k^2), k = 2 pi frequency, L^2 = z delta / mu, which is a convolution
  * with the kernel K0(r / L) / (2 pi L^2). In a cone beam of magnification M the distance is z / M and the pixel
  * pitch / M. */
-#ifndef VP_PHASE_H
-#define VP_PHASE_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -34,5 +33,3 @@ int vp_phase_lengths(struct vp_phase *f, const struct vp_phase_params *p, const 
 /* Makes the kernel of these lengths: the inverse transform of the filter, cut off at 12 L where it has fallen below
  * 1e-6. The caller frees it. VP_ERESOURCE. */
 int vp_phase_kernel(struct vp_phase *f, struct vp_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * not. (Boin and Haibel, Opt. Express 14 (2006) 12071: means over the views; Van Nieuwenhove et al., Opt. Express 23
  * (2015): flats.) For stripes in a part of the views a sinogram is sorted (Vo, Atwood and Drakopoulos, Opt. Express
  * 26 (2018) 28396, algorithm 3). */
-#ifndef VP_RINGS_H
-#define VP_RINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ void vp_rings_close(struct vp_rings *r);
  * not depend on threads. Samples must be finite. */
 int vp_rings_sort(float *sinogram, int64_t nu, int64_t views, int64_t window, int threads, double *squares,
                   struct vp_err *err);
-
-#endif

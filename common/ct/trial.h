@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Trial slices: the slice in the plane of the orbit, reconstructed for several positions of the axis. */
-#ifndef VP_TRIAL_H
-#define VP_TRIAL_H
+#pragma once
 
 #include "ct/center.h"
 
@@ -26,5 +25,3 @@ int vp_trial_make(struct vp_trial *t, const struct vp_center_request *q, double 
                   int64_t size,
                   struct vp_err *err);
 void vp_trial_free(struct vp_trial *t);
-
-#endif

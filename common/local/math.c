@@ -237,6 +237,7 @@ static int expression(struct parser *p, enum level least, struct term *t);
 static const struct function { const char *name; enum vp_math_code code; int least, most; } functions[] = {
     {"min", VP_MATH_MIN, 2, MOST_ARGUMENTS}, {"max", VP_MATH_MAX, 2, MOST_ARGUMENTS}, {"abs", VP_MATH_ABS, 1, 1},
     {"sqrt", VP_MATH_SQRT, 1, 1}, {"exp", VP_MATH_EXP, 1, 1}, {"log", VP_MATH_LOG, 1, 1},
+    {"log10", VP_MATH_LOG, 1, 1}, {"log2", VP_MATH_LOG, 1, 1}, {"pow", VP_MATH_POW, 2, 2},
     {"floor", VP_MATH_FLOOR, 1, 1}, {"ceil", VP_MATH_CEIL, 1, 1}, {"round", VP_MATH_ROUND, 1, 1},
     {"clip", VP_MATH_MIN, 3, 3}, {"if", VP_MATH_IF, 3, 3}, {"isnan", VP_MATH_ISNAN, 1, 1},
 };
@@ -269,6 +270,12 @@ static int call(struct parser *p, const struct function *f, const char *at, stru
             return -1;
         two[1] = arg[2];
         return emit(p, at, VP_MATH_MIN, 2, two, t);
+    }
+    if (f->code == VP_MATH_LOG && f->name[3]) { /* log(a) / log(base) */
+        struct term two[2];
+        if (emit(p, at, VP_MATH_LOG, 1, arg, &two[0]) || constant(p, at, f->name[3] == '1' ? log(10) : log(2), &two[1]))
+            return -1;
+        return emit(p, at, VP_MATH_DIV, 2, two, t);
     }
     if (n < 2 || f->code == VP_MATH_IF)
         return emit(p, at, f->code, n, arg, t);
@@ -352,6 +359,7 @@ static int atom(struct parser *p, struct term *t)
 }
 
 static const struct operator { const char *text; enum vp_math_code code; enum level level; } operators[] = {
+    {"**", VP_MATH_POW, POWER}, /* before * */
     {"or", VP_MATH_OR, OR}, {"||", VP_MATH_OR, OR}, {"and", VP_MATH_AND, AND}, {"&&", VP_MATH_AND, AND},
     {"<=", VP_MATH_LE, COMPARE}, {">=", VP_MATH_GE, COMPARE}, {"==", VP_MATH_EQ, COMPARE},
     {"!=", VP_MATH_NE, COMPARE}, {"<", VP_MATH_LT, COMPARE}, {">", VP_MATH_GT, COMPARE},
@@ -409,8 +417,15 @@ int vp_math_parse(struct vp_math **out, const char *text, int stacks, enum vp_ty
     m->inner = m->nz = 1;
     int rc = expression(&p, OR, &t);
     blanks(&p);
-    if (!rc && *p.at)
+    if (!rc && *p.at) {
         rc = complain(&p, p.at, "expected an operator or the end, got %s", found(&p, word, sizeof word));
+        if (*p.at == '&' || *p.at == '|')
+            vp_hint(err, "conditions are combined by `and` and `or`: (a > 1) and (b < 2)");
+        else if (*p.at == '=')
+            vp_hint(err, "values are compared by ==");
+        else if (*p.at == '?')
+            vp_hint(err, "if(condition, value, other) chooses");
+    }
     if (rc) {
         free(m);
         return -1;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Least squares: the factors with which stacks add up to another one. */
-#ifndef VP_FIT_H
-#define VP_FIT_H
+#pragma once
 
 #include "base/opt.h"
 
@@ -37,5 +36,3 @@ int vp_fit_page(struct vp_fit *f, const float *target, const float *const *stack
  * stacks that are combinations of others. */
 int vp_fit_solve(const struct vp_fit *f, struct vp_fit_result *r, struct vp_err *err);
 void vp_fit_close(struct vp_fit *f);
-
-#endif

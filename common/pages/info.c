@@ -13,7 +13,7 @@
 #include <string.h>
 
 const struct vp_opt vp_info_options[] = {
-    VP_FLAG(struct vp_info_params, statistics, "statistics", 's', .group = "What to print",
+    VP_FLAG(struct vp_info_params, statistics, "statistics", 0, .group = "What to print",
             .help = "minimum, maximum, mean, standard deviation, sum, NaN and infinite samples"),
     VP_REALS(struct vp_info_params, percent, "percentiles", 0, .metavar = "P,...", .min = 0, .max = 100,
              .help = "percentiles, as 1,50,99; 50 is the median (at most 32)",
@@ -30,15 +30,16 @@ const struct vp_opt vp_info_options[] = {
              .more = "The default needs a pass over the samples of its own, so on a pipe --range or --spool "
                      "must be given, except for 8- and 16-bit samples, whose default is the range of the "
                      "type."),
-    VP_STRING(struct vp_info_params, value, "value", 0, .metavar = "NAME,...",
+    VP_STRINGS(struct vp_info_params, value, "value", 0, .metavar = "NAME,...",
               .help = "only these values, one a line: mean, min, nx, type, voxel, ...",
-              .more = "nx ny pages type bytes, samples min max mean std sum nan inf, median and pN "
+              .more = "May be given several times. nx ny pages type bytes, samples min max mean std sum nan inf, median and pN "
                       "(percentile N), or a key of the metadata, such as voxel."),
     VP_FLAG(struct vp_info_params, json, "json", 0, .help = "print one JSON object"),
     VP_FILE(struct vp_info_params, mask, "mask", 0, .metavar = "FILE", .group = "Selection",
             .help = "count only samples where FILE is not zero",
             .more = "A TIFF stack of the same size; a single page goes with every page."),
     VP_OPTIONS(struct vp_info_params, select, vp_select_options),
+    VP_INSTEAD("old-s", 's', "statistics"),
     VP_OPT_END,
 };
 
@@ -81,6 +82,14 @@ static bool next_name(const char **at, char name[64])
     return true;
 }
 
+/* Copies the next name of all lists: *i is 0 and *at "" before the first. */
+static bool next_value(const struct vp_strings *lists, int *i, const char **at, char name[64])
+{
+    while (!**at && *i < lists->n)
+        *at = lists->v[(*i)++];
+    return next_name(at, name);
+}
+
 int vp_info_ask(struct vp_info *i, const struct vp_info_params *p, struct vp_err *err)
 {
     char name[64];
@@ -89,9 +98,11 @@ int vp_info_ask(struct vp_info *i, const struct vp_info_params *p, struct vp_err
     *i = (struct vp_info){.p = p};
     i->percent = p->percent;
     i->want_moments = i->p->statistics;
-    if (p->value && !*p->value)
-        return vp_fail(err, VP_EUSAGE, "--value: expected names, such as mean,max");
-    for (const char *at = i->p->value ? i->p->value : ""; next_name(&at, name);) {
+    for (int k = 0; k < p->value.n; k++)
+        if (!*p->value.v[k])
+            return vp_fail(err, VP_EUSAGE, "--value: expected names, such as mean,max");
+    int list = 0;
+    for (const char *at = ""; next_value(&p->value, &list, &at, name);) {
         i->want_moments = i->want_moments || is_statistic(name);
         if (!is_percentile(name, &percent))
             continue;
@@ -227,8 +238,8 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
 {
     char name[64], text[32];
     double v = NAN;
-
-    for (const char *at = i->p->value; next_name(&at, name);) {
+    int list = 0;
+    for (const char *at = ""; next_value(&i->p->value, &list, &at, name);) {
         const char *value = !strcmp(name, "type") ? vp_type_name(i->stored->type)
                             : statistic(i, name, &v) ? vp_format_number(text, v)
                                 : vp_meta_get(&i->stored->meta, name);
@@ -405,7 +416,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
 
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err)
 {
-    if (i->p->value)
+    if (i->p->value.n)
         return print_values(i, out, err);
     if (i->p->json)
         return print_json(i, out, err);

@@ -8,7 +8,7 @@
 
 struct vp_info_params {
     bool statistics, json;     /* --statistics, --json */
-    const char *value;         /* --value NAME,... */
+    struct vp_strings value;   /* --value NAME,... */
     const char *mask;          /* --mask FILE */
     int64_t bins;              /* --histogram BINS; 0: none */
     struct vp_reals range;     /* --range LO,HI */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers drawn into pictures. */
-#ifndef VP_LABEL_H
-#define VP_LABEL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ enum { VP_LABEL_WIDTH = 6, VP_LABEL_HEIGHT = 9 }; /* cell of a character at zoom
 /* Draws digits, points, signs and stars, white on black, into a gray picture of w x h pixels, with the upper left corner
  * at (x, y). Other characters are blank; what lies beyond the picture is left out. */
 void vp_label_draw(uint8_t *pixels, int64_t w, int64_t h, int64_t x, int64_t y, int zoom, const char *text);
-
-#endif

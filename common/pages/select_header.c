@@ -34,7 +34,7 @@ int vp_select_layout(const struct vp_stack *in, struct vp_geom *g, const char *n
     return VP_MISFIT;
 }
 
-static void pick_columns(struct vp_geom *g, int axis, int64_t first, int64_t step, int64_t count)
+void vp_select_columns(struct vp_geom *g, int axis, double first, double step, int64_t count)
 {
     int64_t *n = axis ? &g->nv : &g->nu;
     double *offset = axis ? &g->offset_v : &g->offset_u, *pitch = axis ? &g->dv : &g->du;
@@ -43,13 +43,13 @@ static void pick_columns(struct vp_geom *g, int axis, int64_t first, int64_t ste
     if (first == 0 && step == 1 && count == *n)
         return;
     *n = count;
-    *offset = (center - (double)first) / (double)step - (double)(count - 1) / 2;
-    *pitch *= (double)step;
+    *offset = (center - first) / step - (double)(count - 1) / 2;
+    *pitch *= step;
     for (int64_t v = 0; g->matrix && v < g->views; v++) {
         double *row = g->matrix + v * 12 + axis * 4;
         const double *depth = g->matrix + v * 12 + 8;
         for (int c = 0; c < 4; c++)
-            row[c] = (row[c] - (double)first * depth[c]) / (double)step;
+            row[c] = (row[c] - first * depth[c]) / step;
     }
 }
 
@@ -82,11 +82,11 @@ static int select_geometry(const struct vp_select *s, enum vp_page_layout layout
                  : s->pages < 0 ? "the number of pages is unknown" : "detector rows are not evenly spaced");
         return 0;
     }
-    pick_columns(g, 0, s->x0, 1, s->x1 - s->x0);
+    vp_select_columns(g, 0, (double)s->x0, 1, s->x1 - s->x0);
     if (views)
-        pick_columns(g, 1, s->y0, 1, s->y1 - s->y0);
+        vp_select_columns(g, 1, (double)s->y0, 1, s->y1 - s->y0);
     else
-        pick_columns(g, 1, s->span[0].first, s->span[0].step, s->span[0].count);
+        vp_select_columns(g, 1, (double)s->span[0].first, (double)s->span[0].step, s->span[0].count);
     if (pick_views(&g->angle, 1, s, views, n, err) || pick_views(&g->matrix, 12, s, views, n, err))
         return -1;
     g->views = n;

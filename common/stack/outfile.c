@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "base/signals.h"
 #include "stack/outfile.h"
+#include "stack/series.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -29,6 +30,7 @@ static pthread_mutex_t temporary_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void vp_outputs_unlink(void)
 {
+    vp_series_unlink();
     for (int i = 0; i < MAX_TEMPORARIES; i++)
         if (temporary_used[i])
             unlink(temporary[i]);

@@ -113,6 +113,10 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     if (vp_memory_claim(r->need, "reading it", r->name, err))
         return -1;
     r->stack.pages = r->stored.pages = r->in->first[n];
+    struct vp_axes all; /* a first page that has the sizes of all: numbered files (stack/series.h) */
+    vp_axes_get(&r->stack, &all);
+    if (n > 1 && r->in->first[1] == 1 && all.sized && all.n > 1)
+        axes = all;
     if (n > 1 && (say_axes(r, &axes, &r->stack.meta) || say_axes(r, &axes, &r->stored.meta)))
         return vp_fail(err, VP_ERESOURCE, "%s: out of memory", r->now->name);
     if (r->seekable)

@@ -7,6 +7,7 @@
 #include "stack/foreign.h"
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
+#include "stack/series.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <math.h>
@@ -25,6 +26,10 @@ struct vp_writer {
     struct vp_outfile *file;
     struct vp_libtiff_writer *libtiff; /* compressed */
     struct vp_stack stack;
+    /* numbered files (stack/series.h): the file is a temporary one, whose pages are written anew with these options */
+    bool numbered;
+    struct vp_series series;
+    struct vp_writer_options options;
     size_t page_bytes;
     bool raw, big;
     bool joined; /* another process has opened the file, and closes it after us */
@@ -351,7 +356,9 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     if (!w)
         return -1;
     w->raw = o->raw;
-    w->compress = o->compress;
+    w->numbered = !o->temporary && vp_series_parse(&w->series, path);
+    w->options = (struct vp_writer_options){.raw = o->raw, .compress = o->compress};
+    w->compress = w->numbered ? VP_COMPRESS_NONE : o->compress;
     w->joined = o->temporary;
     w->page_bytes = vp_page_bytes(stack);
     int rc = 0;
@@ -359,7 +366,8 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
         rc = vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
     else /* it is a tag of its own, and not of raw files or of wider samples */
         w->coloured = vp_palette_get(&w->stack.meta, w->palette) && w->stack.type == VP_U8;
-    vp_meta_set(&w->stack.meta, "palette", NULL);
+    if (!w->numbered)
+        vp_meta_set(&w->stack.meta, "palette", NULL);
     if (!rc && !w->page_bytes)
         rc = vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld cannot be held", name, (long long)stack->nx,
                      (long long)stack->ny);
@@ -528,6 +536,20 @@ uint64_t vp_writer_bytes(struct vp_writer *w)
     return (pages ? place_end(w, pages - 1) : HEADER) + some;
 }
 
+static uint64_t samples_at(const void *writer, int64_t page)
+{
+    const struct vp_writer *const w = writer;
+    return place_end(w, page) - w->page_bytes;
+}
+
+/* Copies the pages of the temporary file into numbered ones. */
+static int write_numbered(struct vp_writer *w, struct vp_err *err)
+{
+    if (w->stack.pages < 0)
+        w->stack.pages = w->written;
+    return vp_series_write(&w->series, w->file->name, &w->stack, w->file->fd, samples_at, w, &w->options, err);
+}
+
 int vp_writer_close(struct vp_writer *w, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
@@ -557,7 +579,13 @@ int vp_writer_close(struct vp_writer *w, struct vp_err *err)
         return -1;
     }
     vp_reserved_close(w->reserved);
-    rc = vp_outfile_close(w->file, err);
+    if (w->numbered) {
+        w->reserved = NULL;
+        rc = write_numbered(w, err);
+        vp_outfile_abort(w->file);
+    } else {
+        rc = vp_outfile_close(w->file, err);
+    }
     release(w);
     return rc;
 }

@@ -19,7 +19,7 @@ complete -c ct-geom -l shifts -r -F -d 'shifts of single views from a file: colu
 complete -c ct-geom -l clockwise -d 'the source turns clockwise around the object, seen from +z'
 complete -c ct-geom -l counterclockwise -d 'the source turns counter-clockwise (the default)'
 complete -c ct-geom -l format -x -a 'geom matrices' -d 'what is written: parameters, or one 3x4 matrix a view'
-complete -c ct-geom -l show -s s -d 'explain the geometry in words and numbers instead, and warn'
+complete -c ct-geom -l show -d 'explain the geometry in words and numbers instead, and warn'
 complete -c ct-geom -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c ct-geom -l threads -s j -x -d 'threads on the CPU (default: the cores it may use)'
 complete -c ct-geom -l memory -s m -x -d 'memory to use, as 800M or 6.5GiB (default: 80 % of what is free)'

@@ -37,7 +37,8 @@ PROGRAMS = """
     ct_backproject ct_center ct_fdk ct_filter ct_geom ct_iterate ct_normalize ct_phantom ct_phase ct_project ct_reduce
     ct_rings
     img_cat img_cmp img_convert img_convolve img_deconvolve img_fit img_gauss img_info img_local img_log img_math img_morph
-    img_morphrecon img_nlmeans img_psf img_sat img_threshold img_view img_wiener""".split()
+    img_morphrecon img_nlmeans img_psf img_reslice img_resize img_sat img_threshold img_view img_wiener
+    voxpipe""".split()
 __all__ = ["Pipeline", "Stack", "VoxpipeError", "VoxpipeWarning", "imread", "imwrite", "pipe"] + PROGRAMS
 
 

@@ -38,7 +38,7 @@ img-cat, deflate                 | img-cat --pages :40 --compress deflate $f32 -
 img-convert f32 to u16           | img-convert --type u16 --scale 20000,5000 $big -o out
 img-convert f32 to u8, auto      | img-convert --type u8 --auto $big -o out
 img-convert u16 to f32, pipe     | cat $u16 | img-convert --type f32 | cat >out
-img-info --statistics            | img-info -s --percentiles 1,50,99 $f32
+img-info --statistics            | img-info --statistics --percentiles 1,50,99 $f32
 img-math a * 2 + 1               | img-math "a * 2 + 1" $big -o out
 img-math of two, if              | img-math "if(b > 0.4, a, sqrt(abs(a)))" $f32 $f32 -o out
 img-math u16, pipe to pipe       | cat $u16 | img-math "a / 3" | cat >out
