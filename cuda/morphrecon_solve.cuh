@@ -284,8 +284,8 @@ template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, in
     }
 }
 
-/* The steps after contract_tiles() as kernels of their own, for bricks: of their many voxels few are resident with the shared
- * memory of contract_kernel. */
+/* The steps after contract_tiles() as kernels of their own, for bricks: contract_kernel takes much shared memory for
+ * their voxels, so few of its threads are resident. */
 template <class U, int CONN> __global__ void __launch_bounds__(SOLVE_THREADS) cross_kernel(contract_job<U> job)
 {
     typedef cross_memory<U> memory;
