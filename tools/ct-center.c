@@ -140,13 +140,8 @@ static int write_sheet(const char *path, const struct vp_trial *t, struct vp_err
         vp_label_draw(pixels, w, h, x + 2, y + t->size, 2, text);
     }
     rc = rc || vp_outfile_open(&file, path, err) ? -1 : 0;
-    if (!rc) {
-        rc = vp_png_write(file, pixels, 1, w, h, 1, err);
-        if (rc)
-            vp_outfile_abort(file);
-        else
-            rc = vp_outfile_close(file, err);
-    }
+    if (!rc)
+        rc = vp_outfile_end(file, vp_png_write(file, pixels, 1, w, h, 1, err), err);
     free(pixels);
     return rc;
 }

@@ -315,10 +315,7 @@ static int write_png(const char *name, const struct params *p, const struct vp_p
         for (int i = 0; i < colours && !p->colours; i++)
             vp_picture_gray(&picture[i], lo, hi, p->invert, pixels + i, colours);
         rc = vp_png_write(file, pixels, samples, picture->w, picture->h, (int)p->zoom, err);
-        if (rc)
-            vp_outfile_abort(file);
-        else
-            rc = vp_outfile_close(file, err);
+        rc = vp_outfile_end(file, rc, err);
     }
     free(pixels);
     return rc;

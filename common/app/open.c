@@ -169,10 +169,7 @@ int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct 
     struct vp_outfile *out = NULL;
     if (vp_outfile_open(&out, run->common.output, err))
         return -1;
-    if (!vp_outfile_write(out, text, n, err))
-        return vp_outfile_close(out, err);
-    vp_outfile_abort(out);
-    return -1;
+    return vp_outfile_end(out, vp_outfile_write(out, text, n, err), err);
 }
 
 bool vp_output_any_order(const struct vp_run *run)

@@ -41,10 +41,13 @@ const char *vp_isa_name(void);
 /* 32-bit elements of a vector */
 #if defined(__AVX512F__)
 #define LANES 16
+#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 #elif defined(__AVX__)
 #define LANES 8
+#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
 #else
 #define LANES 4
+#define LANE_NUMBERS {0, 1, 2, 3}
 #endif
 
 typedef float vf __attribute__((vector_size(4 * LANES)));

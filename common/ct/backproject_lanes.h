@@ -19,14 +19,6 @@ enum {
     STEP_BITS = 40                      /* fraction bits of rows per voxel */
 };
 
-#if LANES == 16
-#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-#elif LANES == 8
-#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
-#else
-#define LANE_NUMBERS {0, 1, 2, 3}
-#endif
-
 INLINE void store(float *p, vf x)
 {
     *(vf_u *)p = x;

@@ -19,14 +19,6 @@
 /* Widest interval of a lookup, in samples: the last of LANES, three taps wide, lies in the window. */
 #define WIDEST ((2 * LANES - 3.001) / (LANES - 1))
 
-#if LANES == 16
-#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-#elif LANES == 8
-#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
-#else
-#define LANE_NUMBERS {0, 1, 2, 3}
-#endif
-
 enum { PLACE_SHIFT = 32 - LOG_LANES - 1 }; /* fraction bits of a position in the window */
 
 /* Lines that a column meets, and its rows: row edge = e0 + k step for the voxels' lower edges. */

@@ -300,3 +300,11 @@ void vp_outfile_abort(struct vp_outfile *f)
         unlink(f->temporary);
     release(f);
 }
+
+int vp_outfile_end(struct vp_outfile *f, int rc, struct vp_err *err)
+{
+    if (!rc)
+        return vp_outfile_close(f, err);
+    vp_outfile_abort(f);
+    return rc;
+}

@@ -24,6 +24,8 @@ int vp_outfile_open(struct vp_outfile **f, const char *path, struct vp_err *err)
 int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err);
 int vp_outfile_close(struct vp_outfile *f, struct vp_err *err);   /* flush, check, rename; frees */
 void vp_outfile_abort(struct vp_outfile *f);
+/* Closes the file if rc is 0, otherwise discards it. Returns rc, or -1 if it cannot be closed. */
+int vp_outfile_end(struct vp_outfile *f, int rc, struct vp_err *err);
 
 /* Unlinks every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
 void vp_outputs_unlink(void);
