@@ -1,4 +1,4 @@
-# Pipes get the pages of buffers instead of copies (stack/given.h): the same bytes, whoever reads them, and however late.
+# Pipes get the pages of buffers instead of copies (stack/given.h): the same bytes for all readers, however late.
 load helper
 
 setup_file() {
@@ -39,6 +39,19 @@ gives() {
     strace -f -qq -e trace=vmsplice -o more img-cat large.tif > out.tif
     [ ! -s calls ]
     [ ! -s more ]
+}
+
+@test "a pipe gets what pretended devices make, in memory of theirs or in ours" {
+    cd "$BATS_FILE_TMPDIR"
+    export VOXPIPE_PLUGINS=$BUILD/pretend
+    for stack in large odd; do
+        img-gauss --sigma 2 $stack.tif -o want.tif
+        for options in '-j 2' '-j 8' '-j 8 --memory 300MiB'; do
+            # shellcheck disable=SC2086
+            img-gauss --device cuda $options --sigma 2 $stack.tif | cat > piped
+            img-cmp -q piped want.tif
+        done
+    done
 }
 
 @test "memory is not given away where little of it is allowed" {
@@ -105,7 +118,8 @@ while os.splice(0, 1, 1 << 20): pass' | { sleep 0.3; cat; } | cmp - want.raw
         [ "${lines[1]}" = "141 141 0 0" ]
         # ignored by the parent: the same
         # shellcheck disable=SC2016
-        run --separate-stderr bash -c 'trap "" PIPE; { img-cat large.tif; echo $? > status; } | head -c $1 | wc -c' sh $bytes
+        run --separate-stderr bash -c 'trap "" PIPE; { img-cat large.tif; echo $? > status; } | head -c $1 | wc -c' \
+            sh $bytes
         [ "$output" -eq $bytes ]
         [ -z "$stderr" ]
         [ "$(cat status)" -eq 141 ]

@@ -19,7 +19,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
 /* VP_WRITER_HOLD is not a matter of --memory, for that may not change a byte. */
-enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16, PADDED_BYTES = 1 << 20, LEAST_COPIERS = 4, MOST_COPIERS = 8 };
+enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16, PADDED_BYTES = 1 << 20, LEAST_COPIERS = 4, COPIED_AT_ONCE = 2 << 20 };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
 static const char SOFTWARE[] = "voxpipe";
 
@@ -494,10 +494,11 @@ static bool copies(const struct vp_writer *w, int64_t n, int threads)
 {
     const size_t row = w->page_bytes / (size_t)w->stack.ny;
     return w->given.on && w->given.copies && threads >= LEAST_COPIERS && !w->hold
-           && row <= VP_GIVEN_COPY / 4 && (uint64_t)n * row >= VP_GIVEN_COPY;
+           && row <= VP_GIVEN_COPY / 4 && (uint64_t)n * row >= 2 * COPIED_AT_ONCE;
 }
 
-/* Appends rows whose memory stays as it is: while one thread gives copies to the pipe, the others make the next. */
+/* Appends rows whose memory stays as it is: while one thread gives copies to the pipe, others make the next. Each has a
+ * huge page of its own: those that met in one would all make it, and all but one for nothing. */
 static int append_copies(struct vp_writer *w, int64_t n, const char *from, int threads, struct vp_err *err)
 {
     const size_t row = w->page_bytes / (size_t)w->stack.ny;
@@ -505,16 +506,16 @@ static int append_copies(struct vp_writer *w, int64_t n, const char *from, int t
     int rc = 0;
     if (!w->copied && !(w->copied = vp_alloc_raw(2, VP_GIVEN_COPY, "copies for a pipe", err)))
         return -1;
-#pragma omp parallel num_threads(threads < MOST_COPIERS ? threads : MOST_COPIERS)
+#pragma omp parallel num_threads((int)vp_min64(threads, 1 + VP_GIVEN_COPY / COPIED_AT_ONCE))
     for (int64_t i = 0; i <= portions; i++) {
         const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-        const int64_t first = i > 0 && team > 1, it = me - first, of = team - first; /* threads that copy */
-        const int64_t m = vp_min64(most, n - i * most), before = vp_min64(most, n - (i - 1) * most);
-        if (m > 0 && it >= 0) {
-            const size_t y0 = (size_t)(m * it / of), y1 = (size_t)(m * (it + 1) / of);
-            memcpy(w->copied + (size_t)(i % 2) * VP_GIVEN_COPY + y0 * row, from + ((size_t)(i * most) + y0) * row,
-                   (y1 - y0) * row);
-        }
+        const int64_t first = i > 0 && team > 1; /* the threads before it do not copy */
+        const int64_t m = vp_max64(0, vp_min64(most, n - i * most)), before = vp_min64(most, n - (i - 1) * most);
+        const size_t bytes = (size_t)m * row;
+        for (size_t k = (size_t)(me - first) * COPIED_AT_ONCE; me >= first && k < bytes;
+             k += (size_t)(team - first) * COPIED_AT_ONCE)
+            memcpy(w->copied + (size_t)(i % 2) * VP_GIVEN_COPY + k, from + (size_t)(i * most) * row + k,
+                   bytes - k < COPIED_AT_ONCE ? bytes - k : COPIED_AT_ONCE);
         if (me == 0 && i > 0 && !rc) {
             char *const copy = w->copied + (size_t)((i - 1) % 2) * VP_GIVEN_COPY;
             vp_given_begin(&w->given, copy, VP_GIVEN_COPY);
