@@ -12,7 +12,7 @@ setup_file() {
     img-cat --raw-in 4096x6144:u8 noise -o one.tif
     ct-geom --sod 400 --sdd 600 --detector 96x80 --pitch 2 --views 40 | ct-phantom -g - -o scan.tif
     stacks='large odd small one'
-    for stack in $stacks; do img-gauss --2d $stack.tif -o $stack.gauss.tif; done
+    for stack in $stacks; do img-gauss --2d "$stack.tif" -o "$stack.gauss.tif"; done
 }
 
 stacks='large odd small one'
@@ -78,10 +78,10 @@ gives() {
     # of unknown length: pages are held back
     for layout in 1024x1024:f32 997x1003:f32; do
         stack=large
-        [ $layout = 1024x1024:f32 ] || stack=odd
-        img-cat --raw-out $stack.tif | img-cat --raw-in $layout | img-cmp -q - $stack.tif
-        img-cat --raw-out $stack.tif | img-cat --raw-in $layout | cat > piped
-        img-cat --raw-out $stack.tif | img-cat --raw-in $layout > file
+        [ "$layout" = 1024x1024:f32 ] || stack=odd
+        img-cat --raw-out $stack.tif | img-cat --raw-in "$layout" | img-cmp -q - $stack.tif
+        img-cat --raw-out $stack.tif | img-cat --raw-in "$layout" | cat > piped
+        img-cat --raw-out $stack.tif | img-cat --raw-in "$layout" > file
         cmp piped file
     done
     ct-fdk --volume 200x190x100 scan.tif -o want.tif
@@ -111,7 +111,7 @@ while os.splice(0, 1, 1 << 20): pass' | { sleep 0.3; cat; } | cmp - want.raw
     for bytes in 1 100000 9000000; do
         # shellcheck disable=SC2016
         run --separate-stderr bash -c 'img-cat large.tif large.tif | img-gauss --2d | head -c $1 | wc -c
-            echo "${PIPESTATUS[*]}"' sh $bytes
+            echo "${PIPESTATUS[*]}"' sh "$bytes"
         [ "$status" -eq 0 ]
         [ -z "$stderr" ]
         [ "${lines[0]}" -eq $bytes ]
@@ -119,7 +119,7 @@ while os.splice(0, 1, 1 << 20): pass' | { sleep 0.3; cat; } | cmp - want.raw
         # ignored by the parent: the same
         # shellcheck disable=SC2016
         run --separate-stderr bash -c 'trap "" PIPE; { img-cat large.tif; echo $? > status; } | head -c $1 | wc -c' \
-            sh $bytes
+            sh "$bytes"
         [ "$output" -eq $bytes ]
         [ -z "$stderr" ]
         [ "$(cat status)" -eq 141 ]
@@ -147,7 +147,7 @@ while os.splice(0, 1, 1 << 20): pass' | { sleep 0.3; cat; } | cmp - want.raw
         done
         for how in 5 end; do
             # shellcheck disable=SC2016
-            run bash -c 'cat odd.tif | FAULT=readv:$1:$2 LD_PRELOAD=$3 img-cat 2>err >/dev/null' sh $n $how \
+            run bash -c 'cat odd.tif | FAULT=readv:$1:$2 LD_PRELOAD=$3 img-cat 2>err >/dev/null' sh "$n" "$how" \
                 "$BUILD/fault/fault.so"
             [ "$status" -eq 1 ]
             grep -q '^img-cat: error: standard input' err

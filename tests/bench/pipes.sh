@@ -59,9 +59,10 @@ trap 'exit 1' HUP INT TERM
 cd "$dir"
 (
     PATH=$BIN_A:$PATH VOXPIPE_DEVICE=cpu
-    # bytes BYTES: as samples no NaN
+    # bytes N: N random bytes, which as samples are no NaN
     bytes() { head -c "$1" /dev/urandom; }
     bytes $((size << 18)) | img-convert --raw-in 1024x1024:u8 --type f32 -o big.tif
+    # shellcheck disable=SC2017 # whole pages
     bytes $(((size << 18) / (994 * 1002) * 994 * 1002)) | img-convert --raw-in 994x1002:u8 --type f32 -o odd.tif
     bytes $((size << 20)) | img-cat --raw-in 128x128:u8 -o tiny.tif
     [ "$scan" = 0 ] || ct-geom --sod "$scan" --sdd "$((scan * 3 / 2))" --detector "${scan}x$scan" --pitch 1 \
@@ -100,7 +101,7 @@ while IFS='|' read -r name file command; do
         once a "$command"
         once b "$command"
     done
-    echo "$name|$(column a 1) $(column b 1) $(column a 2) $(column b 2) $(stat -c %s ${file// /})" |
+    echo "$name|$(column a 1) $(column b 1) $(column a 2) $(column b 2) $(stat -c %s "${file// /}")" |
         awk -F'|' '{ split($2, v, " "); g = v[9] * 1e-9
             printf "%-26s %7.3f %7.3f %7.3f %7.3f %8.2f %7.2f %7.2f %9.2f\n", $1, v[1], v[2], v[3], v[4], g / v[1],
                 g / v[3], v[1] / v[3], (v[5] > 0 ? v[7] / v[5] : 1) }'
