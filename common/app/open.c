@@ -4,10 +4,12 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "pages/select.h"
+#include "stack/given.h"
 #include "stack/paths.h"
 #include "stack/outfile.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool holds_standard(const char *const *paths, int n)
@@ -116,9 +118,21 @@ int vp_list_apart(const struct vp_run *run, const char *option, const char *list
                         option);
 }
 
+static bool to_pipe(const struct vp_run *run)
+{
+    const char *path = run->common.output;
+    const bool standard = !path || !strcmp(path, "-");
+    struct stat st;
+    if (run->common.plan && !path) /* the plan goes there; it is that of a file */
+        return false;
+    return !(standard ? fstat(STDOUT_FILENO, &st) : stat(path, &st)) && S_ISFIFO(st.st_mode);
+}
+
 static struct vp_writer_options output_options(const struct vp_run *run)
 {
-    return (struct vp_writer_options){.raw = run->common.raw_out, .compress = (enum vp_compress)run->common.compress};
+    return (struct vp_writer_options){.raw = run->common.raw_out, .compress = (enum vp_compress)run->common.compress,
+                                      .pipe = to_pipe(run),
+                                      .memory = run->common.memory};
 }
 
 uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, uint64_t memory)
@@ -170,6 +184,11 @@ int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct 
     if (vp_outfile_open(&out, run->common.output, err))
         return -1;
     return vp_outfile_end(out, vp_outfile_write(out, text, n, err), err);
+}
+
+uint64_t vp_output_given(const struct vp_run *run, uint64_t memory)
+{
+    return to_pipe(run) ? vp_given_holds(memory) : 0;
 }
 
 bool vp_output_any_order(const struct vp_run *run)

@@ -131,7 +131,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     }
     job->grid = &s->grid;
     of->helix = s->scan.helix.pitch != 0 ? &s->scan.helix : NULL;
-    job->memory = run->common.memory;
+    job->memory = run->common.memory - vp_output_given(run, run->common.memory);
     if (of->n_views > 10000) /* fewer views take next to nothing */
         job->memory -= vp_min64((int64_t)(job->memory / 2), of->n_views * VP_GEOM_VIEW_BYTES);
     job->threads = (int)run->common.threads;

@@ -96,7 +96,7 @@ static void *allocate(size_t count, size_t size, bool zero, const char *what, st
         vp_fail(err, VP_ERESOURCE, "%s: %zu x %zu bytes do not fit the address space", what, count, size);
         return NULL;
     }
-    const bool large = bytes >= 2 * HUGE_PAGE;
+    const bool large = bytes >= HUGE_PAGE;
     void *p = NULL;
     if (posix_memalign(&p, large ? HUGE_PAGE : ALIGN, bytes ? bytes : 1)) {
         vp_fail(err, VP_ERESOURCE, "%s: cannot allocate %zu bytes (%s)", what, bytes,

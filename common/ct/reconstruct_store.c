@@ -111,6 +111,7 @@ int vp_stages_store(struct vp_stages *w, struct vp_err *err)
         w->any_order = w->out->put ? w->out->any_order && p->resident
                                    : (p->mirrored && p->passes > 1) || (w->r->any_order && p->resident);
         w->out->any_order = w->out->put ? w->out->any_order : w->any_order;
+        w->out->gives = vp_stages_on_host(w); /* page-locked memory stays where it is */
         if (vp_stages_start(w, &w->storer, &w->slices, p->out_slots, write_slices, err))
             return -1;
     }

@@ -119,10 +119,11 @@ int vp_volume_get(struct vp_volume *v, int i, int64_t z, int64_t n, struct vp_ev
     return k->event_record(s->down, s->copied, err) || k->event_synchronize(s->copied, err) || rc ? -1 : 0;
 }
 
-int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, const float *slices, struct vp_err *err)
+int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, float *slices, struct vp_err *err)
 {
     if (v->put)
         return v->put(v->ctx, z, n, slices, err);
     return v->any_order ? vp_writer_bands(v->writer, z - v->z0, n, 0, v->grid->n[1], slices, v->threads, err)
+           : v->gives   ? vp_writer_give_pages(v->writer, n, slices, v->threads, err)
                         : vp_writer_pages(v->writer, n, slices, v->threads, err);
 }

@@ -37,6 +37,7 @@ struct vp_volume {
     int64_t z0;
     struct vp_writer *writer;
     bool any_order;                   /* slices may come in any order, else from the lowest on */
+    bool gives;                       /* memory of slices that are put (vp_alloc_raw) is not needed afterwards */
     int (*put)(void *ctx, int64_t z, int64_t n, const float *slices, struct vp_err *err);
     void *ctx;
 };
@@ -51,7 +52,7 @@ int vp_volume_open(struct vp_volume *v, const struct vp_backend *backend, const 
 /* Copies slices [z, z + n) of slab i to the host, ny x nx each. On a device once `after` (NULL: nothing) has passed. */
 int vp_volume_get(struct vp_volume *v, int i, int64_t z, int64_t n, struct vp_event *after, float *slices,
                   struct vp_err *err);
-/* Stores slices [z, z + n) of a volume in a file. */
-int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, const float *slices, struct vp_err *err);
+/* Stores slices [z, z + n) of a volume in a file. If it `gives`, they are undefined afterwards. */
+int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, float *slices, struct vp_err *err);
 /* Releases the slabs; nothing may be queued for them. The file stays open. NULL slabs are fine. */
 void vp_volume_close(struct vp_volume *v);

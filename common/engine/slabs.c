@@ -206,8 +206,9 @@ struct sink {
     enum vp_type type;
 };
 
+/* Passes n pages, or bands of them, to an output. Their contents are undefined afterwards. */
 static int put_pages(struct vp_engine *r, const struct sink *to, const struct band_rows *of, int64_t page, int64_t n,
-                     const char *samples, struct vp_err *err)
+                     char *samples, struct vp_err *err)
 {
     const int64_t rows = of->y1 - of->y0, size = r->nx * rows;
     int rc = 0;
@@ -218,9 +219,10 @@ static int put_pages(struct vp_engine *r, const struct sink *to, const struct ba
     }
     if (r->plan->bands > 1 && !r->flow)
         return vp_writer_bands(to->writer, page, n, of->y0, of->y1, samples, r->io_threads, err);
-    if (r->e->pages && !r->flow)
-        return vp_writer_pages(to->writer, n, samples, r->io_threads, err);
-    return vp_writer_lines(to->writer, n * rows, samples, r->io_threads, err);
+    if (r->by_device) /* pinned memory stays where it is */
+        return vp_writer_lines(to->writer, n * rows, samples, r->io_threads, err);
+    return r->e->pages && !r->flow ? vp_writer_give_pages(to->writer, n, samples, r->io_threads, err)
+                                   : vp_writer_give_lines(to->writer, n * rows, samples, r->io_threads, err);
 }
 
 /* Writes one output of a slab. */

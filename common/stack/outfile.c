@@ -48,6 +48,19 @@ static void broken_pipe(void)
     raise(SIGPIPE);
 }
 
+int vp_write_again(int fd, const char *name, struct vp_err *err)
+{
+    if (errno == EINTR)
+        return 0;
+    if (errno == EAGAIN) { /* another process made the pipe non-blocking */
+        (void)poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1);
+        return 0;
+    }
+    if (errno == EPIPE)
+        broken_pipe();
+    return vp_fail_errno(err, "%s", name);
+}
+
 int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,
                  struct vp_err *err)
 {
@@ -56,15 +69,9 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
         const int first = v[0].iov_len == 0;
         ssize_t n = at < 0 ? writev(fd, v + first, 2 - first) : pwritev(fd, v + first, 2 - first, at);
         if (n < 0) {
-            if (errno == EINTR)
-                continue;
-            if (errno == EAGAIN) { /* another process made the pipe non-blocking */
-                (void)poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1);
-                continue;
-            }
-            if (errno == EPIPE)
-                broken_pipe();
-            return vp_fail_errno(err, "%s", name);
+            if (vp_write_again(fd, name, err))
+                return -1;
+            continue;
         }
         at += at < 0 ? 0 : n;
         for (int i = first; i < 2 && n > 0; i++) {

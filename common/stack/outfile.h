@@ -41,6 +41,8 @@ bool vp_outfile_is_new(const char *path);
  * short writes and EINTR. On EPIPE with SIGPIPE ignored, restores the default and re-raises. */
 int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,
                  struct vp_err *err);
+/* Handles errno after a write that failed: 0 if it can be repeated now, or -1. */
+int vp_write_again(int fd, const char *name, struct vp_err *err);
 
 /* A file of a known size whose pieces come in any order, from several threads: a regular one open for reading and
  * writing, not closed here. name: for messages, kept by the caller. `ahead`: all of it will be written from here, so

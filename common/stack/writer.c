@@ -5,12 +5,14 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "stack/foreign.h"
+#include "stack/given.h"
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
 #include "stack/series.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <math.h>
+#include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +20,14 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
 /* VP_WRITER_HOLD is not a matter of --memory, for that may not change a byte. */
-enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16, PADDED_BYTES = 1 << 20 };
+enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16, PADDED_BYTES = 1 << 20, LEAST_COPIERS = 4, COPIED_AT_ONCE = 2 << 20 };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
 static const char SOFTWARE[] = "voxpipe";
 
 struct vp_writer {
     struct vp_outfile *file;
+    struct vp_given given; /* the same descriptor, if nothing else writes to it */
+    char *copied; /* two buffers of VP_GIVEN_COPY, in turn copied to and given */
     struct vp_libtiff_writer *libtiff; /* compressed */
     struct vp_stack stack;
     /* numbered files (stack/series.h): the file is a temporary one, whose pages are written anew with these options */
@@ -241,7 +245,7 @@ static int put_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, c
     }
     const uint64_t at = place_end(w, page) - w->page_bytes + (uint64_t)y0 * row - m;
     const int rc = w->reserved ? vp_reserved_put(w->reserved, at, head, m, rows, n, err)
-                               : vp_write_two(w->file->fd, -1, head, m, rows, n, w->file->name, err);
+                               : vp_given_put(&w->given, head, m, rows, n, err);
     if (head != small)
         free(head);
     return rc;
@@ -253,6 +257,7 @@ static void release(struct vp_writer *w)
     free(w->text);
     free(w->held);
     free(w->padded);
+    free(w->copied);
     free(w);
 }
 
@@ -307,17 +312,16 @@ static int open_tiff(struct vp_writer *w, struct vp_err *err)
 /* Writes all pages that are held. */
 static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
 {
-    if (!w->begun && begin(w, err))
-        return -1;
-    for (int64_t i = 0; i < w->n_held; i++, w->written++) {
+    int rc = w->begun ? 0 : begin(w, err);
+    vp_given_begin(&w->given, w->held, (size_t)w->n_held * w->page_bytes);
+    for (int64_t i = 0; i < w->n_held && !rc; i++, w->written += !rc) {
         const char *page = w->held + (size_t)i * w->page_bytes;
         w->ending = ending && i == w->n_held - 1;
-        if (w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
-                       : put_rows(w, w->written, 0, w->stack.ny, page, err))
-            return -1;
+        rc = w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
+                        : put_rows(w, w->written, 0, w->stack.ny, page, err);
     }
-    w->n_held = 0;
-    return 0;
+    w->n_held = rc ? w->n_held : 0;
+    return vp_given_end(&w->given, err) || rc ? -1 : 0;
 }
 
 /* Adds rows of a page that must be whole, and may have to wait for others then. */
@@ -345,7 +349,8 @@ uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_op
 {
     const uint64_t page = vp_page_bytes(stack), packing = o->compress ? vp_libtiff_writer_holds(stack, o->compress) : 0;
     const bool many = page < VP_WRITER_HOLD && memory >= 16 * (uint64_t)VP_WRITER_HOLD;
-    return packing + (stack->pages >= 0 || o->raw ? 0 : many ? VP_WRITER_HOLD : page);
+    const uint64_t given = o->pipe ? vp_given_holds(memory) : 0;
+    return packing + given + (stack->pages >= 0 || o->raw ? 0 : many ? VP_WRITER_HOLD : page);
 }
 
 int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
@@ -375,6 +380,8 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
         rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
     if (!rc)
         rc = w->joined ? vp_outfile_join(&w->file, path, o->temporary, err) : vp_outfile_open(&w->file, path, err);
+    if (!rc)
+        vp_given_open(&w->given, w->file->fd, w->file->name, o->memory);
     if (!rc && !o->raw)
         rc = open_tiff(w, err);
     if (!rc && !w->compress && stack->pages > 0 && w->file->temporary)
@@ -490,14 +497,68 @@ int vp_writer_pad(struct vp_writer *w, const struct vp_padding *pad, struct vp_e
     return w->padded ? 0 : -1;
 }
 
+/* True if copies of these rows are given to a pipe: write(2) copies on one core only. */
+static bool copies(const struct vp_writer *w, int64_t n, int threads)
+{
+    const size_t row = w->page_bytes / (size_t)w->stack.ny;
+    return w->given.on && w->given.copies && threads >= LEAST_COPIERS && !w->hold
+           && row <= VP_GIVEN_COPY / 4 && (uint64_t)n * row >= 2 * COPIED_AT_ONCE;
+}
+
+/* Appends rows whose memory stays as it is: while one thread gives copies to the pipe, others make the next. Each has a
+ * huge page of its own: those that met in one would all make it, and all but one for nothing. */
+static int append_copies(struct vp_writer *w, int64_t n, const char *from, int threads, struct vp_err *err)
+{
+    const size_t row = w->page_bytes / (size_t)w->stack.ny;
+    const int64_t most = (int64_t)(VP_GIVEN_COPY / row), portions = vp_div_up(n, most);
+    int rc = 0;
+    if (!w->copied && !(w->copied = vp_alloc_raw(2, VP_GIVEN_COPY, "copies for a pipe", err)))
+        return -1;
+#pragma omp parallel num_threads((int)vp_min64(threads, 1 + VP_GIVEN_COPY / COPIED_AT_ONCE))
+    for (int64_t i = 0; i <= portions; i++) {
+        const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
+        const int64_t first = i > 0 && team > 1; /* the threads before it do not copy */
+        const int64_t m = vp_max64(0, vp_min64(most, n - i * most)), before = vp_min64(most, n - (i - 1) * most);
+        const size_t bytes = (size_t)m * row;
+        for (size_t k = (size_t)(me - first) * COPIED_AT_ONCE; me >= first && k < bytes;
+             k += (size_t)(team - first) * COPIED_AT_ONCE)
+            memcpy(w->copied + (size_t)(i % 2) * VP_GIVEN_COPY + k, from + (size_t)(i * most) * row + k,
+                   bytes - k < COPIED_AT_ONCE ? bytes - k : COPIED_AT_ONCE);
+        if (me == 0 && i > 0 && !rc) {
+            char *const copy = w->copied + (size_t)((i - 1) % 2) * VP_GIVEN_COPY;
+            vp_given_begin(&w->given, copy, VP_GIVEN_COPY);
+            rc = append_rows(w, before, copy, 1, err);
+            rc = vp_given_end(&w->given, err) || rc ? -1 : 0;
+        }
+#pragma omp barrier
+    }
+    return rc;
+}
+
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
 {
-    return w->padded ? append_padded(w, n, rows, threads, err) : append_rows(w, n, rows, threads, err);
+    return w->padded              ? append_padded(w, n, rows, threads, err)
+           : copies(w, n, threads) ? append_copies(w, n, rows, threads, err)
+                                   : append_rows(w, n, rows, threads, err);
 }
 
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
 {
     return vp_writer_lines(w, n * (w->stack.ny - w->pad.rows), pages, threads, err);
+}
+
+int vp_writer_give_lines(struct vp_writer *w, int64_t n, void *rows, int threads, struct vp_err *err)
+{
+    if (w->padded || w->hold || w->libtiff || w->reserved) /* they are copied first, or it is no pipe */
+        return vp_writer_lines(w, n, rows, threads, err);
+    vp_given_begin(&w->given, rows, (size_t)n * (w->page_bytes / (size_t)w->stack.ny));
+    const int rc = append_rows(w, n, rows, threads, err);
+    return vp_given_end(&w->given, err) || rc ? -1 : 0;
+}
+
+int vp_writer_give_pages(struct vp_writer *w, int64_t n, void *pages, int threads, struct vp_err *err)
+{
+    return vp_writer_give_lines(w, n * (w->stack.ny - w->pad.rows), pages, threads, err);
 }
 
 bool vp_writer_by_rows(const struct vp_writer *w)

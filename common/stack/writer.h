@@ -15,6 +15,8 @@ struct vp_writer_options {
     enum vp_compress compress;   /* not with pipes or raw */
     bool shared;                 /* several processes write one file, see vp_writer_temporary */
     const char *temporary;       /* another of them has opened it under this name; or NULL */
+    bool pipe;                   /* the output may be one (vp_writer_holds) */
+    uint64_t memory;             /* bytes that the program may take; 0: no limit */
 };
 
 /* Opens the output. path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
@@ -28,7 +30,7 @@ int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack
                    const struct vp_writer_options *o, struct vp_err *err);
 
 /* Returns the bytes that a writer of such a stack keeps, beside the pages that it is given: what a compressor needs,
- * and the pages that are held back. Of these a single one where `memory` is so little that the others would be missed
+ * the pages that are held back, and those that a pipe holds. Of these a single one where `memory` is so little that the others would be missed
  * (they are held nevertheless, for memory may not change a byte of the output). */
 uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory);
 
@@ -43,6 +45,11 @@ static inline int vp_writer_page(struct vp_writer *w, const void *page, struct v
 /* Appends n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or their
  * number is unknown, a page is collected first. */
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
+
+/* Append n rows, or pages, as the functions above do, from memory of vp_alloc_raw that no other thread touches
+ * meanwhile. Its contents are undefined afterwards, for a pipe may get the memory itself (stack/given.h). */
+int vp_writer_give_lines(struct vp_writer *w, int64_t n, void *rows, int threads, struct vp_err *err);
+int vp_writer_give_pages(struct vp_writer *w, int64_t n, void *pages, int threads, struct vp_err *err);
 
 /* Zeros before what is appended from now on, which is smaller by them than the stack: columns before each row, rows
  * before each page, and pages before each `every` pages, themselves included (0: before all). 0 or -1. */

@@ -24,7 +24,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CALLS(X) X(open) X(read) X(pread) X(write) X(pwrite) X(pwritev) X(mmap) X(ftruncate) X(fallocate) X(lseek) \
+#define CALLS(X) X(open) X(read) X(pread) X(write) X(pwrite) X(pwritev) X(readv) X(vmsplice) X(mmap) X(ftruncate) \
+    X(fallocate) X(lseek) \
     X(fstat) X(stat) X(fsync) X(rename) X(link) X(fchmod) X(close) X(pipe2) X(malloc) X(calloc) X(realloc) X(memalign) \
     X(pthread_create)
 #define ENUM(name) CALL_##name,
@@ -153,6 +154,17 @@ MOVE(pwrite, pwrite64, buf, (int fd, const void *buf, size_t n, off64_t o), (fd,
      off64_t)
 WRAP(ssize_t, pwritev, pwritev64, (int fd, const struct iovec *v, int n, off64_t o), (fd, v, n, o), int,
      const struct iovec *, int, off64_t)
+WRAP(ssize_t, vmsplice, vmsplice, (int fd, const struct iovec *v, size_t n, unsigned flags), (fd, v, n, flags), int,
+     const struct iovec *, size_t, unsigned)
+ssize_t readv(int fd, const struct iovec *v, int n)
+{
+    REAL(ssize_t, readv, int, const struct iovec *, int)
+    struct iovec half = *v;
+    if (!hit(CALL_readv))
+        return real(fd, v, n);
+    half.iov_len = half.iov_len > 1 ? half.iov_len / 2 : half.iov_len;
+    return how ? -1 : shorter ? real(fd, &half, 1) : 0;
+}
 WRAP(int, ftruncate, ftruncate, (int fd, off_t n), (fd, n), int, off_t)
 WRAP(int, ftruncate, ftruncate64, (int fd, off64_t n), (fd, n), int, off64_t)
 WRAP(int, fallocate, fallocate64, (int fd, int mode, off64_t o, off64_t n), (fd, mode, o, n), int, int, off64_t,
