@@ -5,8 +5,7 @@
  * Along a column of voxels (i, j, .) of an untilted view, u, w and the weight are constant and v = v_mid + q s, with s
  * = dv / dk and q = k - k_mid. A thread holds K consecutive voxels of a column in registers, loads each detector row of
  * the window once, interpolates it in u once, and adds it with hat weights to the voxels that it contributes to. */
-#ifndef VP_BACKPROJECT_COLUMN_CUH
-#define VP_BACKPROJECT_COLUMN_CUH
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -552,4 +551,3 @@ cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, c
                                 cudaStream_t stream);
 
 } // namespace vp
-#endif

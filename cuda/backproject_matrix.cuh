@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device code of the kernels for general 3x4 matrices. */
-#ifndef VP_BACKPROJECT_MATRIX_CUH
-#define VP_BACKPROJECT_MATRIX_CUH
+#pragma once
 
 #include "backproject_column.cuh"
 
@@ -87,4 +86,3 @@ __device__ __forceinline__ int2 matrix_texel(const matrix_view &view, const spot
 }
 
 } // namespace vp
-#endif

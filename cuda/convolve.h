@@ -2,8 +2,7 @@
 /* Host side of the convolutions by overlap-save: tiles, workspaces, and the three methods: a single kernel
  * (convolve_single.cu), grids of kernels whose weights belong to the output (convolve_grid.cu) or to the source
  * (convolve_source.cu). */
-#ifndef VP_CONVOLVE_CUDA_H
-#define VP_CONVOLVE_CUDA_H
+#pragma once
 
 #include "convolve_pass.h"
 #include "launch.cuh"
@@ -132,5 +131,3 @@ template <class Tiling> const Tiling &cached_tiling(const vp_op *op, Tiling (*ma
 }
 
 }
-
-#endif

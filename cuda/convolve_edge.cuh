@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Edges, samples that are not finite, and the offset, for all kernels of a convolution. The offset is subtracted from
  * the samples of a tile and restored in its results, as on the CPU (local/convolve_rows.c). */
-#ifndef VP_CONVOLVE_EDGE_CUH
-#define VP_CONVOLVE_EDGE_CUH
+#pragma once
 
 #include "convolve_line.cuh"
 #include "convolve_pass.h"
@@ -253,5 +252,3 @@ enum { DIRECT_BLOCKS = 8 };
 
 }
 }
-
-#endif

@@ -31,8 +31,7 @@
  *   (half_spectrum), so that a thread finds both that it needs to separate the two real rows.
  * Limits: tiles begin at cell borders, wherever these lie. A part computes every tile that it meets as a whole, from
  *   all of the tile's samples, so results do not depend on the parts; the halo is larger by a tile. */
-#ifndef VP_CONVOLVE_GRID_CUH
-#define VP_CONVOLVE_GRID_CUH
+#pragma once
 
 #include "convolve_edge.cuh"
 #include "launch.cuh"
@@ -574,5 +573,3 @@ template <class L, int BLOCKS> struct grid_length_of {
 
 }
 }
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Twiddle factors are loaded through opaque pointers: otherwise the compiler hoists the loads above the barrier, and
  * then spills registers. */
-#ifndef VP_CONVOLVE_LINE_CUH
-#define VP_CONVOLVE_LINE_CUH
+#pragma once
 
 #include "transform.cuh"
 
@@ -231,5 +230,3 @@ template <class L> __device__ __forceinline__ void sync_line()
 
 }
 }
-
-#endif

@@ -10,8 +10,7 @@
  *   is transformed twice.
  * Determinism: tiles are anchored to the image, a part holds all samples of the tiles that it computes, and positions
  *   that no output depends on count as 0, wherever the part ends. So results do not depend on the parts. */
-#ifndef VP_CONVOLVE_PASS_CUH
-#define VP_CONVOLVE_PASS_CUH
+#pragma once
 
 #include "convolve_edge.cuh"
 #include "launch.cuh"
@@ -418,5 +417,3 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
 
 }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The passes of a convolution by overlap-save, for each length of transform: their arguments and launchers. The order
  * of the passes is in convolve_single.cu and convolve_source.cu. */
-#ifndef VP_CONVOLVE_PASS_H
-#define VP_CONVOLVE_PASS_H
+#pragma once
 
 #include "gpu.h"
 #include "transform.cuh"
@@ -110,5 +109,3 @@ struct convolve_length {
 extern const convolve_length convolve_128, convolve_256, convolve_288, convolve_320, convolve_384, convolve_512,
     convolve_640, convolve_1024;
 }
-
-#endif

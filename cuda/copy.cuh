@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asynchronous copies from global to shared memory: by the kernel's threads (cp.async, compute capability 8.0) and by
  * the bulk copy engine (tensor memory accelerator, 9.0), with the mbarriers on which the latter arrives. */
-#ifndef VP_COPY_CUH
-#define VP_COPY_CUH
+#pragma once
 
 #include <cuda.h>
 #include <cuda_pipeline_primitives.h>
@@ -100,5 +99,3 @@ __device__ __forceinline__ void copy_box(void *to, const CUtensorMap *map, int x
 }
 
 }
-
-#endif

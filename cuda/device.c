@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plugin's table: the functions of device/device.h for CUDA devices, and the list of their kernels. */
+#include "ct/pair_device.h"
 #include "device/device.h"
 #include "build.h"
 #include "gpu.h"
@@ -293,10 +294,13 @@ static const struct vp_kernel *kernel(const char *name)
     return NULL;
 }
 
+extern const struct vp_pair_kernels vp_gpu_pair; /* pair.cu */
+
 static const void *tables_of(const char *name)
 {
     return !strcmp(name, "backproject") ? (const void *)&vp_gpu_backproject
          : !strcmp(name, "filter")      ? (const void *)&vp_gpu_filter
+         : !strcmp(name, "pair")        ? (const void *)&vp_gpu_pair
                                         : NULL;
 }
 

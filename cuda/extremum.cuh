@@ -4,8 +4,7 @@
  * All kernels compute maxima of unsigned keys: floats become order-preserving keys (NaN below all, -0 below +0), a
  * minimum is the maximum of the complements. Voxels outside the image have key 0, the neutral element. A 32-bit word
  * holds 4, 2 or 1 keys of neighbours along x. */
-#ifndef VP_EXTREMUM_CUH
-#define VP_EXTREMUM_CUH
+#pragma once
 
 #include "copy.cuh"
 #include "footprint.cuh"
@@ -200,5 +199,3 @@ template <int SIZE> int set_strip(extremum_line &l, int radius)
 }
 
 }
-
-#endif

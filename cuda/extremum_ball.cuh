@@ -9,8 +9,7 @@
  *   planes. If the windows of all lengths do not fit, they are computed in batches.
  * Cost: one three-way maximum for each half length and for each chord of a quarter of the ball, row and word.
  * Limits: shared memory for one length at least; ball_kernel handles larger balls sample by sample. */
-#ifndef VP_EXTREMUM_BALL_CUH
-#define VP_EXTREMUM_BALL_CUH
+#pragma once
 
 #include "extremum_strip.cuh"
 
@@ -261,5 +260,3 @@ void fill(const struct vp_op *op, void *to)
 }
 
 }
-
-#endif

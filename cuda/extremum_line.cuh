@@ -3,8 +3,7 @@
  * blocks of the window's length; a window is the end of one block and the beginning of the next, so its maximum is that
  * of a suffix maximum and a prefix maximum. A lane walks down a column of words, with a ring in shared memory that
  * holds little more than a window. */
-#ifndef VP_EXTREMUM_LINE_CUH
-#define VP_EXTREMUM_LINE_CUH
+#pragma once
 
 #include "extremum.cuh"
 
@@ -351,5 +350,3 @@ __global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : 
 }
 
 }
-
-#endif

@@ -8,8 +8,7 @@
  * Cost: short windows take at most three rounds; long ones a suffix and a prefix maximum for each sample, while the
  *   maxima of whole blocks grow fourfold in each round.
  * Limits: shared memory for x_rows rows of x_strip words and the window's length. */
-#ifndef VP_EXTREMUM_STRIP_CUH
-#define VP_EXTREMUM_STRIP_CUH
+#pragma once
 
 #include "extremum.cuh"
 
@@ -270,5 +269,3 @@ template <int SIZE> struct strip {
 };
 
 }
-
-#endif

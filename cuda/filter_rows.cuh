@@ -16,8 +16,7 @@
  * Global memory: a row is read and written once; twiddle factors, response and weights come from the caches.
  * Cost: 8 bytes a sample and two transforms of complex length N, two or three stages each; see `methods` in filter.cu.
  * Limits: N up to 16384, and the shared memory of a thread block. */
-#ifndef VP_FILTER_ROWS_CUH
-#define VP_FILTER_ROWS_CUH
+#pragma once
 
 extern "C" {
 #include "ct/filter.h"
@@ -283,5 +282,3 @@ template <class S> __global__ void __launch_bounds__(S::threads * S::rows, S::bl
 }
 
 }
-
-#endif

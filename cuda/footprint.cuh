@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the window operations on a device: addresses, the spans of a ball in device memory, boxes, grids. */
-#ifndef VP_FOOTPRINT_CUH
-#define VP_FOOTPRINT_CUH
+#pragma once
 
 #include "launch.cuh"
 #include "local/footprint.h"
@@ -161,5 +160,3 @@ int vp_start_voxels(struct vp_err *err, const struct vp_work *work, const vp_box
     const dim3 threads = vp_threads(b, vp_box_size(&b, 0) >= 32 ? 32 : 4);
     return vp_start(err, work->queue->stream, kernel, vp_grid(b, threads.x, threads.y, 1), threads, 0, args...);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * To add an operation: cuda/NAME.cu ends in VP_GPU_KERNEL(NAME, ...).
  * The promise of engine/op.h holds here too: the bits of an output voxel depend on the image and the
  * parameters, never on the boxes, the pitch, the lane or the device's number of multiprocessors. */
-#ifndef VP_GPU_H
-#define VP_GPU_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -58,5 +57,4 @@ extern const struct vp_filter_kernels vp_gpu_filter;           /* filter.cu */
 
 #ifdef __cplusplus
 }
-#endif
 #endif

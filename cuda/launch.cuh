@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Launches of kernels, from any thread; layout of their memory; types and parameters of operations. */
-#ifndef VP_LAUNCH_CUH
-#define VP_LAUNCH_CUH
+#pragma once
 
 #include "gpu.h"
 
@@ -183,5 +182,3 @@ template <class Params> const Params *vp_params(const struct vp_op *op)
 {
     return (const Params *)op->params;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Results from sums, for the kernels of moments.cu: means, variances, deviations, Wiener's estimate, marks. */
-#ifndef VP_MOMENTS_RESULT_CUH
-#define VP_MOMENTS_RESULT_CUH
+#pragma once
 
 #include "footprint.cuh"
 #include "local/moments.h"
@@ -112,5 +111,3 @@ __device__ double result(const result_args &f, const state<T, N> &s, double n, d
 }
 
 } // namespace
-
-#endif

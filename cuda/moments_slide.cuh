@@ -10,8 +10,7 @@
  * Global memory: every sample is read twice in groups of four, and once by itself; strips overlap by a window.
  * Cost: masks are decided in float32 for most samples, and in float64 for the others; all other results in float64.
  * Limits: a window of at most COLUMNS / 4 * 3 columns. */
-#ifndef VP_MOMENTS_SLIDE_CUH
-#define VP_MOMENTS_SLIDE_CUH
+#pragma once
 
 #include "moments_result.cuh"
 
@@ -227,5 +226,3 @@ int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 re
 }
 
 } // namespace
-
-#endif

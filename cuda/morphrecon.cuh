@@ -3,8 +3,7 @@
  *
  * All kernels work on unsigned keys (global/morphrecon.h). Marker and mask are stored tile by tile, padded with key 0
  * at the image's edge: key 0 raises no neighbour, so kernels need not test for the edge of the image. */
-#ifndef VP_MORPHRECON_CUH
-#define VP_MORPHRECON_CUH
+#pragma once
 
 #include "launch.cuh"
 
@@ -103,8 +102,8 @@ struct recon_control {
     struct {
         uint32_t ticket[2];      /* tiles drawn by the two stages of the contraction */
         uint32_t nodes;          /* nodes of all tiles */
-        uint32_t crossing;       /* edges between tiles */
         uint32_t kept;           /* nodes of a box that are part of its entry */
+        unsigned long long crossing; /* edges between tiles; like nodes they are counted beyond the room for them */
     } graph;
     struct {
         uint32_t barrier, vote[RECON_VOTES];
@@ -122,6 +121,7 @@ template <class U> struct recon_buffers {
     /* contraction, for each voxel in row-major order within its tile */
     U *low, *high;    /* value = max(low, min(high, result of the node)) */
     uint16_t *node;   /* node index in its tile, or NO_NODE */
+    uint32_t node_room, edge_room; /* numbers for which there is room below: no fewer edges than nodes */
     /* for each tile */
     uint32_t *base;   /* index of its first node */
     /* for each node */
@@ -174,5 +174,3 @@ cudaError_t launch_cooperative(cudaStream_t stream, void (*kernel)(P...), dim3 b
 }
 
 }
-
-#endif

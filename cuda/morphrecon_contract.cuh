@@ -16,8 +16,7 @@
  *   (morphrecon_solve.cuh).
  *     A voxel whose value equals its mask is final: it passes its value to its neighbours and is left out. So little is
  *   left to contract after the queue of active tiles. */
-#ifndef VP_MORPHRECON_CONTRACT_CUH
-#define VP_MORPHRECON_CONTRACT_CUH
+#pragma once
 
 #include "morphrecon.cuh"
 
@@ -147,11 +146,15 @@ template <class U, int CONN> struct contract_memory {
     uint32_t base, tile;
 };
 
+/* The last step of a launch: the graph within tiles; the edges between tiles; the values of all voxels. */
+enum contract_end { END_TILES, END_EDGES, END_VALUES };
+
 template <class U> struct contract_job {
     recon_buffers<U> b;
     recon_shape s;
     bool outside[6]; /* other boxes adjoin this one: below and above in x, y, z */
-    bool solve;      /* also solve the graph, not only build it */
+    int first, last; /* tiles [first, last) are contracted, by a ticket each */
+    enum contract_end end;
 };
 
 template <class T> __device__ __forceinline__ void raise(T *p, T v)
@@ -253,7 +256,7 @@ __device__ void rounds(contract_memory<U, CONN> &s, int n, const recon_buffers<U
             s.of.parent[c] = (uint16_t)other;
             s.through[c] = capacity;
             hooked = 1;
-            if (FOREST) {
+            if (FOREST && s.base + c < b.node_room) {
                 b.from[s.base + c] = s.base + s.basin[p];
                 b.to[s.base + c] = s.base + s.basin[q];
                 b.capacity[s.base + c] = capacity;
@@ -298,8 +301,8 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
             s.basins = s.nodes = 0;
         }
         __syncthreads();
-        const int tile = (int)s.tile;
-        if (tile >= job.s.tiles)
+        const int tile = job.first + (int)s.tile;
+        if (tile >= job.last)
             break;
         const int tx = tile % job.s.t[0], ty = tile / job.s.t[0] % job.s.t[1], tz = tile / (job.s.t[0] * job.s.t[1]);
         const int64_t at = (int64_t)tile * P;
@@ -469,7 +472,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
         }
         __syncthreads();
         for (int c = thread; c < n; c += THREADS)
-            if (s.c.node[c] != NO_NODE) {
+            if (s.c.node[c] != NO_NODE && s.base + s.c.node[c] < b.node_room) {
                 b.marker[s.base + s.c.node[c]] = s.c.marker[c];
                 b.capacity[s.base + s.c.node[c]] = 0;
             }
@@ -533,7 +536,8 @@ enum { CROSS_TABLE = 1024 };
 template <class U> struct cross_memory {
     unsigned long long pair[CROSS_TABLE];
     wide<U> capacity[CROSS_TABLE];
-    uint32_t count, base, tile;
+    unsigned long long base;
+    uint32_t count, tile;
 };
 
 /* Stores the edges between tiles, each pair of nodes once unless the hash table overflows. */
@@ -604,7 +608,9 @@ template <class U, int CONN, int THREADS> __device__ void cross_tiles(const cont
                         raise(&s.capacity[slot], (wide<U>)capacity);
                 }
                 if (!known) {
-                    const uint32_t e = nodes + atomicAdd(&b.control->graph.crossing, 1u);
+                    const uint64_t e = nodes + atomicAdd(&b.control->graph.crossing, 1ull);
+                    if (e >= b.edge_room)
+                        continue;
                     b.from[e] = from;
                     b.to[e] = to;
                     b.capacity[e] = capacity;
@@ -615,23 +621,24 @@ template <class U, int CONN, int THREADS> __device__ void cross_tiles(const cont
         uint32_t mine = 0;
         for (int i = thread; i < CROSS_TABLE; i += THREADS)
             mine += s.pair[i] != 0;
-        uint32_t e = mine ? atomicAdd(&s.count, mine) : 0;
+        uint64_t e = mine ? atomicAdd(&s.count, mine) : 0;
         __syncthreads();
         if (thread == 0)
-            s.base = nodes + atomicAdd(&b.control->graph.crossing, s.count);
+            s.base = nodes + atomicAdd(&b.control->graph.crossing, (unsigned long long)s.count);
         __syncthreads();
         e += s.base;
         for (int i = thread; i < CROSS_TABLE; i += THREADS) {
             if (!s.pair[i])
                 continue;
-            b.from[e] = (uint32_t)(s.pair[i] >> 32) - 1;
-            b.to[e] = (uint32_t)s.pair[i];
-            b.capacity[e++] = (U)s.capacity[i];
+            if (e < b.edge_room) {
+                b.from[e] = (uint32_t)(s.pair[i] >> 32) - 1;
+                b.to[e] = (uint32_t)s.pair[i];
+                b.capacity[e] = (U)s.capacity[i];
+            }
+            e++;
             s.pair[i] = s.capacity[i] = 0;
         }
     }
 }
 
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Conversion of samples to keys in tiles, with the marker (load_kernel), and of keys to samples (store_kernel). */
-#ifndef VP_MORPHRECON_SAMPLES_CUH
-#define VP_MORPHRECON_SAMPLES_CUH
+#pragma once
 
 #include "footprint.cuh"
 #include "global/morphrecon.h"
@@ -34,6 +33,7 @@ template <class S> struct sample_job {
     struct vp_box box;
     int64_t image[3], seed[3];
     recon_shape s;
+    int first, last; /* tiles [first, last) are converted */
     enum vp_morphrecon_marker marker;
     enum vp_morphrecon_result result;
     bool erosion;
@@ -199,7 +199,7 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
     VP_SHARED(staged, by_rows);
     tally t = {0, 0};
 
-    for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
+    for (int tile = j.first + (int)blockIdx.x; tile < j.last; tile += gridDim.x) {
         int tx, ty, tz;
         first_voxel<T, DEPTH>(j.s, tile, tx, ty, tz);
         run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
@@ -296,7 +296,7 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
     VP_SHARED(staged, by_rows);
     const bool masked = j.result != VP_RECON_VALUE;
 
-    for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
+    for (int tile = j.first + (int)blockIdx.x; tile < j.last; tile += gridDim.x) {
         int tx, ty, tz;
         first_voxel<T, DEPTH>(j.s, tile, tx, ty, tz);
         run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
@@ -325,5 +325,3 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
 }
 
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchange between boxes (global/morphrecon.h): copies the shell of a box to its entry, and back. */
-#ifndef VP_MORPHRECON_SHELL_CUH
-#define VP_MORPHRECON_SHELL_CUH
+#pragma once
 
 #include "footprint.cuh"
 #include "global/morphrecon.h"
@@ -130,5 +129,3 @@ template <class U> __global__ void header_kernel(shell_job<U> j, bool summary)
 }
 
 }
-
-#endif

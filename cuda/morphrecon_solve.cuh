@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reconstruction by contraction, second part: the graph of all tiles (morphrecon_contract.cuh) is solved by the whole
  * device, for the values of all voxels, or for the summary of a box. */
-#ifndef VP_MORPHRECON_SOLVE_CUH
-#define VP_MORPHRECON_SOLVE_CUH
+#pragma once
 
 #include "morphrecon_contract.cuh"
 
@@ -212,7 +211,7 @@ template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, grid_b
     typedef wide<U> word;
     const solve_job<U> job = {b, NULL, NULL, 0};
     const uint32_t nodes = load_now(&b.control->graph.nodes);
-    edge_part mine = own_edges(nodes + load_now(&b.control->graph.crossing));
+    edge_part mine = own_edges(nodes + (uint32_t)b.control->graph.crossing);
     solve<U, ALL>(job, all, sums, nodes, mine.first, mine.end);
     for (uint32_t c = blockIdx.x * blockDim.x + threadIdx.x; c < nodes; c += gridDim.x * blockDim.x) {
         word low = 0, high = (word)~(word)0;
@@ -238,7 +237,7 @@ template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kern
     grid_barrier all = {b.control, 0};
     const uint32_t nodes = load_now(&b.control->graph.nodes), me = blockIdx.x * blockDim.x + threadIdx.x,
                    step = gridDim.x * blockDim.x;
-    edge_part mine = own_edges(nodes + b.control->graph.crossing);
+    edge_part mine = own_edges(nodes + (uint32_t)b.control->graph.crossing);
     solve<U, INSIDE>(job, all, sums, nodes, mine.first, mine.end);
     for (uint32_t c = me; c < nodes; c += step)
         b.number[c] = __ldcg(b.label + c) == c && __ldcg(b.beyond + c) ? atomicAdd(&b.control->graph.kept, 1u)
@@ -285,7 +284,22 @@ template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, in
     }
 }
 
-/* Builds the graph and solves it; returns at once if the queue of tiles left no work. All thread blocks must be
+/* The two steps of a held image after its graph is built, without the shared memory that limits the threads of
+ * contract_kernel. All thread blocks of the first must be resident. */
+template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) solve_kernel(recon_buffers<U> b)
+{
+    typedef uint32_t memory[SOLVE_THREADS / 32];
+    VP_SHARED(memory, sums);
+    grid_barrier all = {b.control, 0};
+    solve_nodes<U>(b, all, sums);
+}
+
+template <class U, int CONN> __global__ void __launch_bounds__(256) apply_kernel(recon_buffers<U> b, int tiles)
+{
+    apply<U, CONN>(b, tiles);
+}
+
+/* Builds the graph and solves it, to the end that the job names; returns at once if the queue of tiles left no work. All thread blocks must be
  * resident.
  * Shared memory: masks, labels and basins of a tile (about 14 bytes a voxel for keys of 8 bits). */
 template <class U, int CONN, int THREADS>
@@ -302,9 +316,11 @@ __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) 
         return;
     grid_barrier all = {job.b.control, 0};
     contract_tiles<U, CONN, THREADS>(job, s.tile);
+    if (job.end == END_TILES)
+        return;
     all.wait();
     cross_tiles<U, CONN, THREADS>(job, s.cross);
-    if (!job.solve)
+    if (job.end == END_EDGES)
         return;
     all.wait();
     solve_nodes<U>(job.b, all, s.sums);
@@ -318,5 +334,3 @@ template <class U, int CONN> size_t contract_shared()
 }
 
 }
-
-#endif

@@ -11,8 +11,7 @@
  *   checks our border afterwards. A visit costs the same however little it changes, and along a winding path visits are
  *   sequential. So the queue is abandoned when it takes too long for the tiles it has processed, and the contraction
  *   does the rest. */
-#ifndef VP_MORPHRECON_TILES_CUH
-#define VP_MORPHRECON_TILES_CUH
+#pragma once
 
 #include "morphrecon.cuh"
 
@@ -471,5 +470,3 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
 }
 
 }
-
-#endif

@@ -8,8 +8,7 @@
  * Shared memory: none.
  * Cost: 78 operations a voxel if a three-way minimum is one instruction.
  * Limits: windows of radius 1. */
-#ifndef VP_RANK_MEDIAN_CUH
-#define VP_RANK_MEDIAN_CUH
+#pragma once
 
 #include "footprint.cuh"
 #include "base/order.h"
@@ -261,5 +260,3 @@ __global__ void __launch_bounds__(128) median_edge_kernel(vp_area in, vp_area ou
 }
 
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Loads and stores of samples of any type, and samples outside the image. */
-#ifndef VP_SAMPLE_CUH
-#define VP_SAMPLE_CUH
+#pragma once
 
 #include "gpu.h"
 
@@ -93,5 +92,3 @@ __device__ __forceinline__ int edge_from(int rule, int p, int n)
 }
 
 }
-
-#endif

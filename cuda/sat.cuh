@@ -34,8 +34,7 @@
  *   in a second kernel (accumulate_kernel).
  *
  * sat_scan.cuh has the published words, look_back and the scans of a warp; sat_tile.cuh the tiles and their order. */
-#ifndef VP_SAT_CUH
-#define VP_SAT_CUH
+#pragma once
 
 #include "sat_tile.cuh"
 
@@ -348,5 +347,3 @@ int march(const table_part &made, int which, const struct vp_work *work, struct 
 uint64_t march_bytes(const int64_t out[3]);
 
 } // namespace vp::sat
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Building blocks of the scans in sat.cuh: sums published between thread blocks and the look-back over them, vectors of
  * samples, sums and scans over the lanes of a warp. */
-#ifndef VP_SAT_SCAN_CUH
-#define VP_SAT_SCAN_CUH
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -272,5 +271,3 @@ template <int N, bool HALVES, class F> __device__ __forceinline__ auto tree_sums
 }
 
 } // namespace vp::sat
-
-#endif

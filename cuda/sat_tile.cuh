@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tiles of summed area tables (sat.cuh): their shape, their order, and what one thread block does to the samples of one
  * tile. The names q, w, o, r, h and p are those of global/sat.h. */
-#ifndef VP_SAT_TILE_CUH
-#define VP_SAT_TILE_CUH
+#pragma once
 
 #include "copy.cuh"
 #include "launch.cuh"
@@ -431,5 +430,3 @@ template <class In, class A, int WARPS, bool SQUARE> struct thread_tile {
 };
 
 } // namespace vp::sat
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the tables of volumes of integers (sat_volume.cu) and of floats (sat_volume_floats.cu). */
-#ifndef VP_SAT_VOLUME_CUH
-#define VP_SAT_VOLUME_CUH
+#pragma once
 
 #include "copy.cuh"
 #include "sat.cuh"
@@ -105,5 +104,3 @@ template <class A> int carry_on(const table_part &j, cudaStream_t stream, struct
 }
 
 } // namespace vp::sat
-
-#endif

@@ -10,8 +10,7 @@
  * Limits: arithmetic from radius 12 on, below it memory and the instruction cache: straight-line code of more than
  *   about 30 KB is several times slower. So a long list of taps is processed in a loop, and kernels with rows of edge
  *   taps (thin axes, derivatives) are separate. */
-#ifndef VP_SEPARABLE_LINE_CUH
-#define VP_SEPARABLE_LINE_CUH
+#pragma once
 
 #include "separable_sample.cuh"
 
@@ -389,5 +388,3 @@ template <int DISTANCE> struct read_line {
 };
 
 }
-
-#endif

@@ -8,8 +8,7 @@
  *
  * All follow the order of operations of local/separable.h for each voxel, so results equal those of a CPU with fused
  * multiply-add to the bit, whichever pass computes them. */
-#ifndef VP_SEPARABLE_PASS_H
-#define VP_SEPARABLE_PASS_H
+#pragma once
 
 #include "launch.cuh"
 
@@ -143,5 +142,3 @@ bool fused_handles(const vp_op *op, const vp_separable &s);
 int fused_launch(const vp_op *op, const vp_separable &s, const vp_work *args, vp_err *err);
 
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Marching along an axis (y in separable_xy.cu, z or y in separable_z.cu): rows or planes are loaded step by step into
  * a ring in shared memory, so that every sample is read from device memory about once; outputs follow as soon as the
  * ring has all their samples. */
-#ifndef VP_SEPARABLE_RING_CUH
-#define VP_SEPARABLE_RING_CUH
+#pragma once
 
 #include "separable_line.cuh"
 
@@ -109,5 +108,3 @@ __device__ __forceinline__ march march_over(const axis &a, int radius, int begin
 }
 
 }
-
-#endif

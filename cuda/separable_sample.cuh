@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Samples of the separable filters: loads and stores of any type, integers that are copied to shared memory unchanged
  * and converted to floats there, edges. */
-#ifndef VP_SEPARABLE_SAMPLE_CUH
-#define VP_SEPARABLE_SAMPLE_CUH
+#pragma once
 
 #include "copy.cuh"
 #include "sample.cuh"
@@ -138,5 +137,3 @@ __device__ __forceinline__ bool repeats(int rule)
 }
 
 }
-
-#endif

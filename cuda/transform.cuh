@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Building blocks of Fourier transforms in registers: complex numbers, twiddle factors, loops with constant indices. */
-#ifndef VP_TRANSFORM_CUH
-#define VP_TRANSFORM_CUH
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -137,5 +136,3 @@ template <int N, bool INVERSE> __device__ __forceinline__ void small_dft(cx *v)
 }
 
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Files generated from the option tables at build time: man pages, completions, examples. */
-#ifndef VP_DOCS_H
-#define VP_DOCS_H
+#pragma once
 
 #include "app/help.h"
 
@@ -13,5 +12,3 @@ void vp_docs_examples(const struct vp_help *d, FILE *out);
 
 /* Finds errors in a table: duplicate names or letters, missing help, bad defaults. NULL, or a description. */
 const char *vp_docs_check(const struct vp_opt *table, void *params);
-
-#endif

@@ -335,12 +335,15 @@ with_file() {
         img-cat) set -- img-cat $big ;; # all of it: a pipe holds a megabyte
         img-psf) set -- img-psf - --gaussian 20,20,20 --size 121 ;;
         ct-backproject | ct-fdk) set -- "$1" "$2" --volume 128x128x128 ;;
+        ct-project) set -- "$1" "$2" -g big.geom ;;
+        ct-iterate) set -- "$@" --volume 128x128x32 ;;
         *) set -- "$1" $big "${@:3}" ;;
         esac
         { status=0; with_file "$@" 2>err || status=$?; echo $status >status; } | head -c 1 >/dev/null
         [ "$(cat status)" -eq 141 ] && [ ! -s err ] || { echo "$1: $(cat status) $(cat err)"; return 1; }
     }
-    ct-geom --sod 500 --sdd 1000 --detector 256x256 --pitch .5 --views 60 | ct-phantom -g - |
+    ct-geom --sod 500 --sdd 1000 --detector 256x256 --pitch .5 --views 60 -o "$BATS_FILE_TMPDIR/big.geom"
+    ct-phantom -g "$BATS_FILE_TMPDIR/big.geom" |
         img-math a -o "$BATS_FILE_TMPDIR/big.tif" # of no quantity, so that every program takes them
     each f
 }
@@ -684,7 +687,7 @@ with_file() {
     f() {
         reads_stack "$1" || return 0
         case $1 in
-        ct-backproject | ct-fdk) return 0 ;;   # hold a volume: --memory has its own test
+        ct-backproject | ct-fdk | ct-project | ct-iterate) return 0 ;;   # hold a volume: --memory has its own test
         img-view) set -- "$@" --slice 3 ;;
         esac
         local peak

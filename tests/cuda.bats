@@ -18,6 +18,7 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
 @test "a volume that stays on the devices is added to, set and added up as by the definition" {
     needs_gpu
     VOXPIPE_DEVICES=cuda ok "${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/unit/projector_test"
+    VOXPIPE_DEVICES=cuda ok "${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/unit/pair_device_test"
 }
 
 @test "back-projection agrees with the CPU within 2e-6 for every kind of scan" {

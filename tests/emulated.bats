@@ -69,6 +69,43 @@ same() {
     done
 }
 
+@test "volumes that a device holds, also with more nodes than it has room for: the CPU's bits" {
+    noise image.tif 100x80x40 f32
+    img-gauss --sigma 1.5 image.tif -o smooth.tif
+    img-math 'a - 0.1' smooth.tif -o marker.tif
+    img-math 'if(a > 0.9, 0 / 0, a * 100)' image.tif -o nan.tif
+    img-math --type i16 'a * 30000 - 10000' smooth.tif -o i16.tif
+    # pairs of voxels across the faces of tiles, each a node of its own
+    img-math 'if((x % 16 == 0 or x % 16 == 15) and (y + z) % 2 == 0, 200, 50)' image.tif -o pairs.tif
+    f() {
+        ok img-morphrecon --device cuda "$@" --plan -o gpu.tif
+        [[ "$output" == *"one: the device holds the image"* ]] || { echo "with $*: $output"; return 1; }
+        ok_with_warnings img-morphrecon --device cpu "$@" -o cpu.tif
+        local said=$output
+        ok_with_warnings img-morphrecon --device cuda "$@" -o gpu.tif --stats stats.json
+        [ "$output" = "$said" ] || { echo "with $*: $output, but $said"; return 1; }
+        grep -q '"settle": ' stats.json
+        ok img-cmp cpu.tif gpu.tif || { echo "with $*"; return 1; }
+    }
+    f --hmax 0.05 smooth.tif
+    f --hmin 3 --connectivity 18 nan.tif
+    f --fill-holes image.tif
+    f --regional-max smooth.tif
+    f --open 2 smooth.tif
+    f --hmax 10 --connectivity 6 pairs.tif
+    # the second allocation is that of the larger graph: without it all is read again, and nothing is held
+    EMULATED_FULL=2 ok_with_warnings img-morphrecon -v --device cuda --hmax 10 --connectivity 6 pairs.tif -o again.tif \
+        --stats stats.json
+    [[ "$output" == *"the graph of the image has "*" on the device: planning smaller parts"* ]]
+    grep -q '"bytes_up": 2560000,' stats.json
+    run grep '"settle"' stats.json
+    [ "$status" -eq 1 ]
+    ok img-cmp cpu.tif again.tif
+    f marker.tif smooth.tif
+    noise u8.tif 140x130x60 u8
+    f --hdome 3 u8.tif
+}
+
 @test "images that are higher than a grid of thread blocks: the CPU's bits" {
     noise image.tif 1x1060000x1 u8
     same img-morph --op dilate --shape ball --radius 1 --compress deflate --chunk 1x1060000x1
@@ -217,6 +254,8 @@ launched() {
     for EMULATED_CAPABILITY in 8 9; do
         export EMULATED_CAPABILITY
         VOXPIPE_DEVICES=cuda ok "$BUILD/unit/projector_test"
+        VOXPIPE_DEVICES=cuda:0 ok "$BUILD/unit/pair_device_test"
+        VOXPIPE_DEVICES=cuda:1 ok "$BUILD/unit/pair_device_test"
     done
 }
 

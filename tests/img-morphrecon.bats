@@ -200,6 +200,8 @@ volume() {
     [[ "$output" == *"passes:"*"one: every image is one chunk"* && "$output" != *spool* ]]
     ok img-morphrecon --hmax 3 --plan --chunk 20 volume.tif
     [[ "$output" == *"passes:"*"two: "* && "$output" == *"read 2.000 times"* ]]
+    ok img-morphrecon --hmax 3 --plan --chunk 20x10x7 volume.tif -o out.tif
+    [[ "$output" == *"chunks:    20 x 10 x 7, "* ]]
     run bash -c 'img-cat volume.tif | img-morphrecon --hmax 3 --plan'
     [[ "$output" == *"spool:"*"copied to memory"* ]]
     run bash -c 'img-cat volume.tif | img-morphrecon --hmax 3 --plan -m 64K'

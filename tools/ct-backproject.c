@@ -21,12 +21,47 @@ static const struct vp_example examples[] = {
     {0},
 };
 
+enum { WEIGHT_FDK, WEIGHT_ADJOINT };
+
+struct params {
+    struct vp_reconstruct_params reconstruct;
+    int weight;
+};
+
+#define P struct params
+static const struct vp_opt options[] = {
+    VP_OPTIONS(P, reconstruct, vp_reconstruct_options),
+    VP_CHOICE(P, weight, "weight", 0, "fdk|adjoint", .def = "fdk", .group = "Method",
+              .help = "weight of a sample: of FDK, or the transpose of ct-project",
+              .more = "adjoint is the exact transpose of ct-project(1), for iterative methods: any projections are summed, "
+                      "on the CPU, with the weights that ct-project gives the voxels. It counts views equally, and on a "
+                      "helix all that see a voxel."),
+    VP_OPT_END,
+};
+#undef P
+
+/* Checks what the transpose cannot do yet, before anything is opened; `auto` is the CPU. */
+static int check(struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    if (p->weight != WEIGHT_ADJOINT)
+        return 0;
+    if (p->reconstruct.subsets > 1)
+        return vp_fail(err, VP_EUSAGE, "--weight adjoint and --subsets cannot be combined");
+    if (vp_device_cpu(run, err))
+        return -1;
+    run->common.device = "cpu";
+    return 0;
+}
+
 static int ct_backproject(struct vp_run *run, void *params, struct vp_err *err)
 {
+    const struct params *p = params;
     struct vp_session s = {0};
-    int rc = vp_session_open(&s, run, params, VP_NEED_FILTERED, err);
+    int rc = check(run, p, err) || vp_session_open(&s, run, &p->reconstruct, VP_NEED_FILTERED, err) ? -1 : 0;
 
-    if (!rc) {
+    if (!rc && p->weight == WEIGHT_ADJOINT) {
+        rc = vp_session_adjoint(&s, run, err);
+    } else if (!rc) {
         const char *quantity = vp_meta_get(&vp_reader_stack(s.reader)->meta, "quantity");
         if (quantity && strcmp(quantity, "filtered projection"))
             vp_warn(run, "%s: holds '%s', not 'filtered projection': filter it first with ct-filter",
@@ -59,10 +94,10 @@ const struct vp_tool vp_program = {
         "those, in slabs; what the driver takes on the host comes on top of --memory. The result of a voxel does "
         "not depend on slabs, passes, threads or the number of GPUs, unless these share the views (see --subsets); "
         "ct-fdk(1) says more about them.",
-    .options = vp_reconstruct_options,
-    .params_size = sizeof(struct vp_reconstruct_params),
+    .options = options,
+    .params_size = sizeof(struct params),
     .examples = examples,
-    .see_also = "ct-filter(1), ct-fdk(1), ct-reduce(1), ct-geometry(5)",
+    .see_also = "ct-filter(1), ct-fdk(1), ct-project(1), ct-reduce(1), ct-geometry(5)",
     .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_backproject,
 };

@@ -219,7 +219,7 @@ static void list_depths(const struct vp_image_job *j, char *text, size_t size)
     const struct vp_plan *plan = &j->plan;
     bool same = true;
     size_t n = 0;
-    for (int d = 1; d < j->problem.devices; d++)
+    for (int d = 1; d < j->problem.devices && !plan->held; d++)
         same = same && plan->depth[d] == plan->depth[0];
     text[0] = '\0';
     for (int d = 0; d < (same ? 1 : j->problem.devices) && n < size; d++)
@@ -232,12 +232,13 @@ static void show_device(struct vp_run *run, const struct vp_image_job *j, const 
     const struct vp_plan *plan = &j->plan;
     char depths[128];
     uint64_t least = p->free[0], most = p->free[0];
-    for (int i = 1; i < p->devices; i++) {
+    const int used = plan->held ? 1 : p->devices;
+    for (int i = 1; i < used; i++) {
         least = p->free[i] < least ? p->free[i] : least;
         most = p->free[i] > most ? p->free[i] : most;
     }
     list_depths(j, depths, sizeof depths);
-    vp_report_plan(run, "device", "%d x %s: at most %s of %s%s%s", p->devices, j->name,
+    vp_report_plan(run, "device", "%d x %s: at most %s of %s%s%s", used, j->name,
                    vp_bytes_text(plan->on_device).text, vp_bytes_text(least).text,
                    most > least ? " to " : "", most > least ? vp_bytes_text(most).text : "");
     vp_report_plan(run, "workers", "%d, each with %d set%s of buffers, in chunks of %s planes", plan->workers,
@@ -299,6 +300,9 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
         vp_report_plan(run, "passes", "two: every chunk is summarized, the summaries are solved as a whole (at most %s of them in "
                        "memory%s%s), every chunk is finished", vp_bytes_text(plan->entries).text,
                        p->held ? "" : ", more in ", p->held ? "" : vp_tmpdir());
+    else if (plan->held)
+        vp_report_plan(run, "passes", "one: the device holds the image, in %s, until all of it is there",
+                       vp_bytes_text(plan->held).text);
     else if (vp_chain_twice(p->chain))
         vp_report_plan(run, "passes", "one: every image is one chunk");
     if (plan->bands > 1)

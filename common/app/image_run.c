@@ -154,7 +154,7 @@ static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     e->progress = run->progress;
     for (int i = 0; i < TRIES; i++) {
         vp_stats_text(run->stats, "device", j->problem.backend ? j->problem.backend->name : "cpu");
-        const int rc = j->plan.twice ? vp_execute_twice(e, &full, err) : vp_execute(e, &full, err);
+        const int rc = vp_execute_plan(e, &full, err);
         if (!rc && e->smaller)
             vp_note(run, "a device ran short of memory %d time%s: the work went on in smaller parts", e->smaller,
                     e->smaller > 1 ? "s" : "");
@@ -165,6 +165,7 @@ static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
         *err = (struct vp_err)VP_ERR_INIT;
         for (int d = 0; d < j->problem.devices; d++)
             j->problem.free[d] = j->problem.free[d] / 10 * 7;
+        j->problem.parted |= j->plan.held > 0;
         if (vp_images_plan_again(im, run, j, err)) {
             *err = why; /* the cause: less memory than planned */
             return -1;

@@ -3,6 +3,7 @@
  * volume on the output. */
 #include "base/size.h"
 #include "base/stats.h"
+#include "ct/adjoint.h"
 #include "device/device.h"
 #include "engine/rates.h"
 #include "app/flats.h"
@@ -242,23 +243,28 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     vp_report_plan(run, "threads", "%d", job->threads);
 }
 
-/* Makes the header of the volume: the projections' metadata without the keys that describe projections. */
-static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
+int vp_session_volume(const struct vp_reader *reader, const struct vp_grid *grid, int64_t z0, int64_t z1,
+                      struct vp_stack *out, struct vp_err *err)
 {
     static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
                                                  "voxel",       "unit",     "axes"};
 
-    if (vp_meta_copy(&out->meta, &vp_reader_stack(s->reader)->meta))
+    if (vp_meta_copy(&out->meta, &vp_reader_stack(reader)->meta))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_meta_remove_prefix(&out->meta, "geom.");
     for (size_t i = 0; i < sizeof of_projections / sizeof *of_projections; i++)
         vp_meta_set(&out->meta, of_projections[i], NULL);
     out->type = VP_F32;
-    if (vp_grid_to_stack(&s->grid, z0, z1, out, err))
+    if (vp_grid_to_stack(grid, z0, z1, out, err))
         return -1;
     if (vp_meta_set(&out->meta, "quantity", "attenuation") || vp_meta_set(&out->meta, "value-unit", "1/mm"))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     return 0;
+}
+
+static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
+{
+    return vp_session_volume(s->reader, &s->grid, z0, z1, out, err);
 }
 
 int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,
@@ -333,6 +339,55 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         vp_session_truncated(s, run, &result.truncation);
 out:
     rc = vp_close(run, s->reader, writer, rc, err);
+    s->reader = NULL;
+    return rc;
+}
+
+/* Checks the memory, and adds the plan to the report. */
+static int plan_adjoint(struct vp_session *s, const struct vp_adjoint *a, struct vp_run *run, struct vp_err *err)
+{
+    const struct vp_projections *of = a->scan;
+    const uint64_t bytes = vp_adjoint_bytes(a) + vp_views_bytes(s->source);
+    if (bytes > s->job.memory)
+        return vp_fail_hint(err, VP_ERESOURCE, "make it in parts with --slab, or allow more with --memory",
+                            "the volume and its projections take %s: expected at most %s", vp_bytes_text(bytes).text,
+                            vp_bytes_text(s->job.memory).text);
+    vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)of->nu, (long long)of->nv,
+                   (long long)a->first, (long long)a->last - 1, (long long)of->n_views);
+    vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
+                   (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1], s->grid.voxel[2]);
+    vp_report_plan(run, "kernel", "area weights, on the CPU");
+    vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(s->job.memory).text);
+    return 0;
+}
+
+/* Opens the output: what is summed has no quantity. */
+static int open_adjoint(const struct vp_session *s, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_stack out = {0};
+    int rc = volume_header(s, s->job.z0, s->job.z1, &out, err);
+    if (!rc) {
+        vp_meta_set(&out.meta, "quantity", NULL);
+        vp_meta_set(&out.meta, "value-unit", NULL);
+        rc = vp_open_output(run, &out, writer, err);
+    }
+    vp_stack_free(&out);
+    return rc;
+}
+
+int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_adjoint a = {.scan = &s->job.projections, .grid = &s->grid, .z0 = s->job.z0, .z1 = s->job.z1,
+                           .first = s->job.first, .last = s->job.last, .threads = s->job.threads, .stats = run->stats,
+                           .progress = run->progress};
+    int rc = plan_adjoint(s, &a, run, err);
+    if (!rc && vp_report_plan_done(run))
+        return 0;
+    rc = rc || open_adjoint(s, run, &a.writer, err) || vp_adjoint_run(&a, err) ? -1 : 0;
+    if (!rc && a.bad)
+        vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)a.bad);
+    if (vp_close(run, s->reader, a.writer, rc != 0, err))
+        rc = -1;
     s->reader = NULL;
     return rc;
 }

@@ -38,6 +38,8 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
                       struct vp_err *err);
 /* Plan, show the plan, and unless that is all, reconstruct into the output. */
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
+/* The same with the exact transpose of ct-project in place of FDK's weight (ct/adjoint.h), on the CPU. */
+int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *err);
 /* Adds the plan to the report and the statistics. */
 void vp_session_show(const struct vp_session *s, struct vp_run *run);
 /* Warns of truncated rows, if there are enough of them. */
@@ -46,4 +48,8 @@ void vp_session_truncated(const struct vp_session *s, struct vp_run *run, const 
 int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1,
                       struct vp_stack *out,
                       struct vp_err *err);
+/* Makes the header of slices [z0, z1) of a volume: the metadata of the projections without the keys that describe
+ * projections. */
+int vp_session_volume(const struct vp_reader *reader, const struct vp_grid *grid, int64_t z0, int64_t z1,
+                      struct vp_stack *out, struct vp_err *err);
 void vp_session_close(struct vp_session *s);

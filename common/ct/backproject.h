@@ -3,8 +3,7 @@
  * q, zero outside the detector. Parallel beam: weight 1. Voxels on the far side of the source, or nearer to its plane
  * than sod / 1024, get nothing. Here the job and the plan of one slab on any device, and the back-projection on the
  * CPU. */
-#ifndef VP_BACKPROJECT_H
-#define VP_BACKPROJECT_H
+#pragma once
 
 #include "ct/projections.h"
 #include "ct/tiles.h"
@@ -110,5 +109,3 @@ void vp_backproject_end(struct vp_backproject *b);
 void vp_backproject_rows(const struct vp_projections *p, const struct vp_grid *grid, int64_t z0, int64_t z1,
                          bool mirrored, int64_t *v0, int64_t *v1);
 void vp_backproject_close(struct vp_backproject *b);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * Helix. A view's share of a section, by which segments then are cut, is in the scale of its matrix: the weight is 1 /
  * w^2. The frame's rows go on beyond the detector by `margin`, with its edge rows. */
-#ifndef VP_BACKPROJECT_INTERNAL_H
-#define VP_BACKPROJECT_INTERNAL_H
+#pragma once
 
 #include "ct/backproject.h"
 #include "ct/orbit.h"
@@ -93,5 +92,3 @@ struct vp_bp_isa {
 };
 
 extern const struct vp_bp_isa vp_bp_isa_avx512, vp_bp_isa_avx2, vp_bp_isa_generic;
-
-#endif

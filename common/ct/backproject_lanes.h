@@ -2,8 +2,7 @@
 /* Vectors and helpers of the back-projection kernels, which are compiled once for each instruction set (VP_ISA =
  * avx512, avx2, generic): backproject_isa.c (transposition, few slices), backproject_columns_isa.c and
  * backproject_matrix_isa.c. GCC vector extensions, no intrinsics. */
-#ifndef VP_BACKPROJECT_LANES_H
-#define VP_BACKPROJECT_LANES_H
+#pragma once
 
 #include "ct/backproject_internal.h"
 
@@ -84,5 +83,3 @@ INLINE int walk_place(bool inner_y, int n)
  * the kernels of columns, or of any matrices. */
 void PASTE(vp_bp_columns_, VP_ISA)(const struct vp_backproject *b, int64_t tile, int slot, int s0, int s1);
 void PASTE(vp_bp_matrices_, VP_ISA)(const struct vp_backproject *b, int64_t tile, int slot, int s0, int s1);
-
-#endif

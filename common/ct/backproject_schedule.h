@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The schedule of a back-projection to one slab on a device with memory of its own. The functions of ct/projector.h
  * call those of the same names, for each slab. */
-#ifndef VP_BACKPROJECT_SCHEDULE_H
-#define VP_BACKPROJECT_SCHEDULE_H
+#pragma once
 
 #include "ct/projector.h"
 
@@ -24,5 +23,3 @@ struct vp_event *vp_bp_schedule_ready(const struct vp_bp_schedule *s, int part);
 /* Fills all but `downloaded`. */
 void vp_bp_schedule_stats(struct vp_bp_schedule *s, struct vp_bp_stats *stats);
 void vp_bp_schedule_close(struct vp_bp_schedule *s); /* NULL is fine */
-
-#endif

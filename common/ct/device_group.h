@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device groups of a reconstruction, and the slices that each of them makes. */
-#ifndef VP_DEVICE_GROUP_H
-#define VP_DEVICE_GROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ int64_t vp_device_group_units(const struct vp_device_group *group, int64_t slice
 /* Shares `slices` out to n groups in whole units, in proportion to their speed and at most `most` to each, so that the
  * slowest is done as early as possible. Sets `depth`; returns the units that no group has room for. */
 int64_t vp_device_groups_share(struct vp_device_group *group, int n, int64_t slices, int64_t unit);
-
-#endif

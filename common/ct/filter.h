@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* FDK filtering: cosine weight, redundancy weight, band-limited ramp along detector rows, scaled so that
  * the plain sum over views of (sod / w)^2 * q(u, v) is the attenuation in 1/mm. */
-#ifndef VP_FILTER_H
-#define VP_FILTER_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -95,5 +94,3 @@ int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out,
 
 /* For tests and benchmarks: the code for "avx512", "avx2" or "generic"; false if this CPU has not got it. */
 bool vp_filter_use(struct vp_filter *f, const char *isa);
-
-#endif

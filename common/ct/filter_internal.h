@@ -1,7 +1,6 @@
 /* Shared by the filter (filter.c), its weights for rays that are measured twice (filter_weights.c) and its inner part
  * (filter_isa.c). */
-#ifndef VP_FILTER_INTERNAL_H
-#define VP_FILTER_INTERNAL_H
+#pragma once
 
 #include "base/fft.h"
 #include "ct/filter.h"
@@ -79,5 +78,3 @@ int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, con
                            struct vp_err *err);
 /* Fills the weights of columns [u0, u1) of row v. */
 void vp_filter_weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out);
-
-#endif

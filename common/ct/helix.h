@@ -9,8 +9,7 @@
  * of whole sections of slices, which are multiples of the volume's own, so they depend on no slab. Voxels on the
  * source's side of the axis may be seen above or below the detector while they are in the window: there its edge rows
  * go on. */
-#ifndef VP_HELIX_H
-#define VP_HELIX_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -32,5 +31,4 @@ double vp_helix_scale(const struct vp_helix *h, double turn, const struct vp_gri
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -13,8 +13,7 @@
  *
  * A slab lies in device memory slice after slice, nx x ny samples each: [z0, z1), and if the job is mirrored then those
  * of [nz - z1, nz - z0) that are not among them (ct/volume.h). */
-#ifndef VP_CT_KERNELS_H
-#define VP_CT_KERNELS_H
+#pragma once
 
 #include "ct/backproject.h"
 
@@ -64,5 +63,3 @@ struct vp_filter_kernels {
                struct vp_err *err);
     void (*close)(struct vp_devfilter *f); /* once nothing of it is queued any more */
 };
-
-#endif

@@ -3,8 +3,7 @@
  * volume, by C columns, each of which sums up a subset of the views (Chen et al. 2019, sec. 4); rank = column * R +
  * row, so that the ranks of a column, which share their views, are neighbours. The performance is modelled as there
  * (sec. 4.2): reading, filtering, sharing and back-projecting overlap; then slices are fetched, added and stored. */
-#ifndef VP_MESH_H
-#define VP_MESH_H
+#pragma once
 
 #include "ct/reconstruct.h"
 
@@ -80,5 +79,3 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
  * = 0). */
 struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp_model *model, int gather,
                                 bool slabs_apart, int *n);
-
-#endif

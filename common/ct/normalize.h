@@ -4,8 +4,7 @@
  * samples are replaced by the mean of the live ones among their eight neighbours in the view, large dead
  * areas from their edge inwards. Samples that are NaN or infinite, and in sinograms those of dead pixels, are
  * interpolated linearly along the detector row; a row without any live sample becomes 0 (transmission 1). */
-#ifndef VP_NORMALIZE_H
-#define VP_NORMALIZE_H
+#pragma once
 
 #include "geom/geom.h"
 #include "ct/quantity.h"
@@ -68,5 +67,3 @@ struct vp_normalize_facts {
 };
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n);
 void vp_normalize_close(struct vp_normalize *n);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Symmetries of projection matrices that kernels rely on, on the CPU and on GPUs. Host only, no CUDA. */
-#ifndef VP_ORBIT_H
-#define VP_ORBIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,5 +69,4 @@ bool vp_orbit_mirrored(const double P[12], int64_t sum, const int64_t n[3]);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

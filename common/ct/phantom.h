@@ -1,6 +1,5 @@
 /* Ellipsoid phantoms: exact line integrals and voxel volumes. */
-#ifndef VP_PHANTOM_H
-#define VP_PHANTOM_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -59,5 +58,3 @@ struct vp_phantom_scan {
  * run from the source through the pixel centres, recovered from the view's matrix, in double; samples > 1 averages
  * samples x samples rays a pixel. */
 void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Projections of a scan: the geometry of its views, and where their samples are. */
-#ifndef VP_PROJECTIONS_H
-#define VP_PROJECTIONS_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -26,5 +25,3 @@ struct vp_batch {
     int64_t first, n, v0, v1;
     const float *samples;
 };
-
-#endif

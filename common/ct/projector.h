@@ -6,8 +6,7 @@
  *
  *     open, vp_volume_open, begin(VP_SET), back, back, ..., end, slices
  */
-#ifndef VP_PROJECTOR_H
-#define VP_PROJECTOR_H
+#pragma once
 
 #include "ct/volume.h"
 
@@ -47,5 +46,3 @@ int vp_projector_parts(const struct vp_projector *p, int i);
 int vp_projector_part_of(const struct vp_projector *p, int i, int64_t z);
 void vp_projector_stats(struct vp_projector *p, int i, struct vp_bp_stats *stats); /* after the last slice */
 void vp_projector_close(struct vp_projector *p); /* waits until nothing is queued any more. NULL is fine */
-
-#endif

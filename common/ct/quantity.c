@@ -19,12 +19,12 @@ static const struct quantity { const char *name, *is, *way; unsigned fits; } kno
     {"line integral", "holds line integrals", "ct-filter and ct-fdk take them without --flat and --i0",
      BIT(VP_NEED_LINES) | BIT(VP_NEED_FILTERED)},
     {"filtered projection", "is filtered already", "ct-backproject goes on from there", BIT(VP_NEED_FILTERED)},
-    {"attenuation", "holds a reconstructed volume", "give the projections", 0},
-    {"derivative", "holds a derivative", MADE, BIT(VP_NEED_FILTERED)},
-    {"Laplacian of Gaussian", "holds a Laplacian", MADE, BIT(VP_NEED_FILTERED)},
-    {"local standard deviation", "holds standard deviations", MADE, 0},
-    {"local variance", "holds variances", MADE, 0},
-    {"local entropy (bits)", "holds entropies", MADE, 0},
+    {"attenuation", "holds a reconstructed volume", "give the projections", BIT(VP_NEED_VOLUME)},
+    {"derivative", "holds a derivative", MADE, BIT(VP_NEED_FILTERED) | BIT(VP_NEED_VOLUME)},
+    {"Laplacian of Gaussian", "holds a Laplacian", MADE, BIT(VP_NEED_FILTERED) | BIT(VP_NEED_VOLUME)},
+    {"local standard deviation", "holds standard deviations", MADE, BIT(VP_NEED_VOLUME)},
+    {"local variance", "holds variances", MADE, BIT(VP_NEED_VOLUME)},
+    {"local entropy (bits)", "holds entropies", MADE, BIT(VP_NEED_VOLUME)},
 };
 
 /* A channel would be taken for a view. */
@@ -45,7 +45,8 @@ int vp_quantity_check(const struct vp_stack *s, enum vp_need need, const char *n
 {
     static const char *const wanted[] = {
         [VP_NEED_COUNTS] = "counts", [VP_NEED_UNIT] = "counts or a transmission", [VP_NEED_FLATS] = "counts",
-        [VP_NEED_LINES] = "line integrals", [VP_NEED_FILTERED] = "filtered projections"};
+        [VP_NEED_LINES] = "line integrals", [VP_NEED_FILTERED] = "filtered projections",
+        [VP_NEED_VOLUME] = "a volume"};
     const char *quantity = vp_meta_get(&s->meta, "quantity");
     const struct quantity *q = NULL;
 
@@ -58,5 +59,5 @@ int vp_quantity_check(const struct vp_stack *s, enum vp_need need, const char *n
         return 0;
     vp_fail(err, VP_EUSAGE, "%s: %s, not %s", name, q->is, wanted[need]);
     return vp_hint(err, "%s", need == VP_NEED_FLATS ? "--flat takes counts of the open beam, --dark those of none"
-                                                    : q->way);
+                         : need == VP_NEED_VOLUME ? "ct-fdk and ct-iterate reconstruct one" : q->way);
 }

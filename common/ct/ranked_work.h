@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages between ranks while they reconstruct: views within a column of the grid (ct/mesh.h), before they are
  * back-projected, and partial sums of slices within a row, before they are written. */
-#ifndef VP_RANKED_WORK_H
-#define VP_RANKED_WORK_H
+#pragma once
 
 #include "ct/mesh.h"
 #include "ct/reconstruct.h"
@@ -54,5 +53,3 @@ struct vp_adding {
 uint64_t vp_adding_bytes(const struct vp_reconstruct *r, int columns, int64_t group);
 int vp_adding_put(void *adding, int64_t z, int64_t n, const float *slices, struct vp_err *err);
 void vp_adding_free(struct vp_adding *a, bool well);
-
-#endif

@@ -11,8 +11,7 @@
  * views, and their sums are added on the host, in float32 in the order of the subsets: the grid of R slabs by C
  * subsets of iFDK (Chen et al. 2019, sec. 4). A grid always gives the same bits; but other bits than one device
  * gives, from which it differs by rounding (less than 1e-6, relative L2). */
-#ifndef VP_RECONSTRUCT_H
-#define VP_RECONSTRUCT_H
+#pragma once
 
 #include "ct/device_group.h"
 #include "ct/filter.h"
@@ -147,5 +146,3 @@ struct vp_reconstruct_domain {
     int64_t lo, hi;
 };
 struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_plan *p);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stages of a reconstruction: views in and the passes (reconstruct.c), and slices out (reconstruct_store.c). */
-#ifndef VP_RECONSTRUCT_INTERNAL_H
-#define VP_RECONSTRUCT_INTERNAL_H
+#pragma once
 
 #include "base/ring.h"
 #include "ct/reconstruct.h"
@@ -80,5 +79,3 @@ int vp_stages_start(struct vp_stages *w, struct vp_thread *t, struct vp_ring *ri
 int vp_stages_make_slots(void *stages, struct vp_err *err);
 /* Passes all slices of a pass to the writer thread, which it starts. */
 int vp_stages_store(struct vp_stages *w, struct vp_err *err);
-
-#endif

@@ -5,8 +5,7 @@
  * of VP_TILE_BLOCK voxels that the slab needs, of the low half and then, if `mirror`, of the mirrored half. z is
  * counted from the low end in the low half and from the high end in the mirrored one, and segments start at multiples
  * of `segment` of the whole volume, whatever the slab. With segments of one slice a column has one voxel. */
-#ifndef VP_TILES_H
-#define VP_TILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void vp_tiles_clear(const struct vp_tiles *t, float *voxels, int threads);
 /* Copies slices [z, z + n) of the grid to `out`, ny x nx each, x fastest. Fastest for n of 32 or more: single slices
  * read the tiles with gaps. Thread safe. */
 void vp_tiles_get(const struct vp_tiles *t, const float *voxels, int64_t z, int64_t n, int threads, float *out);
-
-#endif

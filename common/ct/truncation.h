@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows that break off: the object is wider than the detector. */
-#ifndef VP_TRUNCATION_H
-#define VP_TRUNCATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void vp_truncation_look(struct vp_truncation *t, const float *row, int64_t nu, d
 void vp_truncation_add(struct vp_truncation *t, const struct vp_truncation *more);
 /* Returns the part of the rows with a peak of at least a tenth of the highest that end as far from zero. */
 double vp_truncation_part(const struct vp_truncation *t);
-
-#endif

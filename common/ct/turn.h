@@ -2,8 +2,7 @@
 /* Views as a detector would see them that turns with the source, so that its rows follow the source's way and can be
  * filtered: of a detector that keeps its direction in space (planar CT), or is mounted askew; and as a flat detector
  * would see them, of a curved one. */
-#ifndef VP_TURN_H
-#define VP_TURN_H
+#pragma once
 
 #include "geom/geom.h"
 
@@ -18,5 +17,3 @@ struct vp_turn {
  * not finite count as 0. A sample's bits do not depend on the rows that are requested or on `threads`. */
 void vp_turn_view(const struct vp_turn *t, int64_t view, int64_t v0, int64_t v1, const float *in, float *out,
                   int threads);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * In a device's memory the slices of a slab lie one after the other, nx x ny samples each: [z0, z1), then, if it is
  * mirrored, those of [nz - z1, nz - z0) that are not among them. In host memory they lie in tiles (ct/tiles.h). */
-#ifndef VP_VOLUME_H
-#define VP_VOLUME_H
+#pragma once
 
 #include "ct/backproject.h"
 
@@ -56,5 +55,3 @@ int vp_volume_get(struct vp_volume *v, int i, int64_t z, int64_t n, struct vp_ev
 int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, const float *slices, struct vp_err *err);
 /* Releases the slabs; nothing may be queued for them. The file stays open. NULL slabs are fine. */
 void vp_volume_close(struct vp_volume *v);
-
-#endif

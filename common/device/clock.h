@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Seconds that work takes on a device: pairs of events on one of its queues. */
-#ifndef VP_CLOCK_H
-#define VP_CLOCK_H
+#pragma once
 
 #include "device/device.h"
 
@@ -25,5 +24,3 @@ int vp_clock_pending(const struct vp_clock *c, int most);
 /* Returns the sum of all spans, in seconds. All of them must be finished. */
 double vp_clock_seconds(const struct vp_clock *c);
 void vp_clock_close(struct vp_clock *c);
-
-#endif

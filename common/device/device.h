@@ -4,8 +4,7 @@
  * Nothing here names CUDA.
  * A queue executes its work in order, asynchronously to the host; an event marks a position in it. Every verb can fail,
  * also because of work that was queued before. All may be called from any thread. */
-#ifndef VP_DEVICE_H
-#define VP_DEVICE_H
+#pragma once
 
 #include "device/kernel.h"
 
@@ -113,5 +112,3 @@ const char *vp_devices_refused(void);
  * before the process ends, since a driver must not be torn down while it starts. */
 void vp_devices_warm(const char *name);
 void vp_devices_settle(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The interface between an operation's kernel on a device and the engine; found by the operation's name. */
-#ifndef VP_KERNEL_H
-#define VP_KERNEL_H
+#pragma once
 
 #include "base/anywhere.h"
 
@@ -44,7 +43,10 @@ enum vp_pass {
     /* Operations with two passes over all boxes: */
     /* Writes the summary of the box to `state`, whose first 8 bytes are its size; of `out` only the box is used. */
     VP_SUMMARY,
-    VP_FINISH   /* computes the result from the solved entry of the box in `state` */
+    VP_FINISH,  /* computes the result from the solved entry of the box in `state` */
+    /* Operations that hold an image in the scratch, from its first plane in to its last plane out: */
+    VP_GATHER,  /* takes the planes of `in`, in order from z = 0 on; of `out` only the box is used */
+    VP_SCATTER  /* computes the result after settle(); `in` is not used */
 };
 
 /* One part of an operation's work. */
@@ -85,6 +87,12 @@ struct vp_kernel {
      * NULL: none. */
     uint64_t (*made)(const struct vp_op *op);
     int (*make)(const struct vp_op *op, void *table, struct vp_queue *queue, struct vp_err *err);
+    /* Returns the bytes of scratch in which the device holds the image of op->image[] voxels, 0 if it cannot, and sets
+     * the multiple of planes at which the parts of VP_GATHER and VP_SCATTER begin. NULL: no operation of this kernel
+     * can be held. */
+    uint64_t (*hold)(const struct vp_op *op, int64_t *step);
+    /* Computes what VP_SCATTER needs once all planes are gathered, waits for it, and stores the counts of the report
+     * (op->report) on the host. -1 with VP_ERESOURCE: the image takes more memory than the device has, which is known
+     * only now. */
+    int (*settle)(const struct vp_op *op, void *scratch, void *counts, struct vp_queue *queue, struct vp_err *err);
 };
-
-#endif

@@ -4,8 +4,7 @@
  * here names MPI.
  * A plugin passes messages and ends ranks. Collective operations are built from those here, in an order that is the
  * same in every run. All ranks must call collective functions in the same order. */
-#ifndef VP_RANKS_H
-#define VP_RANKS_H
+#pragma once
 
 #include "base/err.h"
 
@@ -81,5 +80,3 @@ int vp_ranks_check(struct vp_ranks *r, struct vp_err *err);
 /* Waits until n messages are done (NULL entries are), or until a rank has failed: then they are abandoned, and their
  * memory must stay valid. */
 int vp_ranks_wait(struct vp_ranks *r, struct vp_message **m, int n, struct vp_err *err);
-
-#endif

@@ -52,7 +52,9 @@ static int allocate(struct vp_engine *r, struct vp_err *err)
     const int64_t rows = plan->bands == 1 ? ny : r->e->chain ? vp_chain_extent(r->e->chain, 1, plan->band) : plan->band;
     const size_t page = p ? r->e->page_in : (size_t)(r->input_n[0] * rows) * r->in_size;
     const size_t samples = (size_t)(r->nx * plan->band * r->inner);
-    const int outs = p && (!p->writer || p->in_place) ? 0 : plan->slabs * r->outputs;
+    const bool none = r->e->pass == VP_GATHER || (r->e->pass == VP_SUMMARY && r->by_device)
+                      || (p && (!p->writer || p->in_place));
+    const int outs = none ? 0 : plan->slabs * r->outputs;
     bool ok = true;
 
     r->slot = page * (size_t)r->inner;
@@ -89,7 +91,9 @@ static int open_workers(struct vp_engine *r, bool *full, struct vp_err *err)
         w->number = r->e->device[i % r->p->devices];
         w->depth = plan->depth[i % r->p->devices];
         w->lanes = plan->lanes;
-        if (w->depth && vp_engine_open_device(w, err)) {
+        w->device = r->e->lanes; /* it holds the image */
+        r->e->lanes = NULL;
+        if (w->depth && !w->device && vp_engine_open_device(w, err)) {
             if (full && err->code == VP_ERESOURCE)
                 *full = true;
             return -1;
@@ -207,9 +211,9 @@ static void add_stats(struct vp_engine *r, double elapsed)
     if (r->e->pages)
         return;
     vp_stats_count(stats, "parts", (uint64_t)parts);
-    if (r->e->pass == VP_SUMMARY)
+    if (r->e->pass == VP_SUMMARY || r->e->pass == VP_GATHER)
         return;
-    if (r->e->pass == VP_FINISH)
+    if (r->e->pass == VP_FINISH || r->e->pass == VP_SCATTER)
         elapsed = vp_now() - r->e->began;
     const double pages = (double)r->total * (double)r->inner / (double)(r->flow ? r->plan->bands : 1);
     const double voxels = pages * (double)r->nx * (double)r->ny;
@@ -233,11 +237,11 @@ static void describe(struct vp_engine *r)
     r->nz = p->image[2];
     r->flow = r->plan->flow;
     r->inner = r->flow ? 1 : p->inner;
-    r->from_nothing = e->pages && !e->reader[0];
+    r->from_nothing = e->pass == VP_SCATTER || (e->pages && !e->reader[0]);
     r->by_device = r->plan->device;
     r->goes_on = r->plan->stream && !r->plan->device;
     r->patience = e->pages ? PATIENCE_OF_PAGES_NS : PATIENCE_NS;
-    r->stacks = e->pages ? !r->from_nothing : c->stacks;
+    r->stacks = r->from_nothing ? 0 : e->pages ? 1 : c->stacks;
     r->outputs = last->second ? 2 : 1;
     r->in_size = vp_type_size(e->held);
     r->out_size[0] = vp_type_size(last->out);
@@ -296,6 +300,10 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
             rc = run_band(r, b, err);
         if (!rc)
             add_stats(r, vp_now() - t);
+    }
+    if (!rc && e->pass == VP_GATHER) {
+        e->lanes = r->worker[0].device;
+        r->worker[0].device = NULL;
     }
     for (int i = 0; i < VP_MAX_WORKERS; i++)
         vp_lanes_close(r->worker[i].device);
@@ -356,4 +364,55 @@ int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err)
     e->store = NULL;
     e->pass = VP_MAKE;
     return rc;
+}
+
+/* ---- an image that a device holds ---- */
+
+/* Settles the image between its passes; adds the counts of the run. */
+static int settle(struct vp_execute *e, struct vp_err *err)
+{
+    struct lanes *d = e->lanes;
+    const struct vp_op *op = &e->chain->stage[e->chain->n - 1];
+    void *counts = op->report ? calloc(1, op->report->bytes) : NULL;
+    if (op->report && !counts)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    const int rc = d->stage[d->chain->n - 1].kernel->settle(op, d->image, counts, d->work, err);
+    if (!rc && op->report)
+        op->report->add(op, counts);
+    free(counts);
+    return rc;
+}
+
+int vp_execute_held(struct vp_execute *e, bool *full, struct vp_err *err)
+{
+    e->pass = VP_GATHER;
+    e->began = vp_now();
+    int rc = vp_execute(e, full, err);
+    const double t = vp_now();
+    if (!rc && (rc = settle(e, err)) && err->code == VP_ERESOURCE) {
+        bool again = true;
+        struct vp_err late = VP_ERR_INIT;
+        for (int k = 0; k < e->chain->stacks; k++)
+            again = again && !vp_reader_seek(e->reader[k], 0, &late);
+        if (full)
+            *full = again;
+    }
+    if (!rc) {
+        vp_stats_time(e->stats, "settle", vp_now() - t);
+        e->pass = VP_SCATTER;
+        rc = (e->solved && e->solved(e->ctx, e, err)) || vp_execute(e, full, err) ? -1 : 0;
+        if (rc && full) /* the output has begun */
+            *full = false;
+    }
+    vp_lanes_close(e->lanes);
+    e->lanes = NULL;
+    e->pass = VP_MAKE;
+    return rc;
+}
+
+int vp_execute_plan(struct vp_execute *e, bool *full, struct vp_err *err)
+{
+    return e->plan->held    ? vp_execute_held(e, full, err)
+           : e->plan->twice ? vp_execute_twice(e, full, err)
+                            : vp_execute(e, full, err);
 }

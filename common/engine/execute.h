@@ -6,6 +6,7 @@
 #include "stack/reader.h"
 #include "stack/writer.h"
 
+struct lanes;
 struct vp_pages;
 struct vp_stats;
 struct vp_progress;
@@ -30,6 +31,7 @@ struct vp_execute {
     /* The pass of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
     enum vp_pass pass;
     struct vp_store *store;
+    struct lanes *lanes;                     /* the device that holds the image between VP_GATHER and VP_SCATTER */
     /* Called between them, with `ctx`; may open the writer. NULL: nothing to do. -1: it failed. */
     int (*solved)(void *ctx, struct vp_execute *e, struct vp_err *err);
     /* Pages through a function (pages.h), in the stored type, instead of a chain: */
@@ -42,6 +44,14 @@ struct vp_execute {
 /* Runs the plan. 0 or -1. *full (may be NULL) is set if a device had less memory than planned, before anything was
  * read: plan with less and run again. */
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
+
+/* Runs a plan that holds the image on a device: gathers it, settles it, scatters the result. As vp_execute(); *full is
+ * set, too, if the image took more memory than planned, after it was read: then the readers are at their first page
+ * again, and nothing was written. */
+int vp_execute_held(struct vp_execute *e, bool *full, struct vp_err *err);
+
+/* Runs any plan, in the passes that it has. */
+int vp_execute_plan(struct vp_execute *e, bool *full, struct vp_err *err);
 
 /* Runs both passes: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
  * memory that the plan has for them go to a file. */

@@ -128,7 +128,7 @@ static int run_stages(const struct worker *w, const struct lane *lane, enum vp_p
     const struct vp_box *out = &lane->made[0].box;
     struct vp_box given[VP_MAX_INPUTS];
     vp_chain_boxes(c, out, d->made, given);
-    for (int s = 0; s < c->n; s++) {
+    for (int s = pass == VP_SCATTER ? c->n - 1 : 0; s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
         struct vp_area in[VP_MAX_INPUTS];
         for (int i = 0; i < op->inputs; i++) {
@@ -146,8 +146,8 @@ static int run_stages(const struct worker *w, const struct lane *lane, enum vp_p
             to[1] = vp_lanes_area(lane->out[1], box, *op->second);
         void *const state = pass == VP_MAKE && !op->report ? d->lane[0].state : lane->state;
         const struct vp_work work = {.pass = last ? pass : VP_MAKE, .state = state,
-                                     .in = in, .out = to, .table = d->stage[s].table, .scratch = d->scratch,
-                                     .queue = d->work};
+                                     .in = in, .out = to, .table = d->stage[s].table,
+                                     .scratch = last && d->image ? d->image : d->scratch, .queue = d->work};
         if (d->stage[s].kernel->launch(op, &work, err))
             return -1;
     }
@@ -165,12 +165,13 @@ static int queue_part(struct worker *w, struct lane *lane, enum vp_pass pass, co
     const bool state = pass == VP_LOCAL || pass == VP_SUMMARY;
     if ((pass == VP_APPLY || pass == VP_FINISH) && copy_state(w, lane, d->work, VP_UP, err))
         return -1;
-    if (pass != VP_APPLY && (upload(w, lane, in, err) || k->queue_wait(d->work, lane->uploaded, err)))
+    if (pass != VP_APPLY && pass != VP_SCATTER
+        && (upload(w, lane, in, err) || k->queue_wait(d->work, lane->uploaded, err)))
         return -1;
     if (k->event_record(d->work, lane->started, err) || run_stages(w, lane, pass, err)
         || k->event_record(d->work, lane->worked, err) || k->queue_wait(d->down, lane->worked, err))
         return -1;
-    for (int i = 0; i < w->r->outputs && !state; i++)
+    for (int i = 0; i < w->r->outputs && !state && pass != VP_GATHER; i++)
         if (copy_planes(w, d->down, VP_DOWN, lane->out[i], &lane->made[i], 0, i ? *op->second : op->out, err))
             return -1;
     if ((state || (pass == VP_MAKE && op->report)) && copy_state(w, lane, d->down, VP_DOWN, err))
@@ -203,8 +204,10 @@ static int submit(struct worker *w, struct column *c, struct vp_err *err)
     lane->ends = c->z == c->z1 ? c->slab : NULL;
     const struct vp_box *box = &lane->made[0].box;
     const int64_t size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
-    lane->number = r->e->pass == VP_MAKE ? 0 : vp_engine_box(r, &lane->column, box);
+    const bool boxes = r->e->pass == VP_SUMMARY || r->e->pass == VP_FINISH;
+    lane->number = boxes ? vp_engine_box(r, &lane->column, box) : 0;
     lane->bytes = pass == VP_MAKE     ? (op->report ? op->report->bytes : 0)
+                  : pass == VP_GATHER || pass == VP_SCATTER ? 0
                   : pass == VP_FINISH ? vp_store_bytes(r->e->store, lane->number)
                                        : w->device->stage[w->device->chain->n - 1].kernel->state(op, size);
     if ((pass == VP_FINISH && vp_store_get(r->e->store, lane->number, lane->on_host, err))
@@ -292,7 +295,8 @@ int vp_engine_open_device(struct worker *w, struct vp_err *err)
 {
     int64_t in[3], out[3];
     size_of_parts(w, in, out);
-    w->device = vp_lanes_open(w->r->p->backend, w->number, w->r->e->chain, in, out, w->lanes, err);
+    w->device = vp_lanes_open(w->r->p->backend, w->number, w->r->e->chain, in, out, w->lanes,
+                              w->r->plan->held > 0, err);
     return w->device ? 0 : -1;
 }
 
@@ -316,7 +320,7 @@ static int not_enough(const struct worker *w, const struct vp_err *why, struct v
     size_of_parts(w, in, out);
     *err = (struct vp_err)VP_ERR_INIT;
     vp_fail(err, VP_ERESOURCE, "%s: the work takes %s of the device's memory", why->msg,
-            vp_bytes_text(vp_lanes_bytes(r->p->backend, r->e->chain, in, out, w->lanes)).text);
+            vp_bytes_text(vp_lanes_bytes(r->p->backend, r->e->chain, in, out, w->lanes, false)).text);
     return vp_hint(err, "close what else uses the device, or use --device cpu");
 }
 
@@ -392,7 +396,7 @@ int vp_engine_device(struct worker *w, struct vp_err *err)
             rc = apply(w, lane_of(w, w->applied), err);
         else
             rc = finish(w, err);
-        if (rc && err->code == VP_ERESOURCE && w->device && !w->r->plan->offset
+        if (rc && err->code == VP_ERESOURCE && w->device && !w->r->plan->offset && !w->device->held
             && !make_smaller(w, more ? &c : NULL, err)) {
             rc = 0;
             c.z = c.z1;

@@ -57,7 +57,8 @@ struct lanes {
     int device, n;
     int64_t in[3], out[3];
     void *memory, *scratch;
-    uint64_t state;           /* bytes */
+    void *image;              /* scratch in which the last stage holds its image, or NULL */
+    uint64_t held, state;     /* bytes of that, and of a lane's state */
     struct device_stage *stage;
     struct vp_box *made;      /* box that each stage makes of the part that is submitted */
     struct lane lane[VP_MAX_LANES];
@@ -190,7 +191,7 @@ int vp_engine_device(struct worker *w, struct vp_err *err);
 /* Opens buffers and queues; NULL with an error, VP_ERESOURCE if device memory runs short. Closing waits for the queues;
  * NULL is allowed. */
 struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const struct vp_chain *chain,
-                            const int64_t in[3], const int64_t out[3], int n, struct vp_err *err);
+                            const int64_t in[3], const int64_t out[3], int n, bool held, struct vp_err *err);
 void vp_lanes_close(struct lanes *d);
 /* Returns the area of a box in device memory at `data`. */
 struct vp_area vp_lanes_area(void *data, const struct vp_box *box, enum vp_type t);

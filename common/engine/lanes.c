@@ -36,6 +36,13 @@ void vp_lanes_demand(const struct vp_backend *backend, struct vp_chain *chain)
         k->demand(&own, op->step, op->halo);
 }
 
+uint64_t vp_lanes_hold(const struct vp_backend *backend, const struct vp_chain *chain, int64_t *step)
+{
+    const struct vp_op *op = &chain->stage[chain->n - 1];
+    const struct vp_kernel *k = backend->kernel(op->kernel);
+    return k && k->hold ? k->hold(op, step) : 0;
+}
+
 /* ---- memory ---- */
 
 static uint64_t round_up(uint64_t n, uint64_t step)
@@ -97,13 +104,15 @@ static uint64_t lay_out(struct lanes *d)
         for (int axis = 0; axis < 3; axis++)
             for (int i = 0; i < op->inputs; i++)
                 most[axis] = vp_max64(most[axis], op->from[i] < 0 ? d->in[axis] : d->stage[op->from[i]].made[axis]);
-        const uint64_t need = k->scratch ? k->scratch(op, most, stage->made) : 0;
+        const bool holds = d->held && s == c->n - 1;
+        const uint64_t need = k->scratch && !holds ? k->scratch(op, most, stage->made) : 0;
         scratch = need > scratch ? need : scratch;
         stage->table = place(d->memory, &at, (k->table ? k->table(op) : 0) + (k->made ? k->made(op) : 0));
         if (s < c->n - 1)
             stage->result = place(d->memory, &at, area_bytes(stage->made, op->out));
     }
     d->scratch = place(d->memory, &at, scratch);
+    d->image = place(d->memory, &at, d->held);
     for (struct lane *lane = d->lane; lane < d->lane + d->n; lane++) {
         for (int i = 0; i < c->stacks; i++)
             lane->in[i] = place(d->memory, &at, area_bytes(d->in, c->stage[0].in));
@@ -117,7 +126,7 @@ static uint64_t lay_out(struct lanes *d)
 
 /* Fills kernels, all of which exist (vp_lanes_have), and sizes. */
 static int describe(struct lanes *d, const struct vp_backend *backend, const struct vp_chain *chain,
-                    const int64_t in[3], const int64_t out[3], int lanes)
+                    const int64_t in[3], const int64_t out[3], int lanes, bool held)
 {
     const size_t n = (size_t)chain->n;
     *d = (struct lanes){.backend = backend, .chain = chain, .n = lanes};
@@ -130,15 +139,17 @@ static int describe(struct lanes *d, const struct vp_backend *backend, const str
         d->stage[s].kernel = backend->kernel(chain->stage[s].kernel);
     most_made(chain, out, d->stage);
     const struct vp_kernel *const k = d->stage[n - 1].kernel;
-    d->state = k->state ? k->state(&chain->stage[n - 1], out) : 0;
+    int64_t step;
+    d->held = held ? vp_lanes_hold(backend, chain, &step) : 0;
+    d->state = k->state && !held ? k->state(&chain->stage[n - 1], out) : 0;
     return 0;
 }
 
 uint64_t vp_lanes_bytes(const struct vp_backend *backend, const struct vp_chain *chain, const int64_t in[3],
-                        const int64_t out[3], int lanes)
+                        const int64_t out[3], int lanes, bool held)
 {
     struct lanes d;
-    if (describe(&d, backend, chain, in, out, lanes))
+    if (describe(&d, backend, chain, in, out, lanes, held))
         return UINT64_MAX;
     const uint64_t bytes = lay_out(&d);
     free(d.stage);
@@ -193,10 +204,10 @@ static int make_queues(struct lanes *d, struct vp_err *err)
 }
 
 struct lanes *vp_lanes_open(const struct vp_backend *backend, int device, const struct vp_chain *chain,
-                            const int64_t in[3], const int64_t out[3], int n, struct vp_err *err)
+                            const int64_t in[3], const int64_t out[3], int n, bool held, struct vp_err *err)
 {
     struct lanes *d = malloc(sizeof *d);
-    if (!d || describe(d, backend, chain, in, out, n)) {
+    if (!d || describe(d, backend, chain, in, out, n, held)) {
         free(d);
         vp_fail(err, VP_ERESOURCE, "out of memory");
         return NULL;

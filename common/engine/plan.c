@@ -90,7 +90,7 @@ static double consider_slab(struct search *s, struct vp_plan plan, int64_t slab,
     for (int more = 0; more <= (cut && !m->given[2]); more++) {
         const int64_t depth = cut && m->given[2] ? m->given[2] : vp_div_up(length, cuts + more);
         plan.part[2] = m->device && m->whole[2] ? m->image[2] : snap(depth, m->step[2], length);
-        const int64_t ahead = buffers == OVERLAP && plan.stream ? plan.lanes * slab : buffers <= AHEAD ? slab : 0;
+        const int64_t ahead = buffers == OVERLAP && (plan.stream || m->held) ? plan.lanes * slab : buffers <= AHEAD ? slab : 0;
         const int most = !m->device || buffers != OVERLAP ? 2 : plan.stream ? plan.lanes + 1 : 3;
         plan.window = vp_min64(vp_plan_planes(m, &plan, m->input_n), vp_plan_window(m, &plan) + ahead);
         plan.slabs = buffers == LEAST ? 1 : (int)vp_min64(most, vp_div_up(vp_plan_planes(m, &plan, m->n), slab));
@@ -201,14 +201,17 @@ static void search(struct search *s)
         consider_band(s, snap(found + found * i / (2 * NEAR), m->step[1], m->image[1]));
 }
 
-static int make_plan(struct vp_plan *plan, const struct vp_problem *p, bool twice, struct vp_err *err)
+enum way { ONCE, TWICE, HELD };
+
+static int make_plan(struct vp_plan *plan, const struct vp_problem *p, enum way way, struct vp_err *err)
 {
     struct vp_plan_model m;
     struct search s = {.m = &m, .best.seconds = INFINITY, .least = UINT64_MAX, .refused = {INFINITY, INFINITY}};
 
-    if (vp_plan_model(&m, p, twice, err))
+    if (vp_plan_model(&m, p, way == TWICE, err))
         return -1;
-    search(&s);
+    if (way != HELD || vp_plan_hold(&m))
+        search(&s);
     free(m.made);
     if (isfinite(s.best.seconds)) {
         *plan = s.best;
@@ -229,19 +232,23 @@ static int make_plan(struct vp_plan *plan, const struct vp_problem *p, bool twic
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)
 {
     const struct vp_op *op = vp_chain_twice(p->chain);
-    struct vp_plan twice;
     struct vp_err why = VP_ERR_INIT;
     const bool unknown = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
     if (!op || (op->run && (p->once || unknown)))
-        return make_plan(plan, p, false, err);
+        return make_plan(plan, p, ONCE, err);
     if (!op->run)
-        return make_plan(plan, p, true, err);
-    /* images that are one part, or parts in two passes: the quicker */
-    const bool whole = !p->chunk[0] && !make_plan(plan, p, false, &why);
-    if (make_plan(&twice, p, true, whole ? &why : err))
-        return whole ? 0 : -1;
-    if (whole && plan->seconds <= twice.seconds)
-        return 0;
-    *plan = twice;
-    return 0;
+        return make_plan(plan, p, TWICE, err);
+    /* images that are one part, or held on a device, or parts in two passes: the quickest */
+    bool made = false;
+    for (enum way way = ONCE; way <= HELD; way++) {
+        struct vp_plan other;
+        if ((way == ONCE && p->chunk[0]) || make_plan(&other, p, way, way == TWICE ? err : &why)
+            || (made && plan->seconds <= other.seconds))
+            continue;
+        *plan = other;
+        made = true;
+    }
+    if (made)
+        *err = (struct vp_err)VP_ERR_INIT;
+    return made ? 0 : -1;
 }

@@ -37,6 +37,7 @@ struct vp_problem {
     bool flow;                     /* the number of pages is known and their rows can be read and written in order:
                                       bands that follow each other are possible where pages are independent */
     const struct vp_backend *backend;    /* NULL: the CPU */
+    bool parted;                   /* no device may hold a whole image between passes */
     int devices;
     uint64_t free[VP_MAX_DEVICES]; /* bytes that a plan may take on each device */
     const struct vp_rates *rates;  /* NULL: vp_rates */
@@ -58,6 +59,8 @@ struct vp_plan {
     int together;                  /* CPU: parts worked on at once, by one thread each; 1: by all threads in turn */
     uint64_t input, output, scratch; /* bytes of the window, of the slabs, of all workspace */
     uint64_t kept;                 /* part of scratch: bytes that a stream on the CPU keeps from slab to slab */
+    uint64_t held;                 /* bytes in which a device holds the image: its planes go up as they come, and leave
+                                      once all are there; 0: no */
     uint64_t entries;              /* two passes: bytes in memory for the entries of the first; the rest is in a file */
     uint64_t host, on_device;      /* bytes in total on the host; on the fullest device */
     double read;                   /* voxels read of the input, in all passes / voxels */

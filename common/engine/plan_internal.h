@@ -17,11 +17,13 @@ struct vp_plan_model {
     bool carries;               /* the operation carries a value along z */
     const struct vp_op *twice;  /* the operation with two passes, or NULL */
     bool boxed;                 /* its parts are boxes of its step */
+    uint64_t held;              /* bytes in which a device holds the image, or 0 */
     uint64_t entries;           /* most bytes of memory for the entries of its first pass */
     bool bands, flow, streams;  /* plans may have bands; bands that follow each other; a stream */
     int stacks;                 /* stacks that are not single */
     size_t in_size, out_size;   /* bytes of a voxel */
     double voxels;              /* voxels of the stream */
+    double cores;               /* cores of the CPU that are as fast as a device */
     double read, write;         /* seconds, every voxel once */
     struct vp_box *made;        /* workspace for vp_chain_boxes(), a box for each stage; malloc */
     int64_t worked[3];          /* the part of the last result of work_seconds() */
@@ -32,6 +34,8 @@ extern const char *const vp_plan_limits[2]; /* the host's memory, the device's *
 
 /* Fills the model of a problem; m->made is the caller's to free. 0, or -1 with VP_ERESOURCE: no memory. */
 int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twice, struct vp_err *err);
+/* Changes the model to plans that hold the image on a device. False: there are none. */
+bool vp_plan_hold(struct vp_plan_model *m);
 /* Returns the length of the input along an axis for `size` voxels of output, the most that any part needs. */
 int64_t vp_plan_need(struct vp_plan_model *m, int axis, int64_t size);
 /* Returns a lower bound of the seconds of all plans with the bands, part[0] and part[1] of this one. */

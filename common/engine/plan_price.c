@@ -34,6 +34,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
     m->read = m->voxels * (double)p->stored_in * m->rates->read;
     m->write = m->voxels * (double)p->stored_out * m->rates->write;
+    m->cores = can && can->run ? m->rates->recon_cores : m->rates->device_cores;
     vp_chain_halo(c, m->halo);
     for (const struct vp_op *op = c->stage; op <= last; op++) {
         m->carries = m->carries || vp_op_scans(op);
@@ -62,6 +63,21 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
             m->given[a] = vp_div_up(m->image[a], a == 0 && m->twice ? p->threads : 1);
     }
     return 0;
+}
+
+bool vp_plan_hold(struct vp_plan_model *m)
+{
+    const struct vp_problem *p = m->p;
+    int64_t step = 1;
+    if (!m->device || p->parted || p->once || p->lines || p->inner != 1 || p->outer != 1 || p->chunk[0])
+        return false;
+    m->held = vp_lanes_hold(p->backend, p->chain, &step);
+    m->step[2] = step;
+    m->bands = m->flow = m->streams = false;
+    for (int a = 0; a < 2; a++)
+        m->given[a] = m->step[a] = m->image[a];
+    m->given[2] = 0;
+    return m->held;
 }
 
 /* ---- input and work ---- */
@@ -143,7 +159,7 @@ double vp_plan_bound(struct vp_plan_model *m, const struct vp_plan *plan)
     const double read = read_rows(m, plan) * m->read, work = work_seconds(m, plan, m->image[2]);
     if (!m->device)
         return fmax((work + read + m->write) / p->threads, fmax(read, m->write)) + work / p->threads;
-    return (copy_seconds(m, vp_plan_across(m, plan)) + work / m->rates->device_cores) / p->devices
+    return (copy_seconds(m, vp_plan_across(m, plan)) + work / m->cores) / p->devices
            + (read + m->write) * 0.1;
 }
 
@@ -216,13 +232,14 @@ bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
 
     plan->device = m->device;
     plan->twice = m->twice;
+    plan->held = m->held;
     plan->offset = m->carries && m->device && !plan->stream;
     plan->together = plan->workers = 1;
     plan->kept = plan->scratch = plan->on_device = 0;
     if (m->device) {
         if (plan->stream && columns > VP_MAX_WORKERS)
             return false;
-        plan->workers = plan->stream ? (int)columns : p->devices;
+        plan->workers = plan->stream ? (int)columns : plan->held ? 1 : p->devices;
     } else {
         const int64_t all = columns * vp_div_up(plan->slab, m->image[2]);
         const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
@@ -251,7 +268,7 @@ bool vp_plan_derive(struct vp_plan_model *m, struct vp_plan *plan)
 /* Returns the number of workers on device d. */
 static int workers_of(const struct vp_problem *p, const struct vp_plan *plan, int d)
 {
-    return plan->stream ? plan->workers / p->devices + (d < plan->workers % p->devices) : 1;
+    return plan->stream ? plan->workers / p->devices + (d < plan->workers % p->devices) : d == 0 || !plan->held;
 }
 
 /* Returns the bytes on the device of a worker with parts of `depth` planes of output. */
@@ -259,7 +276,7 @@ static uint64_t part_bytes(struct vp_plan_model *m, const struct vp_plan *plan, 
 {
     const int64_t out[3] = {plan->part[0], plan->part[1], depth};
     const int64_t in[3] = {vp_plan_need(m, 0, out[0]), vp_plan_need(m, 1, out[1]), vp_plan_need(m, 2, depth)};
-    return vp_lanes_bytes(m->p->backend, m->p->chain, in, out, plan->lanes);
+    return vp_lanes_bytes(m->p->backend, m->p->chain, in, out, plan->lanes, plan->held > 0);
 }
 
 int64_t vp_plan_deepest(struct vp_plan_model *m, const struct vp_plan *plan, uint64_t room, int64_t most)
@@ -341,7 +358,7 @@ static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, doub
             continue;
         const double along = (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, plan->depth[d]);
         if (d == 0 || plan->depth[d] != plan->depth[d - 1]) /* all the work, if this device did it alone */
-            alone = copies * serial + passes * work_seconds(m, plan, plan->depth[d]) / rates->device_cores
+            alone = copies * serial + passes * work_seconds(m, plan, plan->depth[d]) / m->cores
                     + (plan->offset ? m->voxels * out * rates->offset : 0) + passes * columns * along * rates->bus_call;
         rate += 1 / alone;
         slowest = fmax(slowest, alone * workers / plan->workers);
@@ -349,14 +366,28 @@ static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, doub
     return (plan->stream ? slowest : 1 / rate) + part * rates->bus;
 }
 
+/* Returns the seconds of a device that holds the image: the result begins when the input is complete. Four threads or
+ * more read, then write; the device copies and works meanwhile, both at once if there are three slabs in the window. */
+static double held_seconds(struct vp_plan_model *m, struct vp_plan *plan)
+{
+    const double shared = read_axis(m, 2, plan->slab), rate = m->rates->bus, io = 1 / fmin(4, m->p->threads),
+                 out = m->voxels * (double)m->out_size,
+                 in = m->voxels * (double)(m->in_size * (size_t)m->p->chain->stacks) * shared;
+    const double slabs = (double)vp_div_up(m->n, plan->slab), work = work_seconds(m, plan, plan->part[2]) / m->cores,
+                 busy = plan->lanes > 2 && plan->window > 2 * plan->slab ? fmax(in * rate, work) : in * rate + work;
+    plan->copied = shared;
+    return fmax(busy, m->read * io) + fmax(out * rate, m->write * io) + ((in + out) * rate + work) / slabs
+           + 2 * slabs * m->rates->bus_call;
+}
+
 void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
-    const double n = (double)m->n, passes = m->twice ? 2 : 1;
+    const double n = (double)m->n, passes = m->twice || plan->held ? 2 : 1;
     const int64_t planes = vp_plan_planes(m, plan, m->n), input_n = vp_plan_planes(m, plan, m->input_n);
     const double slabs = passes * (double)vp_div_up(planes, plan->slab) * (double)(plan->flow ? 1 : plan->bands);
-    plan->read = passes * read_rows(m, plan);
+    plan->read = (m->twice ? 2 : 1) * read_rows(m, plan);
     plan->copied = 0;
     const double read = plan->read * m->read, write = m->write;
     /* seconds that work waits for reading and for writing, and those of the first planes in and the last ones out */
@@ -374,7 +405,11 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
                            * (double)p->inner * n / (double)m->image[2];
 
     plan->seconds = first + last + pieces + slabs * rates->slab
-                    + (m->twice ? found_bytes(m, plan) * rates->solve : 0);
+                    + (m->twice ? found_bytes(m, plan) * rates->solve / p->threads : 0);
+    if (plan->held) {
+        plan->seconds += held_seconds(m, plan) + waited + blocked + (double)plan->host * rates->pinned;
+        return;
+    }
     if (m->device) {
         plan->seconds += device_seconds(m, plan, passes, columns) + (read + write) * 0.1 + waited + blocked
                          + (double)plan->host * rates->pinned;

@@ -8,9 +8,9 @@
 #pragma once
 
 /* X(name, value, unit, what it is, where it was measured). XEON2: two cores of a Xeon with AVX-512, data in memory;
- * XEON16: 16 cores of one, all at work, rows of 512 to 4096 samples; H100: one H100 80GB with 132
- * multiprocessors at 1.98 GHz. "ordinary": a round figure for ordinary machines, never measured on one alone; "a
- * guess": chosen so that plans are good ones.
+ * EPYC2: processor time of two cores of an EPYC beside other work; XEON16: 16 cores of one, all at work, rows of 512 to
+ * 4096 samples; H100: one H100 80GB with 132 multiprocessors at 1.98 GHz. "ordinary": a round figure for ordinary
+ * machines, never measured on one alone; "a guess": chosen so that plans are good ones.
  *
  * In order: storage and memory; the engine's steps; devices; what `auto` means; reconstruction; the ramp filter. */
 #define VP_RATES(X) \
@@ -25,9 +25,10 @@
     X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \
     X(bus_call, 15e-6, "s", "to start a part on a device: its copies and its kernels", "ordinary") \
     X(pinned, 0.15e-9, "s/byte", "to make memory that a device copies from and to at full speed", "ordinary") \
-    X(solve, 2e-9, "s/byte", "to solve the entries of the first of two passes", "a guess") \
+    X(solve, 1.2e-9, "s/byte", "of the most that entries can have, to solve them with one thread", "EPYC2: 1.0e-9 to 1.3e-9") \
     X(offset, 2 / 2e12, "s/byte", "to add a carried value to output on a device: read and written", "ordinary") \
     X(device_cores, 1000, "cores", "of the CPU that are as fast as a device", "a guess") \
+    X(recon_cores, 100, "cores", "the same of morphological reconstruction", "H100: 98 to 154 (2048^3 of u8 in 1.23 s)") \
     X(device_start, 0.5, "s", "of a device's context and pinned memory", "H100: CUDA's start and end are 0.3 s") \
     X(device_share, 1, "s", "of a device's work that pays for the start of one device more", "a guess") \
     X(devices_all, 4e9, "bytes", "of input, from which on images are worth all devices", "a guess") \

@@ -173,9 +173,10 @@ void vp_engine_next_part(const struct vp_engine *r, struct column *c, int64_t de
     }
     const size_t at = (size_t)((o.lo[1] - rows->y0) * r->nx + o.lo[0]);
     for (int t = 0; t < r->outputs; t++, pointers += vp_box_size(&o, 2)) {
+        char *const to = c->slab->out[t]; /* NULL: the pass has no output */
         for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
-            pointers[z] = c->slab->out[t] + at * r->out_size[t]
-                          + (size_t)((made + z) * r->inner + c->channel) * r->page_out[t];
+            pointers[z] = to ? to + at * r->out_size[t]
+                               + (size_t)((made + z) * r->inner + c->channel) * r->page_out[t] : NULL;
         out[t] = (struct vp_part){o, r->nx, pointers};
     }
 }
@@ -233,7 +234,7 @@ static int write_result(struct vp_engine *r, const struct out_slab *s, int which
 static int write_slab(struct vp_engine *r, const struct out_slab *s, struct vp_err *err)
 {
     struct vp_execute *e = r->e;
-    if (e->pass == VP_SUMMARY || (e->pages && !e->writer))
+    if (e->pass == VP_SUMMARY || e->pass == VP_GATHER || (e->pages && !e->writer))
         return 0;
     if (e->pages)
         return put_pages(r, &(struct sink){.writer = e->writer}, &s->rows, 0, s->pages, vp_engine_pages_out(r, s), err);

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "base/isa.h"
-#include "base/text.h"
 #include "base/size.h"
 #include "base/sort.h"
 #include "base/text.h"

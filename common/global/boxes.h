@@ -1,8 +1,7 @@
 /* Sums, means and deviations over boxes that a file lists, thousands in one pass over the rows of a stack, exact:
  * they are added up in numbers that are not rounded, so no order of additions, and no sample beside a box, changes a
  * digit. */
-#ifndef VP_BOXES_H
-#define VP_BOXES_H
+#pragma once
 
 #include "base/exact.h"
 #include "base/json.h"
@@ -71,5 +70,3 @@ int vp_boxes_end(struct vp_boxes *b, struct vp_err *err);
 /* Passes rows of pages->reader to vp_boxes_rows. */
 void vp_boxes_pages(struct vp_boxes *b, int64_t inner, struct vp_pages *pages);
 void vp_boxes_free(struct vp_boxes *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inner loops of the sums over boxes, built once for each instruction set. Private to boxes.c and its tests. */
-#ifndef VP_BOXES_ISA_H
-#define VP_BOXES_ISA_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -31,5 +30,3 @@ struct vp_boxes_isa {
 };
 
 extern const struct vp_boxes_isa vp_boxes_avx512, vp_boxes_avx2, vp_boxes_generic;
-
-#endif

@@ -11,8 +11,7 @@
  * the box. A forest represents these paths, so an entry is at most proportional to the shell. One solve over all shells
  * raises their keys to those of the result; the second pass reconstructs each box with its shell raised, which is
  * exact. */
-#ifndef VP_MORPHRECON_H
-#define VP_MORPHRECON_H
+#pragma once
 
 #include "base/order.h"
 #include "engine/op.h"
@@ -242,5 +241,3 @@ VP_ANYWHERE static inline uint64_t vp_entry_bytes(enum vp_key key, uint64_t voxe
  * else the two passes. VP_EUSAGE: connectivity, type or h do not fit; VP_ERESOURCE: out of memory. */
 int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *p, const int64_t image[3],
                      struct vp_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operators made of morphological reconstruction, as chains of operations: those of img-morphrecon. */
-#ifndef VP_MORPHRECON_DERIVE_H
-#define VP_MORPHRECON_DERIVE_H
+#pragma once
 
 #include "global/morphrecon.h"
 #include "engine/chain.h"
@@ -35,5 +34,3 @@ struct vp_morphrecon_want {
 /* Appends the stages to the chain. `flat`: pages are images. VP_EUSAGE: parameters do not fit the image; VP_ERESOURCE. */
 int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want *w, const int64_t image[3], bool flat,
                         enum vp_type type, struct vp_err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * A stable tile changes only through its faces. So the samples at its faces are kept apart from the image, face by face
  * and packed: a visit first checks there if any sample would be raised. They are the only memory shared by concurrent
  * visits, so they are read and written atomically; the samples of a tile are accessed by its one visit only. */
-#ifndef VP_MORPHRECON_FILL_ISA_H
-#define VP_MORPHRECON_FILL_ISA_H
+#pragma once
 
 #include "global/morphrecon.h"
 
@@ -45,5 +44,3 @@ struct vp_recon_isa {
 };
 
 extern const struct vp_recon_isa vp_recon_avx512, vp_recon_avx2, vp_recon_generic;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to the files of morphological reconstruction. */
-#ifndef VP_MORPHRECON_INTERNAL_H
-#define VP_MORPHRECON_INTERNAL_H
+#pragma once
 
 #include "global/morphrecon.h"
 
@@ -49,5 +48,3 @@ void vp_morphrecon_forest(struct vp_forest *f, struct vp_morphrecon_entry *e, in
 /* Solves all shells of the images: see vp_op.solve. */
 int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory,
                         int threads, struct vp_err *err);
-
-#endif

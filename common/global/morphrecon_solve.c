@@ -40,6 +40,9 @@ enum { SEGMENTS = 256, ROWS = 64, MAX_ROUNDS = 40, MAX_ROOMS = 12 };
 struct segment { uint64_t from, n; };
 struct room { void *at; uint64_t bytes; bool mapped; };
 
+/* Numbers of offsets. */
+struct ways { uint8_t n, of[VP_MAX_NEIGHBOURS]; };
+
 /* The shell of a box. */
 struct shell_box {
     void *value;             /* keys, in the entry or, if that is in a file, in a copy */
@@ -58,6 +61,7 @@ struct solve {
     int threads;
     int neighbours;
     int64_t offset[VP_MAX_NEIGHBOURS][3];
+    struct ways leaving[64];         /* neighbours beyond the faces that a voxel is at: face_bits() */
     void *entry;                     /* buffer for an entry of the file; NULL: none is there */
     struct shell_box *box;
     uint64_t nodes, edges;
@@ -136,6 +140,26 @@ static void find_around(const struct solve *s, int64_t box, struct around a[27])
     }
 }
 
+/* Returns the faces of a box, shared with others, that voxel `at` is at: bit 2 a below on axis a, bit 2 a + 1 above. */
+static inline int face_bits(const struct vp_shell *s, const int64_t at[3])
+{
+    int bits = 0;
+    for (int a = 0; a < 3; a++)
+        bits |= (s->lo[a] && at[a] == 0) << 2 * a | (s->hi[a] && at[a] == s->size[a] - 1) << (2 * a + 1);
+    return bits;
+}
+
+static void find_ways(struct solve *s)
+{
+    for (int bits = 0; bits < 64; bits++)
+        for (int i = 0; i < s->neighbours; i++)
+            for (int a = 0; a < 3; a++)
+                if (s->offset[i][a] && bits >> (2 * a + (s->offset[i][a] > 0)) & 1) {
+                    s->leaving[bits].of[s->leaving[bits].n++] = (uint8_t)i;
+                    break;
+                }
+}
+
 static inline bool is_open(const struct shell_box *b, uint64_t voxel)
 {
     return b->open[voxel / 64] >> voxel % 64 & 1;
@@ -176,6 +200,16 @@ static int number_nodes(struct solve *s, struct vp_err *err)
     s->nodes = n;
     return n < UINT32_MAX ? 0 : vp_fail(err, VP_ERESOURCE, "%llu voxels between the boxes may rise: expected at most %llu",
                                         (unsigned long long)n, (unsigned long long)UINT32_MAX - 1);
+}
+
+/* Returns the most edges that there can be, with `open` nodes that are voxels: those of the entries, and half of every
+ * voxel's neighbours. */
+static uint64_t most_edges(const struct solve *s, uint64_t open)
+{
+    uint64_t most = open * (uint64_t)s->neighbours / 2;
+    for (int64_t i = 0; i < s->boxes; i++)
+        most += s->box[i].edges;
+    return most;
 }
 
 #define EACH_KEY "global/morphrecon_solve.inc"
@@ -274,6 +308,7 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     int rc = 0;
 
     s.neighbours = vp_morphrecon_neighbours(p->connectivity, s.offset);
+    find_ways(&s);
     for (int a = 0; a < 3; a++) {
         s.image[a] = op->image[a];
         s.part[a] = part[a];

@@ -20,8 +20,7 @@
  *
  * with p the last row of the tile above, 0 in the first. In a volume that is the table f of a plane, and
  * out(z) = out(z - 1) + f(z), out(-1) being 0. Zeros are added, too, so a table has no -0. */
-#ifndef VP_SAT_H
-#define VP_SAT_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -71,5 +70,3 @@ static inline uint64_t vp_sat_carried(const struct vp_op *op, int table)
     const uint64_t n = (uint64_t)(p->width * (p->volume ? op->image[1] : 1));
     return (n * vp_sat_size(p->sum[table]) + 63) / 64 * 64;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Inner loops of summed area tables (sat.h has the order of additions), built once for each instruction set. Private to
  * sat.c, its tests and benchmarks. */
-#ifndef VP_SAT_ISA_H
-#define VP_SAT_ISA_H
+#pragma once
 
 #include "global/sat.h"
 
@@ -34,5 +33,3 @@ struct vp_sat_isa {
 };
 
 extern const struct vp_sat_isa vp_sat_avx512, vp_sat_avx2, vp_sat_generic;
-
-#endif

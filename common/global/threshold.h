@@ -4,8 +4,7 @@
  * Integers have a bin for every value of their type, so the histogram is exact; f32 has `bins`
  * equal parts of a range. A threshold is the middle of a bin, which is still below it. The formulas are those of
  * scikit-image, in float64; of several equally good thresholds the lowest is taken. */
-#ifndef VP_THRESHOLD_H
-#define VP_THRESHOLD_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -73,5 +72,3 @@ VP_ANYWHERE static inline float vp_threshold_float(double limit)
  * is stack 0; set op->from[0] for another. VP_EUSAGE (type, bins, range) or VP_ERESOURCE. */
 int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, const int64_t image[3],
                     enum vp_type type, struct vp_err *err);
-
-#endif

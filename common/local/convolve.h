@@ -18,8 +18,7 @@
  *
  * A sample that is NaN or infinite makes NaN of every voxel whose kernel (the box of its samples) reaches it, and
  * changes no other. */
-#ifndef VP_CONVOLVE_H
-#define VP_CONVOLVE_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -99,5 +98,3 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
  * VP_EUSAGE. */
 int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft,
                       struct vp_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to convolve*.c: convolve.c (request, choice of a method), convolve_rows.c (samples and edges),
  * convolve_direct.c (sums), convolve_fft.c, convolve_cells.c, convolve_general.c and convolve_f64.c (transforms). */
-#ifndef VP_CONVOLVE_INTERNAL_H
-#define VP_CONVOLVE_INTERNAL_H
+#pragma once
 
 #include "base/fft.h"
 #include "base/fft64.h"
@@ -254,5 +253,3 @@ int vp_convolve_cells(const struct vp_convolve_job *j, struct vp_convolve_work *
 /* Makes the tile whose first result is voxel at[]: volumes, weights of the source, kernels in pieces. */
 int vp_convolve_general(const struct vp_convolve_job *j, struct vp_convolve_work *w, const int64_t at[3],
                         struct vp_err *err);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * All iterations run over the whole image, which is one box and must fit the memory. Sums over voxels are added row by
  * row in one order, so results do not depend on threads. */
-#ifndef VP_DECONVOLVE_H
-#define VP_DECONVOLVE_H
+#pragma once
 
 #include "local/convolve.h"
 
@@ -48,5 +47,3 @@ struct vp_deconvolve_params {
 
 int vp_deconvolve_local(struct vp_op *op, const struct vp_deconvolve_given *g, const int64_t image[3], enum vp_type in,
                         enum vp_type out, struct vp_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * in fixed point: with t(c) = round(2^32 c log2 c), H = (t(n) - sum t(c)) / (2^32 n), the sum in integers (so any order
  * gives the same bits), the quotient in binary64, then rounded to f32. Constant neighbourhoods give 0 exactly. */
-#ifndef VP_ENTROPY_H
-#define VP_ENTROPY_H
+#pragma once
 
 #include "local/footprint.h"
 
@@ -42,5 +41,3 @@ VP_ANYWHERE static inline uint16_t vp_entropy_bin(const struct vp_entropy_params
  * VP_ENTROPY_VOXELS) or VP_ERESOURCE. */
 int vp_entropy_local(struct vp_op *op, const struct vp_footprint *f, int64_t bins, double lo, double hi,
                      const int64_t image[3], enum vp_type type, struct vp_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * Types u8, u16, i16, f32; the output has the type of the input. Of f32, NaN is left out (the result is NaN where all
  * samples are), and -0 is smaller than +0. If no sample of a set lies in the image, the minimum is the largest value of
  * the type, the maximum the smallest, and both are NaN for f32. */
-#ifndef VP_EXTREMUM_H
-#define VP_EXTREMUM_H
+#pragma once
 
 #include "local/footprint.h"
 
@@ -21,5 +20,3 @@ struct vp_extremum_params {
 /* Fills *op; `f` is copied. The input is stack 0; set op->from[0] for another. VP_EUSAGE (type) or VP_ERESOURCE. */
 int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, const int64_t image[3],
                       enum vp_type type, struct vp_err *err);
-
-#endif

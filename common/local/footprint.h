@@ -7,8 +7,7 @@
  * 0.3 mm in voxels of 0.1 mm are 3.
  *
  * At the edge of the image the footprint is clipped to the image. */
-#ifndef VP_FOOTPRINT_H
-#define VP_FOOTPRINT_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -64,5 +63,3 @@ static inline int64_t vp_footprint_rows(const struct vp_footprint *f)
 {
     return f->shape != VP_BOX ? f->spans : (2 * f->reach[1] + 1) * (2 * f->reach[2] + 1);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gaussian filter, its derivatives and its complement (high-pass): operation "gauss", separable. */
-#ifndef VP_GAUSS_H
-#define VP_GAUSS_H
+#pragma once
 
 #include "local/separable.h"
 
@@ -20,5 +19,3 @@ struct vp_gauss_params {
  * --iterations; VP_ERESOURCE: out of memory. */
 int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const int64_t size[3], enum vp_type in,
                    enum vp_type out, struct vp_err *err);
-
-#endif

@@ -9,8 +9,7 @@
  * each term rounded to binary32, then added. Terms of axes that are left out (radius 0) are left out: their G is
  * the identity, their G'' is 0 (so are b without x, and p without x and y).
  * With VP_EDGE_RENORMALIZE zero on constants and ramps and exact on quadratics up to the last voxel (separable.h). */
-#ifndef VP_LOG_H
-#define VP_LOG_H
+#pragma once
 
 #include "local/separable.h"
 
@@ -26,5 +25,3 @@ struct vp_log_params {
  * the second derivative holds units and scale. VP_EUSAGE for invalid parameters, naming --sigma or --truncate. */
 int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_t size[3], enum vp_type in,
                  struct vp_err *err);
-
-#endif

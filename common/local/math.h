@@ -1,6 +1,5 @@
 /* Expressions over the samples of one or more stacks: img-math. */
-#ifndef VP_MATH_H
-#define VP_MATH_H
+#pragma once
 
 #include "engine/chain.h"
 
@@ -73,5 +72,3 @@ enum vp_type vp_math_type(const struct vp_math *m);
 /* Appends m to a chain whose image is all pages along z. The chain owns m from then on, also on failure. */
 int vp_math_add(struct vp_chain *c, struct vp_math *m, const int64_t image[3], int stacks, enum vp_type out,
                 struct vp_err *err);
-
-#endif

@@ -7,8 +7,7 @@
  * input gives NaN. The parts lie on a grid fixed to the image (y, z) or to the voxel (x), so results do not depend on
  * boxes. A NaN makes NaN of every result whose neighbourhood contains it; an infinity makes the mean infinite and the
  * variance infinite or NaN. If no sample of a set lies in the image, the result is NaN (0 of integers). */
-#ifndef VP_OPS_MOMENTS_H
-#define VP_OPS_MOMENTS_H
+#pragma once
 
 #include "local/footprint.h"
 
@@ -54,5 +53,3 @@ int vp_moments_wiener(struct vp_op *op, double noise, const struct vp_footprint 
  * exact arithmetic except for the rounding of the limit's factors, the same on every processor and device. */
 int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f, enum vp_edge edge,
                      const int64_t image[3], enum vp_type in, struct vp_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inner loops of moments.c: rows of sums, built once for each instruction set. Private to moments.c. */
-#ifndef VP_MOMENTS_ISA_H
-#define VP_MOMENTS_ISA_H
+#pragma once
 
 #include "local/moments.h"
 #include "local/window.h"
@@ -28,5 +27,3 @@ static inline size_t vp_moments_kept(const struct vp_sweep *w, int64_t n)
 
 extern const struct vp_sweep_rows vp_moments_avx512[VP_N_TYPES][VP_SUM_N], vp_moments_avx2[VP_N_TYPES][VP_SUM_N],
     vp_moments_generic[VP_N_TYPES][VP_SUM_N];
-
-#endif

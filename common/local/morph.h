@@ -1,6 +1,5 @@
 /* Flat morphology as chains of minima and maxima: the operators of img-morph. */
-#ifndef VP_MORPH_H
-#define VP_MORPH_H
+#pragma once
 
 #include "local/extremum.h"
 #include "engine/chain.h"
@@ -18,5 +17,3 @@ enum vp_morph { VP_ERODE, VP_DILATE, VP_OPEN, VP_CLOSE, VP_TOPHAT, VP_BOTHAT, VP
  * VP_ERESOURCE. */
 int vp_morph_chain(struct vp_chain *chain, enum vp_morph op, int64_t iterations, const struct vp_footprint *f,
                    const int64_t image[3], enum vp_type type, struct vp_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows that move along x: image rows within a window, each of which gains and loses one sample at every step.
  * Private to rank.c and entropy.c. */
-#ifndef VP_MOVING_H
-#define VP_MOVING_H
+#pragma once
 
 #include "local/window.h"
 
@@ -95,5 +94,3 @@ VP_MOVING void vp_moving_on(struct vp_moving *m, int64_t x, int64_t reach,
         }
     }
 }
-
-#endif

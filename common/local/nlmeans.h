@@ -13,8 +13,7 @@
  * d2 = sum * (rx * (ry * rz)) with the binary32 reciprocals of the pairs along each axis, and
  * a = min((2 sigma^2 - d2) * h^-2, 0), w = exp(a) (nlmeans_isa.c; relative error below 3e-7; 0 for a < -87),
  * total += w, value += w * (v(y) - v(x)), and result = v(x) + value / total: constants stay exactly. */
-#ifndef VP_NLMEANS_H
-#define VP_NLMEANS_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -32,5 +31,3 @@ struct vp_nlmeans_params {
  * VP_EUSAGE or VP_ERESOURCE. */
 int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t search[3], const int64_t patch[3],
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
-
-#endif

@@ -2,8 +2,7 @@
 /* Inner loops of nlmeans.c, built once for each instruction set. Rows of floats: n is a multiple of VP_NLMEANS_LANES,
  * so that every voxel goes through the same instructions wherever it lies in its row; they need not be aligned.
  * Private to nlmeans.c. */
-#ifndef VP_NLMEANS_ISA_H
-#define VP_NLMEANS_ISA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ struct vp_nlmeans_isa {
 };
 
 extern const struct vp_nlmeans_isa vp_nlmeans_avx512, vp_nlmeans_avx2, vp_nlmeans_generic;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for convolution: point spread functions by formula, and measured ones from stars or beads. All sum to one,
  * and have an odd size, so that a voxel is in the middle. */
-#ifndef VP_PSF_H
-#define VP_PSF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ void vp_stars_end(struct vp_stars *s, int64_t pages);
  * unless `negative`. VP_ERUN: no star is left. */
 int vp_stars_average(struct vp_stars *s, bool given, bool negative, float *kernel, struct vp_err *err);
 void vp_stars_free(struct vp_stars *s);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Types u8, u16, i16, f32. f32: -0 is smaller than +0; NaN, of either sign, is larger than +infinity (and comes out as
  * the NaN 0x7fc00000). If no sample of a set lies in the image, the result is NaN (0 of integers). */
-#ifndef VP_RANK_H
-#define VP_RANK_H
+#pragma once
 
 #include "local/footprint.h"
 
@@ -37,5 +36,3 @@ VP_ANYWHERE static inline int64_t vp_rank_index(int64_t millionths, int64_t n)
  * by the moving histogram only (for tests). VP_EUSAGE or VP_ERESOURCE. */
 int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint *f, const int64_t image[3],
                   enum vp_type type, bool moving, struct vp_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Private to rank.c, its networks (rank_network.c), the machine that runs them (rank_isa.c, built once for each
  * instruction set) and the moving histogram (rank_moving.c). */
-#ifndef VP_RANK_INTERNAL_H
-#define VP_RANK_INTERNAL_H
+#pragma once
 
 #include "base/order.h"
 #include "local/rank.h"
@@ -90,5 +89,3 @@ uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, c
 /* Fills `box` of `out`; mem is `threads` times that, aligned to 64 bytes. */
 void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
                         const struct vp_box *box, char *mem, int threads);
-
-#endif

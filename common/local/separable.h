@@ -37,8 +37,7 @@
  * up to the last voxel. Interior weights satisfy the same conditions; order 1 needs no c there, its weights are odd.
  * Where the axis has too few voxels for the conditions (1 for order 1, 2 for order 2) the derivative is 0; between two
  * voxels order 1 is their difference. */
-#ifndef VP_SEPARABLE_H
-#define VP_SEPARABLE_H
+#pragma once
 
 #include "engine/chain.h"
 #include "local/taps.h"
@@ -69,5 +68,3 @@ void vp_separable_free(void *params);
 /* Fills the rest of an operation on an image of `size` voxels whose params are a struct vp_separable: image, halo,
  * whole, cost, memory, functions, and text, to which `more` is appended. */
 void vp_separable_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inner loops of separable filters (separable.h has the arithmetic), built once for each instruction set. Private to
  * separable.c, to convolve_isa.c (conversion of samples), tests and benchmarks. */
-#ifndef VP_SEPARABLE_ISA_H
-#define VP_SEPARABLE_ISA_H
+#pragma once
 
 #include "local/separable.h"
 
@@ -44,5 +43,3 @@ struct vp_separable_isa {
 };
 
 extern const struct vp_separable_isa vp_separable_avx512, vp_separable_avx2, vp_separable_generic;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tap tables of one 1-D Gaussian filter or derivative; separable.h has the arithmetic. */
-#ifndef VP_TAPS_H
-#define VP_TAPS_H
+#pragma once
 
 #include "engine/edge.h"
 #include "base/err.h"
@@ -38,5 +37,3 @@ static inline size_t vp_taps_edge_floats(const struct vp_taps *t)
 {
     return t->up ? 4 * (size_t)t->radius * (size_t)t->radius : 0;
 }
-
-#endif

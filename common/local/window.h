@@ -10,8 +10,7 @@
  * its spans along x: each row is accumulated once for every length of span, one plane gives the discs for every |dz|,
  * and each disc goes to the planes dz above and below. A set of offsets is the sum of its spans along x, each merged of
  * rows for 1, 2, 4 ... samples (window_set.c). */
-#ifndef VP_WINDOW_H
-#define VP_WINDOW_H
+#pragma once
 
 #include "base/size.h"
 #include "local/footprint.h"
@@ -89,5 +88,3 @@ void vp_sweep_set_run(const struct vp_sweep *w, const struct vp_part *in, const 
 
 extern const struct vp_sweep_rows vp_extremum_avx512[VP_N_TYPES], vp_extremum_avx2[VP_N_TYPES],
     vp_extremum_generic[VP_N_TYPES];
-
-#endif

@@ -8,6 +8,7 @@ complete -c ct-backproject -l center -x -d 'centre of the volume in mm (default:
 complete -c ct-backproject -l slab -x -d 'only slices Z0 to Z1 - 1 of the volume'
 complete -c ct-backproject -l device-memory -x -d 'use at most SIZE of each GPU\'s memory (default: what is free)'
 complete -c ct-backproject -l subsets -x -d 'split the views into N subsets, each on GPUs of its own (0: choose)'
+complete -c ct-backproject -l weight -x -a 'fdk adjoint' -d 'weight of a sample: of FDK, or the transpose of ct-project'
 complete -c ct-backproject -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c ct-backproject -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'
 complete -c ct-backproject -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'

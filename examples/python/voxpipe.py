@@ -34,7 +34,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 PROGRAMS = """
-    ct_backproject ct_fdk ct_filter ct_geom ct_normalize ct_phantom ct_reduce
+    ct_backproject ct_fdk ct_filter ct_geom ct_iterate ct_normalize ct_phantom ct_project ct_reduce
     img_cat img_cmp img_convert img_convolve img_deconvolve img_gauss img_info img_local img_log img_math img_morph
     img_morphrecon img_nlmeans img_psf img_sat img_threshold img_view img_wiener""".split()
 __all__ = ["Pipeline", "Stack", "VoxpipeError", "VoxpipeWarning", "imread", "imwrite", "pipe"] + PROGRAMS

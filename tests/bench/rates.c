@@ -9,7 +9,10 @@
 #include "../unit/backproject_ref.h"
 #include "ct/filter.h"
 #include "device/device.h"
+#include "engine/chain.h"
 #include "engine/rates.h"
+#include "engine/store.h"
+#include "global/morphrecon.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -123,6 +126,69 @@ static void measure_threads(void)
     if (n < 0)
         die("threads that do not count");
     now.part = median(start) / CALLS;
+}
+
+/* ---- the solve between two passes ---- */
+
+/* An image of noise over three voxels, as u8. */
+static uint8_t *noise(int64_t n)
+{
+    uint8_t *a = (uint8_t *)memory((size_t)(n * n * n));
+    uint32_t s = 1;
+    for (int64_t i = 0; i < n * n * n; i++) {
+        s = s * 1664525 + 1013904223;
+        const int before = i ? a[i - 1] : 128, below = i >= n ? a[i - n] : 128, under = i >= n * n ? a[i - n * n] : 128;
+        a[i] = (uint8_t)((before + below + under + (int)(s >> 24)) / 4);
+    }
+    return a;
+}
+
+/* The h-maxima of an image of N^3 in boxes of BOX^3: all entries are made once, and solved TIMES times. */
+static void measure_solve(void)
+{
+    enum { N = 256, BOX = 64, BOXES = N / BOX * (N / BOX) * (N / BOX) };
+    const struct vp_morphrecon_params p = {.type = VP_U8, .marker = VP_MARKER_SHIFT, .connectivity = 26, .h = 10};
+    const int64_t image[3] = {N, N, N}, size[3] = {BOX, BOX, BOX};
+    struct vp_err err = VP_ERR_INIT;
+    uint8_t *const a = noise(N);
+    void *entry[BOXES], *plane[BOX], *scratch = NULL;
+    double took[TIMES], bytes = 0;
+    struct vp_op op;
+
+    if (vp_morphrecon_op(&op, &p, image, &err))
+        die(err.msg);
+    for (int b = 0; b < BOXES; b++) {
+        const struct vp_box all = {.hi = {N, N, N}}, box = vp_box_tile(&all, size, b);
+        for (int z = 0; z < BOX; z++)
+            plane[z] = a + ((box.lo[2] + z) * N + box.lo[1]) * N + box.lo[0];
+        const struct vp_part in = {box, N, plane};
+        const uint64_t most = op.two_pass->summary(&op, &box);
+        bytes += (double)most;
+        entry[b] = memory((size_t)most);
+        free(scratch);
+        scratch = memory((size_t)op.scratch(&op, &box, &box, vp_cores()));
+        if (op.two_pass->summarize(&op, &in, &box, entry[b], scratch, vp_cores(), &err))
+            die(err.msg);
+    }
+    for (int i = 0; i < TIMES; i++) {
+        struct vp_store *store;
+        if (vp_store_open(&store, BOXES, 0, &err))
+            die(err.msg);
+        for (int b = 0; b < BOXES; b++)
+            if (vp_store_put(store, b, entry[b], *(uint64_t *)entry[b], &err))
+                die(err.msg);
+        const double t = vp_now();
+        if (op.two_pass->solve(&op, store, size, UINT64_C(1) << 40, vp_cores(), &err))
+            die(err.msg);
+        took[i] = vp_now() - t;
+        vp_store_close(store);
+    }
+    now.solve = median(took) * vp_cores() / bytes;
+    for (int b = 0; b < BOXES; b++)
+        free(entry[b]);
+    free(scratch);
+    free(a);
+    op.free(op.params);
 }
 
 /* ---- one filter, one back-projection, each with one thread ---- */
@@ -279,6 +345,7 @@ int main(int argc, char **argv)
     measure_files(argc > 1 ? argv[1] : tmp ? tmp : "/tmp");
     measure_memory();
     measure_threads();
+    measure_solve();
     measure_ct();
     printf("/* CPU: %s; GPU: %s. */\n#define VP_RATES(X)", cpu, gpu);
 #define LINE(name, value, unit, what, where) \

@@ -3,8 +3,7 @@
  * tile to the sums of its rows and its last row; rows_kernel and columns_kernel scan these along x and y; table_kernel
  * reads the samples again and stores the table. No block waits for another. Tiles and the order of additions are those
  * of cuda/sat.cuh, so the bits are the same. */
-#ifndef VP_SAT_THREE_CUH
-#define VP_SAT_THREE_CUH
+#pragma once
 
 #include "sat.cuh"
 
@@ -179,5 +178,3 @@ int run(const table_part &made, const struct vp_work *args, struct vp_err *err)
 
 } // namespace three
 } // namespace vp
-
-#endif

@@ -11,13 +11,12 @@
  *   reported, and the program aborts.
  * Devices: one multiprocessor, compute capability 8.0 or, with EMULATED_CAPABILITY=9, 9.0: barriers in shared memory
  *   and boxes of tensor maps, whose arguments are checked as by the hardware. EMULATED_DEVICES: number of devices (2).
- *   EMULATED_LOG: file to which each launch appends a line.
+ *   EMULATED_LOG: file to which each launch appends a line. EMULATED_FULL: number of the cudaMalloc that fails.
  * Not emulated: races between blocks or kernels; memory order (fences); the size of statically declared shared memory,
  *   registers and launch bounds; speed.
  *
  * Functions of CUDA behave as its programming guide specifies, for the types with which cuda/ calls them. */
-#ifndef VP_EMULATE_H
-#define VP_EMULATE_H
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -404,5 +403,3 @@ template <class A, class B> static inline typename std::common_type<A, B>::type 
     else
         return std::max((both)a, (both)b);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A fuzz target: properties that hold for any bytes. libFuzzer generates the bytes (`make fuzz`); replay.c runs those
  * in corpus/ (`make check`). */
-#ifndef VP_FUZZ_H
-#define VP_FUZZ_H
+#pragma once
 
 #include "base/err.h"
 #include "stack/stack.h"
@@ -40,5 +39,3 @@ int64_t fuzz_taken(void);
 
 /* Returns the bytes as a text ended by 0; free it. */
 char *fuzz_text(const uint8_t *data, size_t n);
-
-#endif

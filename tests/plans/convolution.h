@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random kernels of img-convolve and img-deconvolve. */
-#ifndef VP_CONVOLUTION_H
-#define VP_CONVOLUTION_H
+#pragma once
 
 #include "family.h"
 #include "base/fft64.h"
@@ -61,5 +60,3 @@ static inline void draw_convolution(struct params *p, const struct scene *s, str
     g->fft = &vp_fftw;
     p->out = g->normalize ? draw_type(p) : VP_F32;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Families of tests/unit/plans_test.c: the random parameters of one program, and the chain that it makes of them. A
  * file of this folder defines one with FAMILY() and is linked into plans_test; nothing else lists it. */
-#ifndef VP_FAMILY_H
-#define VP_FAMILY_H
+#pragma once
 
 #include "app/footprint.h"
 #include "app/image.h"
@@ -83,5 +82,3 @@ enum vp_type draw_type(struct params *p);
 
 /* Returns the step of one grey value of u8 in samples of this scene. */
 double grey(const struct scene *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs operations on whole images at once, as the reference for parts; for benchmarks, too. */
-#ifndef VP_APPLY_H
-#define VP_APPLY_H
+#pragma once
 
 #include "base/size.h"
 #include "engine/chain.h"
@@ -39,5 +38,3 @@ static inline int vp_chain_apply(const struct vp_chain *c, const void *const *in
     free(planes);
     return rc;
 }
-
-#endif

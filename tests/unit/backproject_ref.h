@@ -1,6 +1,5 @@
 /* Back-projection by its definition, per voxel, in float64: voxel (i, j, k) of the grid. */
-#ifndef BACKPROJECT_REF_H
-#define BACKPROJECT_REF_H
+#pragma once
 
 #include "base/err.h"
 #include "base/size.h"
@@ -39,5 +38,3 @@ static inline double backproject_ref(const struct vp_view *views, int64_t n_view
     }
     return sum;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Runs local operations in tests: a whole image in one box, and the same image in random boxes at random addresses with
  * random strides, which must give the same bits. */
-#ifndef VP_BOXES_H
-#define VP_BOXES_H
+#pragma once
 
 #include "apply.h"
 #include "base/err.h"
@@ -207,5 +206,3 @@ static inline void check_tiles(const struct vp_op *op, const void *image, void *
     check_boxes(op, image, got, 1);
     free(again);
 }
-
-#endif

@@ -387,7 +387,8 @@ static uint64_t least_bytes(const struct vp_problem *p, const struct vp_plan *pl
     int64_t in[3] = {plan->in[0], plan->in[1], plan->in[2]}, halo[3];
     vp_chain_halo(p->chain, halo);
     in[2] = vp_min64(in[2], 1 + 2 * halo[2]);
-    return vp_lanes_bytes(p->backend, p->chain, in, (const int64_t[3]){plan->part[0], plan->part[1], 1}, 1);
+    return vp_lanes_bytes(p->backend, p->chain, in, (const int64_t[3]){plan->part[0], plan->part[1], 1}, 1,
+                          false);
 }
 
 /* A device runs out of memory in the middle: the run goes on with smaller parts, and every page comes once (take_page

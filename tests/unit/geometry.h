@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes a geometry from a text, as programs make one from a file (geom/file.c). */
-#ifndef VP_GEOMETRY_H
-#define VP_GEOMETRY_H
+#pragma once
 
 #include "geom/draft.h"
 #include "base/err.h"
@@ -22,5 +21,3 @@ static inline int parse_geometry(struct vp_geom *g, const char *text, size_t len
     vp_draft_free(&d);
     return status;
 }
-
-#endif

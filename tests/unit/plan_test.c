@@ -176,7 +176,7 @@ static void check_devices(const struct vp_plan *plan, const struct vp_problem *p
         const int64_t out[3] = {plan->part[0], plan->part[1], depth};
         CHECK(depth <= plan->part[2]);
         if (depth && workers)
-            CHECK(vp_lanes_bytes(&gpu, p->chain, in, out, plan->lanes) * (uint64_t)workers <= p->free[d]);
+            CHECK(vp_lanes_bytes(&gpu, p->chain, in, out, plan->lanes, false) * (uint64_t)workers <= p->free[d]);
         if (plan->stream && workers)
             CHECK(depth > 0);
         deepest = depth > deepest ? depth : deepest;

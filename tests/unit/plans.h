@@ -1,6 +1,5 @@
 /* Plans at random and what they run on in tests: inputs that are files or pipes, pages that must come once. */
-#ifndef VP_PLANS_H
-#define VP_PLANS_H
+#pragma once
 
 #include "apply.h"
 #include "pretend.h"
@@ -153,6 +152,13 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
         plan->stream = false;
         for (int a = 0; !plan->twice && a < 3; a++)
             plan->part[a] = n[a];
+        int64_t step;
+        if (!plan->twice && p->backend && plan->bands == 1 && outer == 1 && p->inner == 1 && !p->lines && !p->once
+            && !p->chunk[0] && dice(0, 1) && vp_lanes_hold(p->backend, c, &step)) { /* an image that a device holds */
+            plan->held = 1;
+            plan->part[2] = random_part(n[2], step);
+            plan->slab = vp_min64(n[2], plan->part[2] * dice(1, 3));
+        }
     }
     for (int s = 0; s < c->n; s++)
         if (vp_op_scans(&c->stage[s])) { /* whole planes, a step or more of them */
@@ -179,5 +185,3 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
     plan->window = least_window(c, plan, n, outer) + dice(0, 5);
     return vp_plan_try(plan, p);
 }
-
-#endif

@@ -88,7 +88,7 @@ static int counted_finish(const struct vp_op *op, const struct vp_part *in, cons
 
 static int counted_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    if (op == tally.last && work->pass != VP_SUMMARY && work->pass != VP_LOCAL)
+    if (op == tally.last && work->pass != VP_SUMMARY && work->pass != VP_LOCAL && work->pass != VP_GATHER)
         add_tally(&work->out->box);
     return now->under->kernel(op->kernel)->launch(op, work, err);
 }
@@ -577,7 +577,7 @@ static int run(const struct trial *t, const struct params *p, const struct scene
     if (!rc && t->file)
         rc = vp_writer_open(&e.writer, path, &out, &raw_out, err);
     if (!rc)
-        rc = t->plan.twice ? vp_execute_twice(&e, NULL, err) : vp_execute(&e, NULL, err);
+        rc = vp_execute_plan(&e, NULL, err);
     if (e.writer && rc)
         vp_writer_abort(e.writer);
     else if (e.writer)

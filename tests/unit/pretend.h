@@ -2,8 +2,7 @@
 /* Pretended devices for tests: device memory full of rubbish, and queues that run as late as the rules allow. Queued
  * work is executed when it is waited for, or at random before, so that code that forgets to wait reads rubbish. Kernels
  * are the operations' own CPU code, on copies. */
-#ifndef VP_PRETEND_H
-#define VP_PRETEND_H
+#pragma once
 
 #include "base/err.h"
 #include "base/size.h"
@@ -486,5 +485,3 @@ static const struct vp_backend pretended = {
     .event_elapsed = pretend_event_elapsed, .kernel = pretend_kernel,
     .kernels = pretend_kernels,
 };
-
-#endif

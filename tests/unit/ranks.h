@@ -2,8 +2,7 @@
 /* Pretended ranks for tests: threads of one process that pass bytes as late as the rules allow. A message is copied
  * after a number of polls by sender or receiver, not before, and until then the receive buffer is full of rubbish. So
  * code that uses or changes memory before a message is done receives or sends rubbish. */
-#ifndef VP_TEST_RANKS_H
-#define VP_TEST_RANKS_H
+#pragma once
 
 #include "device/ranks.h"
 #include "test.h"
@@ -192,5 +191,3 @@ static void ranks_run(int size, int places, void (*work)(struct vp_ranks *r, voi
     ranks_world.begun = ranks_world.all = NULL;
     ranks_world.open = 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Samples of the types that local operations take, as numbers. */
-#ifndef VP_SAMPLES_H
-#define VP_SAMPLES_H
+#pragma once
 
 #include "stack/stack.h"
 
@@ -26,5 +25,3 @@ static inline void put(void *p, enum vp_type type, int64_t i, double v)
     default: ((float *)p)[i] = (float)v;
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* VP_APPLY of summed area tables for pretended devices: adds the preceding total to a part. */
-#ifndef VP_SAT_APPLY_H
-#define VP_SAT_APPLY_H
+#pragma once
 
 #include "global/sat.h"
 
@@ -24,5 +23,3 @@ static void sat_apply(const struct vp_op *op, const struct vp_area *out, const v
         before += vp_sat_carried(op, k);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stacks for tests: a folder, samples that every type holds, bytes as files and pipes. */
-#ifndef VP_STACKS_H
-#define VP_STACKS_H
+#pragma once
 
 #include "base/err.h"
 #include "stack/reader.h"
@@ -115,5 +114,3 @@ static int as_input(const void *buf, size_t n, bool pipe_, char path[32])
     sprintf(path, "/dev/fd/%d", fd);
     return fd;
 }
-
-#endif

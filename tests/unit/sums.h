@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stacks of f32 whose sums depend on their order, for tests of operations that know more than their halo. */
-#ifndef VP_SUMS_H
-#define VP_SUMS_H
+#pragma once
 
 #include "plans.h"
 
@@ -116,5 +115,3 @@ static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan 
     free(got.second.data);
     return rc;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A unit test is a program: checks that print expected and actual values, and a count at the end. */
-#ifndef VP_TEST_H
-#define VP_TEST_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -35,5 +34,3 @@ static inline int test_done(void)
     printf("%d checks, %d failed\n", test_checks, test_failures);
     return test_failures || !test_checks;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans that are given, for tests that compare the planner's choice with all others. */
-#ifndef VP_TRY_H
-#define VP_TRY_H
+#pragma once
 
 #include "base/err.h"
 #include "engine/plan_internal.h"
@@ -16,11 +15,9 @@ static inline bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
     struct vp_err ignored = VP_ERR_INIT;
     if (vp_plan_model(&m, p, plan->twice, &ignored))
         return false;
-    const bool ok = vp_plan_derive(&m, plan) && vp_plan_fits(&m, plan);
+    const bool ok = (!plan->held || vp_plan_hold(&m)) && vp_plan_derive(&m, plan) && vp_plan_fits(&m, plan);
     if (ok)
         vp_plan_price(&m, plan);
     free(m.made);
     return ok;
 }
-
-#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ct/forward.h"
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "ct/pair.h"
+#include "ct/phantom.h"
+#include "stack/views.h"
+#include "stack/writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct forward {
+    struct vp_forward *f;
+    struct vp_pair *pair;
+    int64_t view, views;        /* samples of a view; number of views */
+    float *batch;               /* VP_PAIR_VIEWS views */
+    float *other;               /* the same of the measured ones, or of rows of sinograms; or NULL */
+    float *held;                /* all sinograms, if they are written in order; or NULL */
+};
+
+static bool in_order(const struct vp_forward *f)
+{
+    return f->sinograms && !(f->writer && vp_writer_random(f->writer));
+}
+
+uint64_t vp_forward_bytes(const struct vp_forward *f, bool held)
+{
+    const uint64_t view = (uint64_t)(f->scan->nu * f->scan->nv) * sizeof(float);
+    return vp_pair_bytes(f->scan, f->grid, f->threads) + 2 * VP_PAIR_VIEWS * view
+         + (held ? (uint64_t)(f->last - f->first) * view : 0);
+}
+
+static int open_buffers(struct forward *w, struct vp_err *err)
+{
+    const struct vp_forward *f = w->f;
+    w->view = f->scan->nu * f->scan->nv;
+    w->views = f->last - f->first;
+    return vp_pair_open(&w->pair, f->scan, f->grid, f->threads, NULL, err)
+        || !(w->batch = vp_alloc_raw((size_t)w->view, VP_PAIR_VIEWS * sizeof(float), "the projections", err))
+        || !(w->other = vp_alloc_raw((size_t)w->view, VP_PAIR_VIEWS * sizeof(float), "the projections", err))
+        || (in_order(f) && !(w->held = vp_alloc_raw((size_t)w->view, (size_t)w->views * sizeof(float), "the sinograms", err)))
+         ? -1 : 0;
+}
+
+/* Subtracts n projections from the measured ones. */
+static int subtract(struct forward *w, int64_t first, int64_t n, struct vp_err *err)
+{
+    struct vp_forward *f = w->f;
+    const int64_t got = vp_views_read(f->scan->source, first, n, 0, f->scan->nv, w->other, &f->bad, f->threads, err);
+    if (got < 0)
+        return -1;
+    if (got < n)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld views, got %lld", vp_views_name(f->scan->source),
+                       (long long)f->scan->n_views, (long long)(first + got));
+    for (int64_t i = 0; i < n * w->view; i++)
+        w->batch[i] = w->other[i] - w->batch[i];
+    return 0;
+}
+
+static void add_noise(struct forward *w, int64_t first, int64_t n)
+{
+    const struct vp_forward *f = w->f;
+#pragma omp parallel for num_threads(f->threads) schedule(dynamic, 1)
+    for (int64_t row = 0; row < n * f->scan->nv; row++) {
+        const int64_t s = row / f->scan->nv, v = row % f->scan->nv;
+        vp_phantom_noise(w->batch + row * f->scan->nu, f->scan->nu, f->i0, f->counts, f->seed, first + s, v * f->scan->nu);
+    }
+}
+
+/* Writes views [first, first + n). */
+static int write_batch(struct forward *w, int64_t first, int64_t n, struct vp_err *err)
+{
+    const struct vp_forward *f = w->f;
+    const int64_t nu = f->scan->nu, nv = f->scan->nv, at = first - f->first;
+    if (!f->sinograms)
+        return vp_writer_pages(f->writer, n, w->batch, f->threads, err);
+    /* row s of page v */
+    float *const to = w->held ? w->held + at * nu : w->other;
+    const int64_t page = (w->held ? w->views : n) * nu;
+    for (int64_t s = 0; s < n; s++)
+        for (int64_t v = 0; v < nv; v++)
+            memcpy(to + v * page + s * nu, w->batch + (s * nv + v) * nu, (size_t)nu * sizeof(float));
+    if (!w->held)
+        return vp_writer_bands(f->writer, 0, nv, at, at + n, to, f->threads, err);
+    return at + n < w->views ? 0 : vp_writer_pages(f->writer, nv, w->held, f->threads, err);
+}
+
+static int run(struct forward *w, struct vp_err *err)
+{
+    struct vp_forward *f = w->f;
+    double t = vp_now();
+    vp_progress_start(f->progress, "project", "views", w->views);
+    for (int64_t first = f->first, n; first < f->last; first += n) {
+        int64_t view[VP_PAIR_VIEWS];
+        n = vp_min64(VP_PAIR_VIEWS, f->last - first);
+        for (int64_t i = 0; i < n; i++)
+            view[i] = first + i;
+        vp_pair_forward(w->pair, f->volume, view, (int)n, w->batch);
+        if (f->i0 > 0)
+            add_noise(w, first, n);
+        vp_stats_time(f->stats, "project", vp_now() - t);
+        t = vp_now();
+        if (f->scan->source && subtract(w, first, n, err))
+            return -1;
+        vp_stats_time(f->stats, "read", vp_now() - t);
+        t = vp_now();
+        if (write_batch(w, first, n, err))
+            return -1;
+        vp_stats_time(f->stats, "write", vp_now() - t);
+        t = vp_now();
+        vp_progress_add(f->progress, n);
+    }
+    return f->scan->source && f->last == f->scan->n_views ? vp_views_finish(f->scan->source, err) : 0;
+}
+
+int vp_forward_run(struct vp_forward *f, struct vp_err *err)
+{
+    struct forward w = {.f = f};
+    f->bad = 0;
+    const int rc = open_buffers(&w, err) ? -1 : run(&w, err);
+    vp_pair_close(w.pair);
+    free(w.batch);
+    free(w.other);
+    free(w.held);
+    return rc;
+}

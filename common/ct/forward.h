@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Projections of a volume, by the pair of ct/pair.h, batch after batch to a stack; or the residual, measured projections
+ * less those of the volume. */
+#pragma once
+
+#include "ct/projections.h"
+
+struct vp_err;
+struct vp_progress;
+struct vp_stats;
+struct vp_writer;
+
+struct vp_forward {
+    const struct vp_projections *scan; /* `source`: measured projections from which they are subtracted, or NULL */
+    const struct vp_grid *grid;
+    const float *volume;        /* slice after slice, 1/mm */
+    int64_t first, last;        /* views [first, last) */
+    double i0;                  /* 0: no noise; else photons a pixel */
+    uint64_t seed;
+    bool counts;                /* photons, not line integrals */
+    bool sinograms;             /* pages are detector rows, else views */
+    struct vp_writer *writer;
+    int threads;
+    struct vp_stats *stats;
+    struct vp_progress *progress;
+    int64_t bad;                /* out: NaN and infinite samples of the measured projections */
+};
+
+/* Returns the bytes that it takes beside the volume. `held`: sinograms that are written in order. */
+uint64_t vp_forward_bytes(const struct vp_forward *f, bool held);
+/* Projects all views to the writer. 0 or -1. */
+int vp_forward_run(struct vp_forward *f, struct vp_err *err);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Declarations shared by iterate.c, iterate_pass.c, iterate_volume.c and iterate_tv.c. */
+#pragma once
+
+#include "ct/iterate.h"
+#include "ct/pair.h"
+
+/* A pass over views: A x is made of each, then pixels that are added to `sum` by A'. */
+enum vp_iterate_kind {
+    VP_ITERATE_RESIDUAL,   /* W (y - A x) */
+    VP_ITERATE_SCALED,     /* W R (y - A x) */
+    VP_ITERATE_RATIO,      /* W y / A x */
+    VP_ITERATE_NORMAL,     /* W A x */
+    VP_ITERATE_WEIGHTS     /* W */
+};
+
+/* Sums over the pixels of a pass, each view by itself in float64, views in order. */
+struct vp_pass_sums {
+    double square;      /* W (y - A x)^2; of VP_ITERATE_NORMAL W (A x)^2 */
+    double data;        /* W y^2 */
+    double likelihood;  /* W (A x - y log A x) */
+    double weights;     /* W */
+    double total, ones; /* W y, and of VP_ITERATE_SCALED W A 1 */
+    int64_t bad, negative; /* pixels with weight whose y is not finite, or negative */
+};
+
+/* Sums over the voxels, each slice by itself in float64, slices in order. */
+struct vp_volume_sums { double min, max, sum, square, change, product; };
+
+struct vp_iteration {
+    struct vp_iterate *job;
+    struct vp_pair *pair;
+    int64_t page, voxels, view, views; /* voxels of a slice and in all; pixels of a view; number of views */
+    int64_t *order;             /* views, block after block */
+    float *y, *projected, *weight; /* VP_PAIR_VIEWS views */
+    float *ones;                /* A 1 of all views, if there is memory; or of VP_PAIR_VIEWS */
+    bool *known;                /* views of which it is there; NULL: not kept */
+    float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
+    float *unit;                /* volume of ones, or the mask, while A 1 is not known of all views */
+    struct vp_volume_sums *slices;
+    struct vp_pass_sums *sums;  /* for VP_PAIR_VIEWS views */
+    double begun;
+};
+
+/* Runs a pass over n views of the order. x NULL: A x is 0. `sum` is added to. 0 or -1. */
+int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
+                    float *sum, struct vp_pass_sums *sums, struct vp_err *err);
+
+/* Calls work() for each slice, from several threads, and combines the sums. */
+typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);
+struct vp_volume_sums vp_iterate_slices(struct vp_iteration *it, vp_slice_work *work, void *ctx);
+double vp_iterate_dot(struct vp_iteration *it, const float *a, const float *b);
+void vp_iterate_clear(struct vp_iteration *it, float *x);
+
+/* Sets x to the volume nearest to z, of squares / 2 plus weight TV, within [min, max] and, elsewhere than in the mask,
+ * as it was; p, three volumes, are the dual, which goes on from where it was. */
+void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, float *const p[3], float *x);
+/* Returns the total variation. */
+double vp_iterate_variation(struct vp_iteration *it, const float *x);

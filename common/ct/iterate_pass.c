@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Passes over the views, VP_PAIR_VIEWS at a time. */
+#include "ct/iterate_internal.h"
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "stack/views.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Returns the name of the projections, for messages. */
+static const char *name_of(const struct vp_iteration *it)
+{
+    return it->job->scan->source ? vp_views_name(it->job->scan->source) : "the projections";
+}
+
+/* Reads n views, of which those that follow each other come at once; from NULL: of the scan's function. */
+static int read_views(struct vp_iteration *it, struct vp_views *from, const int64_t *view, int64_t n, float *to,
+                      struct vp_err *err)
+{
+    for (int64_t s = 0, run; s < n; s += run) {
+        for (run = 1; s + run < n && view[s + run] == view[s] + run;)
+            run++;
+        const struct vp_projections *const scan = it->job->scan;
+        if (!from && scan->read(scan->ctx, view[s], (int)run, 0, scan->nv, to + s * it->view, err))
+            return -1;
+        const int64_t got = !from ? run : vp_views_read(from, view[s], run, 0, scan->nv, to + s * it->view, NULL,
+                                          it->job->threads, err);
+        if (got < 0)
+            return -1;
+        if (got < run)
+            return vp_fail(err, VP_ERUN, "%s: expected %lld views, got %lld", vp_views_name(from),
+                           (long long)scan->n_views, (long long)(view[s] + got));
+    }
+    return 0;
+}
+
+/* Fills the weights of n views. */
+static int weigh(struct vp_iteration *it, const int64_t *view, int64_t n, struct vp_err *err)
+{
+    const struct vp_iterate *job = it->job;
+    if (job->weights && read_views(it, job->weights, view, n, it->weight, err))
+        return -1;
+    if (!job->weights && !job->pixels) {
+        for (int64_t i = 0; i < n * it->view; i++)
+            it->weight[i] = 1;
+        return 0;
+    }
+    int64_t bad = 0;
+    for (int64_t s = 0; s < n; s++)
+        for (int64_t i = 0; i < it->view; i++) {
+            float *const w = &it->weight[s * it->view + i];
+            *w = (job->weights ? *w : 1) * (job->pixels ? job->pixels[i] : 1);
+            bad += !(*w >= 0 && *w < INFINITY);
+        }
+    return bad ? vp_fail(err, VP_ERUN, "views %lld to %lld: %lld weights are negative, NaN or infinite", (long long)view[0],
+                         (long long)view[n - 1], (long long)bad) : 0;
+}
+
+/* Makes A 1 of n views. Returns where that of view[s] is: at s, or, if it is kept, at view[s] - first. */
+static float *ones_of(struct vp_iteration *it, const int64_t *view, int64_t n, int64_t at[VP_PAIR_VIEWS])
+{
+    bool all = it->known;
+    for (int64_t s = 0; s < n; s++) {
+        at[s] = it->known ? view[s] - it->job->first : s;
+        all = all && it->known[at[s]];
+    }
+    if (all)
+        return it->ones;
+    float *const to = it->known ? it->weight : it->ones; /* weights are made after it */
+    vp_pair_forward(it->pair, it->unit, view, (int)n, to);
+    for (int64_t s = 0; s < n && it->known; s++) {
+        memcpy(it->ones + at[s] * it->view, to + s * it->view, (size_t)it->view * sizeof *to);
+        it->known[at[s]] = true;
+    }
+    return it->ones;
+}
+
+/* Computes the pixels of a view that A' takes, in place of A x. */
+static void pixels_of(const struct vp_iteration *it, enum vp_iterate_kind pass, const float *y, const float *weight,
+                      const float *ones, float *ax, struct vp_pass_sums *sums)
+{
+    const double *voxel = it->job->grid->voxel;
+    const float shortest = (float)fmin(voxel[0], fmin(voxel[1], voxel[2]));
+    struct vp_pass_sums t = {0};
+    for (int64_t i = 0; i < it->view; i++) {
+        const double w = (double)weight[i], p = (double)ax[i], m = y ? (double)y[i] : 0;
+        double r = 0;
+        if (!(w > 0)) {
+            ax[i] = 0;
+            continue;
+        }
+        t.weights += w;
+        if (!isfinite(m)) {
+            t.bad++;
+            ax[i] = 0;
+            continue;
+        }
+        switch (pass) {
+        case VP_ITERATE_RESIDUAL:
+            r = w * (m - p);
+            break;
+        case VP_ITERATE_SCALED:
+            r = ones[i] >= shortest ? w * (m - p) / (double)ones[i] : 0;
+            t.ones += w * (double)ones[i];
+            break;
+        case VP_ITERATE_RATIO:
+            r = p > 0 ? w * m / p : 0;
+            t.likelihood += p > 0 ? w * (p - m * log(p)) : 0;
+            t.negative += m < 0;
+            break;
+        case VP_ITERATE_NORMAL:
+            r = w * p;
+            break;
+        case VP_ITERATE_WEIGHTS:
+            r = w;
+            break;
+        }
+        t.square += pass == VP_ITERATE_NORMAL ? w * p * p : w * (m - p) * (m - p);
+        t.data += w * m * m;
+        t.total += w * m;
+        ax[i] = (float)r;
+    }
+    *sums = t;
+}
+
+static void add_sums(struct vp_pass_sums *to, const struct vp_pass_sums *t)
+{
+    to->square += t->square;
+    to->data += t->data;
+    to->likelihood += t->likelihood;
+    to->weights += t->weights;
+    to->total += t->total;
+    to->ones += t->ones;
+    to->bad += t->bad;
+    to->negative += t->negative;
+}
+
+/* Fails if samples cannot be reconstructed from. */
+static int check(const struct vp_iteration *it, enum vp_iterate_kind pass, const struct vp_pass_sums *sums, struct vp_err *err)
+{
+    const char *const name = name_of(it);
+    if (sums->bad)
+        return vp_fail_hint(err, VP_ERUN, "--dead FILE or --pixel-weights FILE leaves pixels out, ct-normalize replaces them",
+                            "%s: %lld samples are NaN or infinite", name, (long long)sums->bad);
+    if (pass == VP_ITERATE_RATIO && sums->negative)
+        return vp_fail_hint(err, VP_ERUN, "img-math 'max(a, 0)' cuts them off", "%s: %lld samples are negative: %s expects none",
+                            name, (long long)sums->negative, vp_iterate_name(it->job->method));
+    return 0;
+}
+
+/* Passes n views, at most VP_PAIR_VIEWS. */
+static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x, float *sum,
+                      struct vp_pass_sums *sums, struct vp_err *err)
+{
+    const struct vp_iterate *job = it->job;
+    const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
+    int64_t at[VP_PAIR_VIEWS] = {0};
+    double t = vp_now(), next;
+    if (x)
+        vp_pair_forward(it->pair, x, view, (int)n, it->projected);
+    else
+        memset(it->projected, 0, (size_t)(n * it->view) * sizeof *it->projected);
+    const float *const ones = pass == VP_ITERATE_SCALED ? ones_of(it, view, n, at) : NULL;
+    vp_stats_time(job->stats, "project", (next = vp_now()) - t);
+    if ((reads && read_views(it, job->scan->source, view, n, it->y, err)) || weigh(it, view, n, err))
+        return -1;
+    vp_stats_time(job->stats, "read", (t = vp_now()) - next);
+#pragma omp parallel for num_threads(job->threads) schedule(dynamic, 1)
+    for (int64_t s = 0; s < n; s++)
+        pixels_of(it, pass, reads ? it->y + s * it->view : NULL, it->weight + s * it->view,
+                  ones ? ones + at[s] * it->view : NULL, it->projected + s * it->view, &it->sums[s]);
+    for (int64_t s = 0; s < n; s++)
+        add_sums(sums, &it->sums[s]);
+    vp_pair_adjoint(it->pair, it->projected, view, (int)n, 0, job->grid->n[2], sum);
+    vp_stats_time(job->stats, "back-project", vp_now() - t);
+    vp_progress_add(job->progress, n);
+    return 0;
+}
+
+int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
+                    float *sum, struct vp_pass_sums *sums, struct vp_err *err)
+{
+    *sums = (struct vp_pass_sums){0};
+    for (int64_t s = 0; s < n; s += VP_PAIR_VIEWS)
+        if (pass_views(it, pass, view + s, vp_min64(VP_PAIR_VIEWS, n - s), x, sum, sums, err))
+            return -1;
+    return check(it, pass, sums, err);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A matched pair of projectors on the CPU: y = A x, the projections of a volume, and x += A'y, with the exact transpose
+ * of A. Weights are areas seen from a voxel's column (distance-driven: De Man and Basu 2004; here the depth is taken at
+ * the column):
+ *
+ *     A[(u, v), (column, k)] = len(u, v) |pixel u and [u(edge-), u(edge+)]| |pixel v and [v(k - 1/2), v(k + 1/2)]|
+ *
+ * with both overlaps in pixels. The edges are those of the column across the marching direction, at its middle; len is
+ * the voxel's edge along the marching direction times the length of the pixel's ray over its component along it. The
+ * marching direction is the axis of the grid nearest to the ray through the grid's centre, chosen for each view. With
+ * one slice and one row the overlap along v is 1: a fan. Voxels with an edge on the far side of the source, or nearer to
+ * its plane than sod / 1024, have no weight. Views whose u or depth changes along a column (any 3x4 matrix) project the
+ * edges of each voxel; the area of the image, a parallelogram, is spread over the box of its two edges.
+ *
+ * Volumes are slice after slice, ny x nx floats each, projections view after view, nv x nu each. Sums over a volume run
+ * in segments of VP_PAIR_SEGMENT slices, from zero each, in ascending order, sums over views in the order of the calls,
+ * each call from zero: bits depend on neither threads nor slabs, only on the views of each call. */
+#pragma once
+
+#include "ct/projections.h"
+
+struct vp_err;
+struct vp_pair;
+
+enum { VP_PAIR_VIEWS = 16, VP_PAIR_SEGMENT = 128 };
+
+/* Opens the pair of a scan and a grid. The scan's views and the grid stay the caller's, and are not used later. `isa` is
+ * NULL (best of this CPU) or "avx512", "avx2", "generic". VP_ERESOURCE. */
+int vp_pair_open(struct vp_pair **p, const struct vp_projections *scan, const struct vp_grid *grid, int threads,
+                 const char *isa, struct vp_err *err);
+/* Returns the bytes that an open pair takes. */
+uint64_t vp_pair_bytes(const struct vp_projections *scan, const struct vp_grid *grid, int threads);
+/* Returns "columns, avx512", "3x4 matrices, avx2", "fan, generic". */
+const char *vp_pair_describe(const struct vp_pair *p);
+/* Sets y, n views, to the projections of x, a whole volume, for views view[0 .. n), n <= VP_PAIR_VIEWS. */
+void vp_pair_forward(struct vp_pair *p, const float *x, const int64_t *view, int n, float *y);
+/* Adds the transpose of n views to slices [z0, z1) of the volume, which x holds. n <= VP_PAIR_VIEWS. */
+void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int n, int64_t z0, int64_t z1, float *x);
+void vp_pair_close(struct vp_pair *p); /* NULL is fine */

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ct/pair_internal.h"
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ct/orbit.h"
+#include "device/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Widest steps: rows or voxels that kernels take at once, and columns that a pixel meets. */
+static const double WIDEST_STEP = 3.9, WIDEST_PIXEL = 2.9;
+
+enum { CHUNK_BYTES = 64 << 20 };
+
+struct vp_pair_device {
+    const struct vp_backend *backend;
+    const struct vp_pair_kernels *kernels;
+    int device;
+    struct vp_queue *queue;
+    struct vp_event *from, *to;
+    struct vp_pair_shape shape;
+    int64_t chunk;              /* slices that are copied at once */
+    float *x, *sum, *y, *lines, *slices;
+    struct vp_pair_view *views;
+    double project, collect;    /* seconds */
+};
+
+static uint64_t column_bytes(const struct vp_pair *p)
+{
+    return (uint64_t)(p->n[0] * p->n[1] * (p->n[2] + 2 * VP_PAIR_EDGE)) * sizeof(float);
+}
+
+static uint64_t line_bytes(const struct vp_pair *p)
+{
+    return (uint64_t)(VP_PAIR_VIEWS * p->nu * (p->nv + 2 * VP_PAIR_EDGE)) * sizeof(float);
+}
+
+static uint64_t batch_bytes(const struct vp_pair *p)
+{
+    return (uint64_t)(VP_PAIR_VIEWS * p->nu * p->nv) * sizeof(float);
+}
+
+static int64_t chunk_of(const struct vp_pair *p)
+{
+    const int64_t page = p->n[0] * p->n[1] * (int64_t)sizeof(float);
+    return vp_max64(1, vp_min64(p->n[2], CHUNK_BYTES / page));
+}
+
+uint64_t vp_pair_device_bytes(const struct vp_pair *p)
+{
+    return 2 * column_bytes(p) + line_bytes(p) + batch_bytes(p) + (uint64_t)p->n_views * sizeof *p->views
+         + (uint64_t)(chunk_of(p) * p->n[0] * p->n[1]) * sizeof(float);
+}
+
+static int taps_of(double step)
+{
+    return step <= 1 ? 2 : step <= 2 ? 3 : 5;
+}
+
+/* Sets the taps. Fails if the kernels do not do for the scan. */
+static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct vp_err *err)
+{
+    double rows = 0, voxels = 0, columns = 0;
+    for (int64_t s = 0; s < p->n_views; s++) {
+        const double *P = p->views[s].P;
+        const int across = p->views[s].march == 0 ? 1 : 0;
+        if (!p->views[s].column || p->flat)
+            return vp_fail(err, VP_ERESOURCE, "the device projects no %s", p->flat ? "fans" : "tilted views");
+        for (int corner = 0; corner < 4; corner++) {
+            const double i = corner & 1 ? (double)p->n[0] - 0.5 : -0.5, j = corner & 2 ? (double)p->n[1] - 0.5 : -0.5;
+            const double w = fmax(vp_orbit_dot(P + 8, i, j, 0), VP_ORBIT_NEAREST);
+            const double u = vp_orbit_dot(P, i, j, 0) / w, width = fabs(P[across] - u * P[8 + across]) / w;
+            rows = fmax(rows, P[6] / w);
+            voxels = fmax(voxels, w / P[6]);
+            columns = fmax(columns, fmax(width, 1 / width));
+        }
+    }
+    if (!(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL))
+        return vp_fail(err, VP_ERESOURCE, "the device projects voxels of 1/3 to 3 pixels: found up to %.3g",
+                       fmax(rows, fmax(voxels, columns)));
+    shape->row_taps = taps_of(rows);
+    shape->voxel_taps = taps_of(voxels);
+    return 0;
+}
+
+static int take(struct vp_pair_device *d, void *to, uint64_t bytes, struct vp_err *err)
+{
+    void *p = NULL;
+    const int rc = d->backend->alloc(d->device, bytes, &p, err);
+    memcpy(to, &p, sizeof p);
+    return rc;
+}
+
+static int transfer(struct vp_pair_device *d, void *to, const void *from, uint64_t bytes, enum vp_way way,
+                    struct vp_err *err)
+{
+    const int64_t n = (int64_t)bytes;
+    const struct vp_pitched a = {to, n, n}, b = {(void *)(uintptr_t)from, n, n};
+    return d->backend->copy(d->queue, &a, &b, (const int64_t[3]){n, 1, 1}, way, err);
+}
+
+/* Waits until all that is queued has been done. */
+static int finish(struct vp_pair_device *d, struct vp_err *err)
+{
+    return d->backend->event_record(d->queue, d->to, err) || d->backend->event_synchronize(d->to, err) ? -1 : 0;
+}
+
+int vp_pair_device_open(struct vp_pair_device **out, const struct vp_pair *p, const struct vp_backend *backend,
+                        int device, struct vp_err *err)
+{
+    const struct vp_pair_kernels *kernels = backend->kernels ? backend->kernels("pair") : NULL;
+    struct vp_pair_shape shape = {.n = {p->n[0], p->n[1], p->n[2]}, .nu = p->nu, .nv = p->nv,
+                                  .voxel = {p->voxel[0], p->voxel[1], p->voxel[2]}};
+    struct vp_pair_device *d;
+    *out = NULL;
+    if (!kernels)
+        return vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", backend->name);
+    if (measure(&shape, p, err) || !(d = vp_alloc(1, sizeof *d, "the projector", err)))
+        return -1;
+    *d = (struct vp_pair_device){.backend = backend, .kernels = kernels, .device = device, .shape = shape,
+                                 .chunk = chunk_of(p)};
+    const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
+    if (!backend->queue_create(device, &d->queue, err) && !backend->event_create(device, false, &d->from, err)
+        && !backend->event_create(device, false, &d->to, err) && !take(d, &d->x, column_bytes(p), err)
+        && !take(d, &d->sum, column_bytes(p), err) && !take(d, &d->lines, line_bytes(p), err)
+        && !take(d, &d->y, batch_bytes(p), err) && !take(d, &d->views, views, err)
+        && !take(d, &d->slices, (uint64_t)(d->chunk * p->n[0] * p->n[1]) * sizeof(float), err)
+        && !transfer(d, d->views, p->views, views, VP_UP, err) && !kernels->clear(d->queue, d->x, column_bytes(p), err)
+        && !kernels->clear(d->queue, d->sum, column_bytes(p), err)
+        && !kernels->clear(d->queue, d->lines, line_bytes(p), err) && !finish(d, err)) {
+        d->shape.views = d->views;
+        *out = d;
+        return 0;
+    }
+    vp_pair_device_close(d);
+    return -1;
+}
+
+void vp_pair_device_close(struct vp_pair_device *d)
+{
+    if (!d)
+        return;
+    d->backend->queue_destroy(d->queue);
+    d->backend->event_destroy(d->from);
+    d->backend->event_destroy(d->to);
+    void *const memory[] = {d->x, d->sum, d->lines, d->y, d->views, d->slices};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (memory[i])
+            d->backend->release(d->device, memory[i]);
+    free(d);
+}
+
+int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err *err)
+{
+    const int64_t page = d->shape.n[0] * d->shape.n[1];
+    for (int64_t z = 0, n; z < d->shape.n[2]; z += n) {
+        n = vp_min64(d->chunk, d->shape.n[2] - z);
+        if (transfer(d, d->slices, x + z * page, (uint64_t)(n * page) * sizeof *x, VP_UP, err)
+            || d->kernels->lift(d->queue, d->shape.n, z, n, d->slices, d->x, err))
+            return -1;
+    }
+    return finish(d, err);
+}
+
+int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err)
+{
+    const int64_t *n = d->shape.n;
+    return d->kernels->clear(d->queue, d->sum, (uint64_t)(n[0] * n[1] * (n[2] + 2 * VP_PAIR_EDGE)) * sizeof(float), err);
+}
+
+int vp_pair_device_add(struct vp_pair_device *d, float *x, struct vp_err *err)
+{
+    const int64_t page = d->shape.n[0] * d->shape.n[1];
+    float *const slices = vp_alloc_raw((size_t)(d->chunk * page), sizeof *slices, "slices", err);
+    int rc = slices ? 0 : -1;
+    for (int64_t z = 0, n; z < d->shape.n[2] && !rc; z += n) {
+        n = vp_min64(d->chunk, d->shape.n[2] - z);
+        rc = d->kernels->lower(d->queue, d->shape.n, z, n, d->sum, d->slices, err)
+          || transfer(d, slices, d->slices, (uint64_t)(n * page) * sizeof *x, VP_DOWN, err) || finish(d, err) ? -1 : 0;
+        for (int64_t i = 0; i < n * page && !rc; i++)
+            x[z * page + i] += slices[i];
+    }
+    free(slices);
+    return rc;
+}
+
+static void choose(struct vp_pair_device *d, const int64_t *view, int n)
+{
+    d->shape.count = n;
+    for (int i = 0; i < n; i++)
+        d->shape.view[i] = (int)view[i];
+}
+
+int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n, float *y, struct vp_err *err)
+{
+    const uint64_t bytes = (uint64_t)(n * d->shape.nu * d->shape.nv) * sizeof *y;
+    choose(d, view, n);
+    if (d->backend->event_record(d->queue, d->from, err) || d->kernels->project(d->queue, &d->shape, d->x, d->y, err)
+        || finish(d, err))
+        return -1;
+    d->project += d->backend->event_elapsed(d->from, d->to);
+    return transfer(d, y, d->y, bytes, VP_DOWN, err) || finish(d, err) ? -1 : 0;
+}
+
+int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err)
+{
+    const uint64_t bytes = (uint64_t)(n * d->shape.nu * d->shape.nv) * sizeof *y;
+    choose(d, view, n);
+    if (transfer(d, d->y, y, bytes, VP_UP, err) || d->backend->event_record(d->queue, d->from, err)
+        || d->kernels->weigh(d->queue, &d->shape, d->y, d->lines, err)
+        || d->kernels->collect(d->queue, &d->shape, d->lines, d->sum, err) || finish(d, err))
+        return -1;
+    d->collect += d->backend->event_elapsed(d->from, d->to);
+    return 0;
+}
+
+void vp_pair_device_seconds(const struct vp_pair_device *d, double *project, double *collect)
+{
+    *project = d->project;
+    *collect = d->collect;
+}

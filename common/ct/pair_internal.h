@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Declarations shared by pair.c, pair_general.c and pair_isa.c. */
+#pragma once
+
+#include "ct/pair_device.h"
+
+enum {
+    PAIR_TILE = 8,
+    PAIR_COLUMNS = PAIR_TILE * PAIR_TILE,
+    PAIR_PAD = 48,      /* zeros around a column or a line: the reach of any load */
+    PAIR_PITCH = VP_PAIR_SEGMENT + 2 * PAIR_PAD /* floats from column to column of a tile */
+};
+
+/* Columns of a tile, PAIR_PITCH apart, of the segment that begins with slice k0 and has n. Slice k0 + k is sample
+ * PAIR_PAD + k of a column; the samples around are zero where the tile is read. */
+struct vp_pair_tile {
+    int64_t i0, j0, k0;
+    int ni, nj;         /* columns along x and y that the grid has */
+    int n;
+    int first, last;    /* slices of the segment that are needed, of a transpose */
+    float *samples;
+};
+
+struct vp_pair_isa;
+
+struct vp_pair {
+    const struct vp_pair_isa *isa;
+    struct vp_pair_view *views;
+    int64_t n_views, nu, nv, n[3];
+    double voxel[3];
+    bool flat;          /* one slice, one row */
+    int threads;
+    int64_t pitch;      /* floats from line to line, a line being the rows of one u */
+    int64_t tiles_x, tiles;
+    int64_t part;       /* floats of a thread's own memory */
+    float *parts;
+    float *lines;       /* VP_PAIR_VIEWS views, weighted with the length of rays; column views line after line, others
+                           row after row */
+    char text[64];
+};
+
+struct vp_pair_isa {
+    const char *name;
+    /* Adds the shares of a tile to lines [u0, u1) of a column view; `lines` begins with line u0. */
+    void (*spread)(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t, int64_t u0,
+                   int64_t u1, float *lines, float *scratch);
+    /* Adds the shares of all lines of a column view to a tile. */
+    void (*collect)(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
+                    const float *lines, float *scratch);
+};
+
+extern const struct vp_pair_isa vp_pair_isa_avx512, vp_pair_isa_avx2, vp_pair_isa_generic;
+
+/* Returns the floats of `scratch` above, aligned to 64 bytes. */
+static inline int64_t vp_pair_scratch(int64_t pitch)
+{
+    return 3 * (pitch + VP_PAIR_SEGMENT + 2 * PAIR_PAD);
+}
+
+/* Do the same for any matrix. `sums` are nu x nv doubles, of which columns [u0, u1) are added to. */
+void vp_pair_general_spread(const struct vp_pair *p, const struct vp_pair_view *view, const float *x, int64_t u0,
+                            int64_t u1, double *sums);
+void vp_pair_general_collect(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
+                             const float *rows);

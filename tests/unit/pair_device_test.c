@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The matched pair on the devices that $VOXPIPE_DEVICES names as --device does ("cuda"), against that of the CPU: values
+ * within 2e-6, the transpose exact, the same bits each time. Without devices: what has no kernels is refused. */
+#include "test.h"
+#include "geometry.h"
+#include "ct/pair.h"
+#include "ct/pair_device.h"
+#include "device/device.h"
+
+struct scan { const char *text; int64_t n[3]; double voxel[3]; bool refused; };
+
+#define CONE "beam = cone\nsod = 100\nsdd = 150\n"
+static const struct scan SCANS[] = {
+    {CONE "detector = 40x36\npitch = 1.5\nviews = 19\n", {24, 21, 30}, {1, 1, 1}, false},
+    {CONE "detector = 30x260\npitch = 1.5\noffset-u = 6.3\noffset-v = -2.7\nviews = 5\n", {33, 18, 140}, {1, 1.1, 1.2}, false},
+    {CONE "detector = 30x24\npitch = -1.3,-1.7\nviews = 8\n", {20, 18, 20}, {1, 1, 1}, false},
+    {CONE "detector = 24x20\npitch = 2.6\nviews = 7\n", {24, 21, 30}, {1, 1, 1}, false},
+    {CONE "detector = 60x50\npitch = 0.7\nviews = 7\n", {24, 21, 30}, {1, 1, 1}, false},
+    {"beam = parallel\ndetector = 30x24\npitch = 0.9\nviews = 8\n", {22, 20, 23}, {1, 1, 1}, false},
+    {CONE "detector = 30x26\npitch = 1.5\ntilt = 4\nviews = 3\n", {14, 15, 16}, {1, 1, 1}, true},
+    {CONE "detector = 30x26\npitch = 0.1\nviews = 3\n", {14, 15, 16}, {1, 1, 1}, true},
+};
+
+static unsigned seed = 5;
+
+static float *random_floats(int64_t n)
+{
+    float *x = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) * 0x1p-24f;
+    }
+    return x;
+}
+
+static double error_of(const float *got, const float *want, int64_t n)
+{
+    double e = 0, q = 0;
+    for (int64_t i = 0; i < n; i++) {
+        e += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+        q += (double)want[i] * (double)want[i];
+    }
+    return sqrt(e / q);
+}
+
+static double dot(const float *a, const float *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+static void compare(const struct scan *s, const struct vp_backend *backend, int device)
+{
+    struct vp_geom geom;
+    struct vp_view *views;
+    struct vp_scan kind;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_pair *cpu;
+    struct vp_pair_device *gpu;
+    const struct vp_grid grid = {.n = {s->n[0], s->n[1], s->n[2]}, .voxel = {s->voxel[0], s->voxel[1], s->voxel[2]},
+                                 .center = {0.7, -0.4, 0.3}};
+    if (parse_geometry(&geom, s->text, strlen(s->text), "scan", &err) || vp_geom_views(&geom, &views, &kind, &err))
+        CHECK_STR(err.msg, "");
+    const struct vp_projections scan = {.views = views, .n_views = geom.views, .nu = geom.nu, .nv = geom.nv};
+    const int64_t voxels = s->n[0] * s->n[1] * s->n[2], view = geom.nu * geom.nv, n = geom.views < 16 ? geom.views : 16;
+    CHECK_INT(vp_pair_open(&cpu, &scan, &grid, 2, NULL, &err), 0);
+    const int rc = vp_pair_device_open(&gpu, cpu, backend, device, &err);
+    CHECK_INT(rc, s->refused ? -1 : 0);
+    if (!rc) {
+        float *x = random_floats(voxels), *y = random_floats(n * view), *Ax = random_floats(n * view);
+        float *got = random_floats(n * view), *again = random_floats(n * view);
+        float *back = calloc((size_t)voxels, sizeof *back), *sum = calloc((size_t)voxels, sizeof *sum);
+        int64_t list[VP_PAIR_VIEWS];
+        for (int64_t i = 0; i < n; i++)
+            list[i] = geom.views - 1 - i;
+        vp_pair_forward(cpu, x, list, (int)n, Ax);
+        vp_pair_adjoint(cpu, y, list, (int)n, 0, s->n[2], back);
+        CHECK_INT(vp_pair_device_load(gpu, x, &err), 0);
+        CHECK_INT(vp_pair_device_forward(gpu, list, (int)n, got, &err), 0);
+        CHECK_INT(vp_pair_device_forward(gpu, list, 1, again, &err), 0);
+        CHECK_INT(vp_pair_device_forward(gpu, list + 1, (int)n - 1, again + view, &err), 0);
+        CHECK_INT(vp_pair_device_clear(gpu, &err), 0);
+        CHECK_INT(vp_pair_device_adjoint(gpu, y, list, (int)n, &err), 0);
+        CHECK_INT(vp_pair_device_add(gpu, sum, &err), 0);
+        const double e = error_of(got, Ax, n * view), f = error_of(sum, back, voxels);
+        const double left = dot(got, y, n * view), right = dot(x, sum, voxels);
+        if (e > 2e-6 || f > 2e-6 || fabs(left / right - 1) > 1e-7)
+            printf("%s: forward %.2e, transpose %.2e, adjoint %.2e\n", s->text, e, f, left / right - 1);
+        CHECK(e <= 2e-6);
+        CHECK(f <= 2e-6);
+        CHECK_NEAR(left / right, 1, 1e-7);
+        CHECK(!memcmp(got, again, (size_t)(n * view) * sizeof *got));
+        free(x);
+        free(y);
+        free(Ax);
+        free(got);
+        free(again);
+        free(back);
+        free(sum);
+    }
+    vp_pair_device_close(gpu);
+    vp_pair_close(cpu);
+    vp_geom_free(&geom);
+    free(views);
+}
+
+int main(void)
+{
+    const struct vp_backend *backend = &vp_cpu;
+    struct vp_err err = VP_ERR_INIT;
+    int *number = NULL, n = 0;
+    if (getenv("VOXPIPE_DEVICES") && vp_devices_find(&backend, &number, &n, getenv("VOXPIPE_DEVICES"), &err))
+        CHECK_STR(err.msg, "");
+    for (size_t i = 0; i < sizeof SCANS / sizeof *SCANS; i++) {
+        struct scan s = SCANS[i];
+        s.refused |= backend->on_host;
+        compare(&s, backend, n ? number[0] : 0);
+    }
+    free(number);
+    return test_done();
+}

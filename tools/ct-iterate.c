@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ct-iterate: iterative reconstruction. Views stream in every iteration, volumes are held. */
+#include "app/checkpoint.h"
+#include "app/open.h"
+#include "app/session.h"
+#include "app/tool.h"
+#include "app/volumes.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "ct/iterate.h"
+#include "ct/margin.h"
+#include "stack/views.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct params {
+    struct vp_projection_params projections;
+    struct vp_range views;
+    struct vp_grid_params grid;
+    int64_t margin;
+    int method;
+    int64_t iterations, blocks;
+    double relax, tv, norm;
+    struct vp_reals min, max;
+    const char *pixel_weights, *dead, *mask, *initial;
+    struct vp_strings stop;
+    const char *history, *checkpoint, *resume;
+    int64_t every;
+};
+
+#define P struct params
+static const struct vp_opt options[] = {
+    VP_CHOICE(P, method, "method", 0, "sirt|os-sart|cgls|mlem|osem|fista-tv", .def = "cgls", .group = "Method",
+              .help = "method of reconstruction", .more = "See METHODS."),
+    VP_INT(P, iterations, "iterations", 'n', .metavar = "N", .min = 0, .max = 1e9, .def = "0",
+           .help = "iterations, at most (default: cgls, os-sart, osem 10, mlem 20, fista-tv 60, sirt 100)"),
+    VP_INT(P, blocks, "blocks", 0, .metavar = "N", .min = 1, .max = 1e6, .def = "10",
+           .help = "blocks of views of os-sart and osem, one update each",
+           .more = "Block b has every Nth view from view b on; blocks that follow each other are far apart."),
+    VP_REAL(P, relax, "relax", 0, .metavar = "R", .min = 1e-9, .max = 1.999999, .def = "1",
+            .help = "factor of the steps of sirt and os-sart, below 2"),
+    VP_REALS(P, min, "min", 0, .metavar = "MU", .min = -1e30, .max = 1e30,
+             .help = "least attenuation of a voxel, in 1/mm (not cgls)"),
+    VP_REALS(P, max, "max", 0, .metavar = "MU", .min = -1e30, .max = 1e30,
+             .help = "largest attenuation of a voxel, in 1/mm (not cgls)"),
+    VP_REAL(P, tv, "tv", 0, .metavar = "L", .min = 0, .max = 1e30, .def = "0.01",
+            .help = "weight of the total variation of fista-tv",
+            .more = "It is compared with half the sum of the squares of the residual, and counts differences between "
+                    "neighbouring voxels, in 1/mm: smaller voxels, more views and less noise need a smaller one."),
+    VP_REAL(P, norm, "norm", 0, .metavar = "L", .min = 1e-30, .max = 1e30, .def = NULL,
+            .help = "largest eigenvalue of A'A, as an earlier run found it (fista-tv)",
+            .more = "Found in five passes over the views, as an upper bound, and reported with -v and in --stats."),
+    VP_FILE(P, initial, "initial", 0, .metavar = "FILE", .help = "volume to begin with (default: zero, or uniform)",
+            .more = "Of the size of the result: of an earlier run, or of ct-fdk(1)."),
+    VP_FILE(P, mask, "mask", 0, .metavar = "FILE", .help = "voxels that may change: those not 0",
+            .more = "The others stay as --initial says, or 0."),
+    VP_FILE(P, pixel_weights, "pixel-weights", 0, .metavar = "FILE", .group = "Weights of pixels",
+            .help = "weights, 0 or more: a page for each view, or one for all",
+            .more = "A factor of each pixel's square in what is minimised. 0 leaves a pixel out: shutters, metal, missing "
+                    "views. In the layout of the projections; one page is of the size of a view."),
+    VP_FILE(P, dead, "dead", 0, .metavar = "FILE", .help = "mask of dead pixels: one page of the size of a view, not 0 is dead"),
+    VP_STRINGS(P, stop, "stop", 0, .metavar = "RULE:T", .group = "Run",
+               .help = "end when RULE holds: residual, noise, change or gradient; repeatable",
+               .more = "residual:T ends when |Ax - y| / |y| is less than T; noise:S when |Ax - y| is less than 1.02 S "
+                       "for each root of a pixel, S being the standard deviation of the line integrals; change:T when an "
+                       "iteration changes the volume by less than T of its norm; gradient:T (cgls) when the gradient is less "
+                       "than T of the first. The first one that holds ends the run."),
+    VP_OUTFILE(P, history, "history", 0, .metavar = "FILE", .help = "write a line for each iteration to FILE, as it ends",
+               .more = "Columns separated by tabs: iteration, seconds, residual, residual / |y|, objective, step, min, mean, "
+                       "max, change. The residual is that of the volume after the iteration (cgls), or of the one before it, "
+                       "as it is measured on the way (the others)."),
+    VP_OUTFILE(P, checkpoint, "checkpoint", 0, .metavar = "FILE", .help = "save the state to FILE every --every iterations"),
+    VP_INT(P, every, "every", 0, .metavar = "N", .min = 1, .max = 1e9, .def = "10",
+           .help = "iterations from one checkpoint to the next"),
+    VP_FILE(P, resume, "resume", 0, .metavar = "FILE", .help = "go on from a checkpoint",
+            .more = "The result has the bits of a run that was not interrupted. Only --iterations, --stop and names of "
+                    "outputs may differ from the run that made the checkpoint."),
+    VP_OPTIONS(P, projections, vp_projection_options),
+    VP_RANGE(P, views, "views", 0, .metavar = "A:B", .help = "use only views A to B-1"),
+    VP_OPTIONS(P, grid, vp_grid_options),
+    VP_INT(P, margin, "margin", 0, .metavar = "N", .min = -1, .max = 1e6, .def = "-1",
+           .help = "slices added at either end while iterating (-1: what the rays need)",
+           .more = "Rays of a cone beam pass slices beyond the volume. What they measure there would appear in the first "
+                   "and last slices as bright rims."),
+    VP_OPT_END,
+};
+#undef P
+
+static const struct vp_example examples[] = {
+    {"Ten iterations of conjugate gradients of a scan of few views.",
+     "ct-geom --sod 500 --sdd 1000 --detector 64x48 --pitch 2 --views 30 -o scan.geom\n"
+     "ct-phantom -g scan.geom --noise 1e5 -o scan.tif\n"
+     "ct-iterate scan.tif -o cgls.tif"},
+    {"Total variation, no negative values, with a log of the iterations.",
+     "ct-iterate --method fista-tv --tv 0.002 --min 0 --history run.tsv scan.tif -o tv.tif"},
+    {"On from a filtered back-projection, until the residual is that of the noise.",
+     "ct-fdk scan.tif -o fdk.tif\n"
+     "ct-iterate --method sirt --initial fdk.tif --stop noise:0.005 scan.tif -o sirt.tif"},
+    {"What the result does not explain.", "ct-project --subtract scan.tif cgls.tif -o residual.tif"},
+    {0},
+};
+
+static const char sections[] =
+    "METHODS\n"
+    "A is the projection of ct-project(1), A' its exact transpose, W the weights of the pixels (1 without --pixel-weights "
+    "and --dead), y the projections, x the volume.\n"
+    "\n"
+    "sirt: x += relax C A'(W R (y - A x)), R and C the inverse of the sums of the rows of A and of the columns of W A. "
+    "Smooth, robust, slow: some hundred iterations.\n"
+    "\n"
+    "os-sart: the same for one block of views after the other, about --blocks times as fast. It ends near the solution "
+    "rather than at it, the nearer the fewer the blocks or the smaller --relax.\n"
+    "\n"
+    "cgls: conjugate gradients for least squares. Fast: the residual falls in each iteration, the error of the volume only "
+    "until noise is fitted, often after 10 to 20. Bounds are not possible.\n"
+    "\n"
+    "mlem, osem: maximum likelihood for Poisson numbers (emission), all views at once, or block after block. Projections "
+    "and volume are not negative.\n"
+    "\n"
+    "fista-tv: the volume of least squares plus --tv times the total variation, within --min and --max: flat regions with "
+    "sharp edges, for few views. The step is 1 over a proven bound of the norm; momentum restarts where it would climb.\n"
+    "\n"
+    "A voxel that few rays pass takes what the others leave: where the corners of the volume are outside of the field of "
+    "view, a --mask of the field leads to a better result.\n"
+    "\n"
+    "Iteration k is the kth update of the volume. Offset detectors, short scans and missing views need no weights here: "
+    "rays that were not measured are no part of the sum. Where a fan or a cone is cut off by the detector, values near the "
+    "edge of the field of view are those of the truncated problem.\n"
+    "\n"
+    "MEMORY\n"
+    "Volumes are held, as 32-bit floats: sirt, os-sart, mlem, osem and cgls 4, fista-tv 7; projections are read in "
+    "every iteration, by cgls every 16 only. From a pipe they are kept in memory. Results have the same bits for any number "
+    "of threads and any limit of memory.\n";
+
+struct work {
+    const struct params *p;
+    struct vp_run *run;
+    struct vp_reader *reader, *weights, *dead, *mask, *initial;
+    struct vp_views *source, *weight_views;
+    struct vp_geom geom;
+    struct vp_view *views;
+    struct vp_scan scan;
+    struct vp_grid grid;        /* with the margin */
+    int64_t below, slices;      /* the result is slices [below, below + slices) */
+    struct vp_projections projections;
+    float *x, *pixels, *mask_samples;
+    struct vp_iterate job;
+    struct vp_checkpoint checkpoint;
+    FILE *history;
+    double *residuals, *objectives;
+    int64_t lines, room;
+    uint64_t bytes, kept;
+};
+
+/* ---- options ---- */
+
+static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *err)
+{
+    static const char *const names[] = {"residual", "noise", "change", "gradient"};
+    double *const to[] = {&job->stop.residual, &job->stop.noise, &job->stop.change, &job->stop.gradient};
+    for (int i = 0; i < 4; i++) {
+        const size_t n = strlen(names[i]);
+        char *end;
+        if (strncmp(rule, names[i], n) || rule[n] != ':')
+            continue;
+        *to[i] = strtod(rule + n + 1, &end);
+        if (end == rule + n + 1 || *end || !(*to[i] > 0) || !isfinite(*to[i]))
+            return vp_fail(err, VP_EUSAGE, "--stop %s: expected a number above 0, got '%s'", names[i], rule + n + 1);
+        if (i == 3 && job->method != VP_CGLS)
+            return vp_fail(err, VP_EUSAGE, "--stop gradient needs --method cgls");
+        return 0;
+    }
+    return vp_fail(err, VP_EUSAGE, "--stop: expected residual:T, noise:T, change:T or gradient:T, got '%s'", rule);
+}
+
+/* Fills the job from the options, and rejects those that the method does not have. */
+static int set_options(struct work *w, struct vp_err *err)
+{
+    static const int64_t usual[] = {[VP_SIRT] = 100, [VP_OS_SART] = 10, [VP_CGLS] = 10, [VP_MLEM] = 20, [VP_OSEM] = 10,
+                                    [VP_FISTA_TV] = 60};
+    static const struct { const char *option; unsigned methods; } fits[] = {
+        {"blocks", 1u << VP_OS_SART | 1u << VP_OSEM},
+        {"relax", 1u << VP_SIRT | 1u << VP_OS_SART},
+        {"min", ~(1u << VP_CGLS)},
+        {"max", ~(1u << VP_CGLS)},
+        {"tv", 1u << VP_FISTA_TV},
+        {"norm", 1u << VP_FISTA_TV},
+    };
+    const struct params *p = w->p;
+    struct vp_iterate *const job = &w->job;
+    job->method = (enum vp_iterate_method)p->method;
+    for (size_t i = 0; i < sizeof fits / sizeof *fits; i++)
+        if (vp_given(w->run, fits[i].option) && !(fits[i].methods >> p->method & 1))
+            return vp_fail(err, VP_EUSAGE, "--%s and --method %s cannot be combined", fits[i].option,
+                           vp_iterate_name(job->method));
+    if (p->min.n > 1 || p->max.n > 1)
+        return vp_fail(err, VP_EUSAGE, "--%s: expected one number", p->min.n > 1 ? "min" : "max");
+    job->min = p->min.n ? p->min.v[0] : -INFINITY;
+    job->max = p->max.n ? p->max.v[0] : INFINITY;
+    if (job->min > job->max)
+        return vp_fail(err, VP_EUSAGE, "--min %g is above --max %g", job->min, job->max);
+    if (vp_given(w->run, "every") && !p->checkpoint)
+        return vp_fail(err, VP_EUSAGE, "--every needs --checkpoint FILE");
+    if (p->grid.slab.given)
+        return vp_fail_hint(err, VP_EUSAGE, "img-cat --pages cuts the result", "--slab: rays pass other slices as well");
+    job->iterations = p->iterations ? p->iterations : usual[p->method];
+    job->blocks = p->blocks;
+    job->relax = p->relax;
+    job->tv = p->tv;
+    job->norm = p->norm;
+    for (int i = 0; i < p->stop.n; i++)
+        if (parse_stop(job, p->stop.v[i], err))
+            return -1;
+    return 0;
+}
+
+/* ---- inputs ---- */
+
+static int open_scan(struct work *w, struct vp_err *err)
+{
+    const struct params *p = w->p;
+    const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
+    if (vp_open_input(w->run, 0, VP_AS_VALUES, &w->reader, err))
+        return -1;
+    const struct vp_stack *s = vp_reader_stack(w->reader);
+    const char *const name = vp_reader_name(w->reader);
+    int64_t z0, z1, above = p->margin;
+    if (vp_quantity_check(s, VP_NEED_LINES, name, err) || vp_geom_of(&w->geom, &p->projections, s, name, err)
+        || vp_geom_views(&w->geom, &w->views, &w->scan, err)
+        || vp_grid_make(&w->grid, &z0, &z1, &p->grid, &w->geom, w->views, &w->scan, err)
+        || vp_views_open(&w->source, w->reader, sinograms, w->run->common.memory, err))
+        return -1;
+    if (w->scan.curved)
+        return vp_fail(err, VP_EUSAGE, "%s: the detector is curved: expected a flat one", name);
+    w->projections = (struct vp_projections){.views = w->views, .n_views = w->geom.views, .nu = w->geom.nu,
+                                             .nv = w->geom.nv, .source = w->source};
+    w->job.first = p->views.given ? p->views.lo : 0;
+    w->job.last = p->views.given && p->views.hi != INT64_MAX ? p->views.hi : w->geom.views;
+    if (w->job.first >= w->job.last || w->job.last > w->geom.views)
+        return vp_fail(err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)w->job.first,
+                       (long long)w->job.last, (long long)w->geom.views);
+    w->slices = w->grid.n[2];
+    w->below = p->margin;
+    if (p->margin < 0)
+        vp_margin_of(&w->projections, &w->grid, &w->below, &above);
+    w->grid.n[2] += w->below + above;
+    w->grid.center[2] += 0.5 * (double)(above - w->below) * w->grid.voxel[2];
+    return 0;
+}
+
+/* Opens weights, dead pixels, the mask and the initial volume, and checks their sizes. */
+static int open_others(struct work *w, struct vp_err *err)
+{
+    const struct params *p = w->p;
+    const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
+    const int64_t size[3] = {w->grid.n[0], w->grid.n[1], w->slices};
+    const int64_t nu = w->geom.nu, nv = w->geom.nv, n = w->geom.views;
+    const int64_t page[3] = {nu, nv, 1}, all[3] = {nu, sinograms ? n : nv, sinograms ? nv : n};
+    if (p->pixel_weights) {
+        if (vp_open_values(w->run, p->pixel_weights, &w->weights, err))
+            return -1;
+        const struct vp_stack *s = vp_reader_stack(w->weights);
+        if (!vp_reader_seekable(w->weights))
+            return vp_fail(err, VP_EUSAGE, "--pixel-weights %s: expected a file, which can be read again", p->pixel_weights);
+        const bool single = s->nx == nu && s->ny == nv && s->pages == 1 && n > 1;
+        if (!single && (vp_volumes_match(w->weights, "--pixel-weights", all, err)
+                        || vp_views_open(&w->weight_views, w->weights, sinograms, w->run->common.memory, err)))
+            return -1;
+    }
+    if (p->dead && (vp_open_mask(w->run, p->dead, &w->dead, err) || vp_volumes_match(w->dead, "--dead", page, err)))
+        return -1;
+    if (p->mask && (vp_open_mask(w->run, p->mask, &w->mask, err) || vp_volumes_match(w->mask, "--mask", size, err)))
+        return -1;
+    return p->initial && (vp_open_values(w->run, p->initial, &w->initial, err)
+                          || vp_volumes_match(w->initial, "--initial", size, err)) ? -1 : 0;
+}
+
+/* Makes one page of weights: of a single page of weights, and of dead pixels. */
+static int load_pixels(struct work *w, struct vp_err *err)
+{
+    const int64_t n = w->geom.nu * w->geom.nv;
+    const bool single = w->weights && !w->weight_views;
+    w->job.weights = w->weight_views;
+    if (!single && !w->dead)
+        return 0;
+    float *const pixels = w->pixels = vp_alloc_raw((size_t)n, sizeof *pixels, "the weights", err);
+    float *const dead = vp_alloc((size_t)n, sizeof *dead, "the dead pixels", err);
+    int rc = !pixels || !dead ? -1 : 0;
+    for (int64_t i = 0; i < n && !rc; i++)
+        pixels[i] = 1;
+    if (!rc && single)
+        rc = vp_volumes_read(w->weights, 1, 1, pixels, NULL, err);
+    if (!rc && w->dead)
+        rc = vp_volumes_read(w->dead, 1, 1, dead, NULL, err);
+    for (int64_t i = 0; i < n && !rc; i++)
+        pixels[i] = dead[i] != 0 ? 0 : pixels[i]; /* NaN is dead, too */
+    free(dead);
+    w->job.pixels = w->pixels;
+    return rc;
+}
+
+/* Reads the initial volume and the mask between the slices of the margin. */
+static int load_volumes(struct work *w, struct vp_err *err)
+{
+    const int64_t page = w->grid.n[0] * w->grid.n[1], all = page * w->grid.n[2];
+    const int threads = (int)w->run->common.threads;
+    int64_t bad = 0, used = 0;
+    if (!(w->x = vp_alloc((size_t)all, sizeof *w->x, "the volume", err)))
+        return -1;
+    if (w->initial && vp_volumes_read(w->initial, w->slices, threads, w->x + w->below * page, &bad, err))
+        return -1;
+    for (int64_t i = 0; w->initial && i < all && w->job.method != VP_SIRT; i++)
+        if (w->x[i] < 0 && (w->job.method == VP_MLEM || w->job.method == VP_OSEM))
+            return vp_fail_hint(err, VP_EUSAGE, "img-math 'max(a, 1e-6)' makes it so",
+                                "--initial %s: %s expects values above 0", w->p->initial, vp_iterate_name(w->job.method));
+    if (bad)
+        return vp_fail(err, VP_ERUN, "--initial %s: %lld voxels are NaN or infinite", w->p->initial, (long long)bad);
+    w->job.x = w->x;
+    w->job.started = w->initial;
+    if (!w->mask)
+        return 0;
+    if (!(w->mask_samples = vp_alloc_raw((size_t)all, sizeof *w->x, "the mask", err)))
+        return -1;
+    for (int64_t i = 0; i < all; i++)
+        w->mask_samples[i] = 1;
+    if (vp_volumes_read(w->mask, w->slices, threads, w->mask_samples + w->below * page, NULL, err))
+        return -1;
+    for (int64_t i = w->below * page; i < (w->below + w->slices) * page; i++) {
+        w->mask_samples[i] = w->mask_samples[i] != 0 ? 1 : 0;
+        used += w->mask_samples[i] != 0;
+    }
+    w->job.mask = w->mask_samples;
+    return used ? 0 : vp_fail(err, VP_ERUN, "--mask %s: no voxel may change", w->p->mask);
+}
+
+/* ---- plan ---- */
+
+/* Pages of a pipe are kept if they are read again; sinograms of one are kept as they are opened. */
+static bool keeps(const struct work *w)
+{
+    return !vp_views_seekable(w->source) && vp_iterate_rereads(&w->job)
+        && w->p->projections.layout != VP_LAYOUT_SINOGRAMS;
+}
+
+static int plan(struct work *w, struct vp_err *err)
+{
+    struct vp_run *run = w->run;
+    const struct vp_grid *g = &w->grid;
+    const struct vp_iterate *job = &w->job;
+    const uint64_t volume = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float);
+    const uint64_t page = vp_page_bytes(vp_reader_stack(w->reader));
+    w->kept = keeps(w) ? (uint64_t)w->geom.views * page : 0;
+    w->bytes = volume * (w->mask ? 2 : 1) + w->kept + vp_reader_holds(w->reader, false) + vp_views_bytes(w->source);
+    const uint64_t bytes = w->bytes + vp_iterate_bytes(job);
+    if (bytes > run->common.memory)
+        return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory, or choose larger voxels",
+                            "%s of %lld x %lld x %lld voxels takes %s: expected at most %s", vp_iterate_name(job->method),
+                            (long long)g->n[0], (long long)g->n[1], (long long)g->n[2], vp_bytes_text(bytes).text,
+                            vp_bytes_text(run->common.memory).text);
+    vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)w->projections.nu,
+                   (long long)w->projections.nv, (long long)job->first, (long long)job->last - 1,
+                   (long long)w->projections.n_views);
+    vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)g->n[0], (long long)g->n[1],
+                   (long long)w->slices, g->voxel[0], g->voxel[1], g->voxel[2]);
+    if (g->n[2] > w->slices)
+        vp_report_plan(run, "margin", "%lld slices below, %lld above", (long long)w->below,
+                       (long long)(g->n[2] - w->slices - w->below));
+    vp_report_plan(run, "method", "%s, at most %lld iterations", vp_iterate_name(job->method), (long long)job->iterations);
+    if (w->kept)
+        vp_report_plan(run, "input", "a pipe: kept in memory, %s", vp_bytes_text(w->kept).text);
+    vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
+    return vp_report_plan_done(run);
+}
+
+static int keep_input(struct work *w, struct vp_err *err)
+{
+    if (!w->kept)
+        return 0;
+    const int rc = vp_reader_keep(w->reader, w->kept + (1 << 20), NULL, err);
+    return rc <= 0 ? rc : vp_fail(err, VP_ERUN, "%s: expected %lld views, got more", vp_reader_name(w->reader),
+                                  (long long)w->geom.views);
+}
+
+/* ---- run ---- */
+
+static int log_line(struct work *w, const struct vp_iterate_line *l, struct vp_err *err)
+{
+    if (w->lines == w->room) {
+        double *r = vp_grow(w->residuals, w->lines, &w->room, sizeof *r, "the history", "ct-iterate", err);
+        if (!r)
+            return -1;
+        w->residuals = r;
+        double *o = realloc(w->objectives, (size_t)w->room * sizeof *o);
+        if (!o)
+            return vp_fail(err, VP_ERESOURCE, "out of memory: the history");
+        w->objectives = o;
+    }
+    w->residuals[w->lines] = l->residual;
+    w->objectives[w->lines++] = l->objective;
+    vp_note(w->run, "%s %lld/%lld: residual %.4g (%.4g of the data), change %.3g, %.1f s", vp_iterate_name(w->job.method),
+            (long long)l->iteration, (long long)w->job.iterations, l->residual, l->relative, l->change, l->seconds);
+    if (!w->history)
+        return 0;
+    fprintf(w->history, "%lld\t%.3f\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\n", (long long)l->iteration, l->seconds,
+            l->residual, l->relative, l->objective, l->step, l->min, l->mean, l->max, l->change);
+    return fflush(w->history) ? vp_fail_errno(err, "%s", w->p->history) : 0;
+}
+
+static int each(void *ctx, const struct vp_iterate_line *line, const struct vp_iterate_state *state, struct vp_err *err)
+{
+    struct work *w = ctx;
+    if (log_line(w, line, err))
+        return -1;
+    if (w->p->checkpoint && (line->iteration % w->p->every == 0 || line->iteration == w->job.iterations)) {
+        struct vp_err why = VP_ERR_INIT;
+        if (vp_checkpoint_save(&w->checkpoint, w->p->checkpoint, state, &why))
+            vp_warn(w->run, "no checkpoint after iteration %lld: %s", (long long)line->iteration, why.msg);
+    }
+    return 0;
+}
+
+static int resume(void *ctx, struct vp_iterate_state *state, struct vp_err *err)
+{
+    struct work *w = ctx;
+    return w->p->resume ? vp_checkpoint_load(&w->checkpoint, w->p->resume, state, err) : 0;
+}
+
+static int open_history(struct work *w, struct vp_err *err)
+{
+    const char *path = w->p->history;
+    if (!path)
+        return 0;
+    if (!(w->history = fopen(path, "w")))
+        return vp_fail_errno(err, "%s", path);
+    fprintf(w->history, "iteration\tseconds\tresidual\trelative\tobjective\tstep\tmin\tmean\tmax\tchange\n");
+    return 0;
+}
+
+static void report(const struct work *w)
+{
+    struct vp_stats *stats = w->run->stats;
+    vp_stats_text(stats, "method", vp_iterate_name(w->job.method));
+    vp_stats_number(stats, "iterations", (double)w->job.done);
+    vp_stats_text(stats, "stopped_by", w->job.stopped_by);
+    vp_stats_list(stats, "residuals", w->residuals, w->lines);
+    vp_stats_list(stats, "objective", w->objectives, w->lines);
+    if (w->job.norm > 0)
+        vp_stats_number(stats, "norm", w->job.norm);
+    vp_note(w->run, "%lld iterations, ended by %s", (long long)w->job.done, w->job.stopped_by);
+    if (w->job.least_norm > 0)
+        vp_note(w->run, "norm at most %.9g, at least %.9g", w->job.norm, w->job.least_norm);
+}
+
+static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_run *const run = w->run;
+    struct vp_stack out = {0};
+    if (set_options(w, err) || vp_device_cpu(run, err) || open_scan(w, err) || open_others(w, err))
+        return -1;
+    struct vp_iterate *const job = &w->job;
+    job->scan = &w->projections;
+    job->grid = &w->grid;
+    job->threads = (int)run->common.threads;
+    job->stats = run->stats;
+    job->progress = run->progress;
+    job->each = each;
+    job->resume = resume;
+    job->ctx = w;
+    w->checkpoint = (struct vp_checkpoint){.run = run, .grid = &w->grid, .method = job->method};
+    const int done = plan(w, err);
+    if (done)
+        return done > 0 ? 0 : -1;
+    job->memory = run->common.memory - w->bytes;
+    int rc = vp_session_volume(w->reader, &w->grid, w->below, w->below + w->slices, &out, err)
+          || vp_open_output(run, &out, writer, err) || keep_input(w, err) || load_pixels(w, err) || load_volumes(w, err)
+          || open_history(w, err) || vp_iterate_run(job, err) ? -1 : 0;
+    vp_stack_free(&out);
+    if (rc)
+        return -1;
+    report(w);
+    if (job->last == w->geom.views && vp_views_finish(w->source, err))
+        return -1;
+    return vp_writer_pages(*writer, w->slices, w->x + w->below * w->grid.n[0] * w->grid.n[1], job->threads, err);
+}
+
+static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
+{
+    struct work w = {.p = params, .run = run};
+    struct vp_writer *writer = NULL;
+    int rc = reconstruct(&w, &writer, err);
+    if (w.history && fclose(w.history) && !rc)
+        rc = vp_fail_errno(err, "%s", w.p->history);
+    vp_views_close(w.source);
+    vp_views_close(w.weight_views);
+    if (vp_close(run, w.reader, writer, rc != 0, err))
+        rc = -1;
+    vp_reader_close(w.weights, NULL);
+    vp_reader_close(w.dead, NULL);
+    vp_reader_close(w.mask, NULL);
+    vp_reader_close(w.initial, NULL);
+    vp_geom_free(&w.geom);
+    free(w.views);
+    free(w.x);
+    free(w.pixels);
+    free(w.mask_samples);
+    free(w.residuals);
+    free(w.objectives);
+    return rc;
+}
+
+const struct vp_tool vp_program = {
+    .name = "ct-iterate",
+    .operands = "[INPUT]...",
+    .summary = "reconstruct a volume iteratively: least squares, likelihood, total variation",
+    .description =
+        "Reconstructs a volume of attenuation, in 1/mm, from line integrals, by iterations of a projection and its exact "
+        "transpose: of few or noisy views, of parts of the circle, of views with missing pixels, or with knowledge that a "
+        "filtered back-projection cannot use (no negative values, flat regions).\n\n"
+        "Any scan is taken that ct-project(1) projects: cone beams, parallel beams, fans of one row, offset and tilted "
+        "detectors, helices, or one 3x4 matrix a view. The object should lie within the volume: what rays measure "
+        "elsewhere appears at its faces. Only for the slices beyond the first and the last there is a margin, which is "
+        "reconstructed and left out of the result.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .sections = sections,
+    .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-normalize(1), ct-geometry(5)",
+    .flags = VP_TOOL_VIEWS,
+    .run = ct_iterate,
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ct-project: projections of a volume, or what is left of measured ones after they are subtracted. */
+#include "app/open.h"
+#include "app/tool.h"
+#include "app/volumes.h"
+#include "base/size.h"
+#include "ct/forward.h"
+#include "ct/pair.h"
+#include "ct/quantity.h"
+#include "stack/views.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct params {
+    const char *geometry;
+    int layout;
+    struct vp_range views;
+    const char *subtract;
+    double noise;
+    int64_t seed;
+    bool counts;
+};
+
+#define P struct params
+static const struct vp_opt options[] = {
+    VP_FILE(P, geometry, "geometry", 'g', .metavar = "FILE", .group = "Scan",
+            .help = "scan geometry (default: that of the file of --subtract)",
+            .more = "Any form that ct-geom(1) reads."),
+    VP_CHOICE(P, layout, "layout", 0, "views|sinograms", .def = "views",
+              .help = "what a page is: one view, or one detector row of all views",
+              .more = "That of the file of --subtract, too."),
+    VP_RANGE(P, views, "views", 0, .metavar = "A:B", .help = "only views A to B - 1"),
+    VP_FILE(P, subtract, "subtract", 0, .metavar = "FILE", .help = "write the projections in FILE less those of the volume",
+            .more = "The residual: what the volume does not explain, be it noise, a part of the object outside of the "
+                    "volume, or an error of the geometry. FILE holds line integrals, as many views as the geometry."),
+    VP_REAL(P, noise, "noise", 0, .metavar = "I0", .min = 1, .max = 1e15, .group = "Noise",
+            .help = "Poisson noise of I0 photons a pixel",
+            .more = "As that of ct-phantom(1): the same seed gives the same random numbers."),
+    VP_INT(P, seed, "seed", 0, .metavar = "N", .def = "1", .min = 0, .max = 9e15,
+           .help = "which noise: the same number gives the same bits"),
+    VP_FLAG(P, counts, "counts", 0, .help = "write the photons counted instead of line integrals (with --noise)"),
+    VP_OPT_END,
+};
+#undef P
+
+static const struct vp_example examples[] = {
+    {"Projections of any volume.",
+     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 -o scan.geom\n"
+     "ct-phantom -g scan.geom --volume 64x64x64 --samples 3 -o vol.tif\n"
+     "ct-project -g scan.geom vol.tif -o proj.tif"},
+    {"The residual of a reconstruction.",
+     "ct-phantom -g scan.geom --noise 1e5 -o scan.tif\n"
+     "ct-fdk scan.tif | ct-project --subtract scan.tif -o residual.tif"},
+    {"Every fourth view of a noisy scan.",
+     "ct-project -g scan.geom --noise 1e5 vol.tif | img-cat --pages ::4 -o few.tif"},
+    {0},
+};
+
+static const char sections[] =
+    "METHOD\n"
+    "A voxel's share of a pixel is the area of the pixel that the voxel's image covers, times the length of the pixel's "
+    "ray within a layer of voxels. The image is a box: along the detector's rows from edge to edge of the voxel's column, "
+    "across the axis along which rays march (x or y, whichever is nearer to the ray through the middle of the volume, "
+    "chosen for each view), at the column's middle; along its columns from edge to edge of the slice, at the same depth "
+    "(distance-driven projection, De Man and Basu 2004). So projections of a uniform object are uniform, whatever the "
+    "sizes of voxels and pixels, and ct-backproject --weight adjoint is the exact transpose, which ct-iterate uses.\n"
+    "\n"
+    "Where the detector's columns are not parallel to the axis of the volume (tilts, C-arms, laminography, any matrices) "
+    "the edges of each voxel are projected, which is slower. One slice and one row are a fan: slice and row are of equal "
+    "height. Voxels beyond the source have no share.\n"
+    "\n"
+    "Sums run in segments of 128 slices, so that the result has the same bits for any number of threads.\n";
+
+struct project {
+    const struct params *p;
+    struct vp_reader *volume, *measured;
+    struct vp_views *source;
+    struct vp_geom geom;
+    struct vp_view *views;
+    struct vp_scan scan;
+    struct vp_grid grid;
+    struct vp_projections projections;
+    struct vp_forward job;
+    float *samples;
+    struct vp_stack out;
+};
+
+static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    if (p->counts && !(p->noise > 0))
+        return vp_fail(err, VP_EUSAGE, "--counts needs --noise I0");
+    if (p->subtract && p->noise > 0)
+        return vp_fail(err, VP_EUSAGE, "--subtract and --noise cannot be combined");
+    if (!p->geometry && !p->subtract)
+        return vp_fail_hint(err, VP_EUSAGE, "give -g FILE", "the scan geometry is unknown");
+    return (p->geometry && vp_list_apart(run, "--geometry", p->geometry, err))
+        || (p->subtract && vp_list_apart(run, "--subtract", p->subtract, err)) ? -1 : 0;
+}
+
+static int open_scan(struct project *w, struct vp_run *run, struct vp_err *err)
+{
+    const struct params *p = w->p;
+    const bool sinograms = p->layout == VP_LAYOUT_SINOGRAMS;
+    if (p->subtract) {
+        const struct vp_projection_params from = {.geometry = p->geometry, .layout = p->layout};
+        if (vp_open_values(run, p->subtract, &w->measured, err))
+            return -1;
+        const struct vp_stack *s = vp_reader_stack(w->measured);
+        if (vp_quantity_check(s, VP_NEED_LINES, vp_reader_name(w->measured), err)
+            || vp_geom_of(&w->geom, &from, s, vp_reader_name(w->measured), err)
+            || vp_views_open(&w->source, w->measured, sinograms, run->common.memory, err))
+            return -1;
+    } else if (vp_geom_make(&w->geom, p->geometry, NULL, err)) {
+        return -1;
+    }
+    if (vp_geom_views(&w->geom, &w->views, &w->scan, err))
+        return -1;
+    if (w->scan.curved)
+        return vp_fail_hint(err, VP_EUSAGE, "ct-geom without --curved describes the flat one that touches it",
+                            "the detector is curved: expected a flat one");
+    w->projections = (struct vp_projections){.views = w->views, .n_views = w->geom.views, .nu = w->geom.nu,
+                                             .nv = w->geom.nv, .source = w->source};
+    w->job.first = p->views.given ? p->views.lo : 0;
+    w->job.last = p->views.given && p->views.hi != INT64_MAX ? p->views.hi : w->geom.views;
+    if (w->job.first >= w->job.last || w->job.last > w->geom.views)
+        return vp_fail(err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)w->job.first,
+                       (long long)w->job.last, (long long)w->geom.views);
+    return 0;
+}
+
+/* Makes the geometry of the views that are written: all, or some, as matrices on a helix, whose height is counted from
+ * the middle of all. */
+static int shorten(struct project *w, struct vp_geom *g, struct vp_err *err)
+{
+    const int64_t n = w->job.last - w->job.first;
+    if (n == g->views)
+        return 0;
+    if (g->pitch_z != 0 && !g->matrix) {
+        if (!(g->matrix = vp_alloc((size_t)g->views, 12 * sizeof(double), "the matrices", err)))
+            return -1;
+        for (int64_t s = 0; s < g->views; s++)
+            memcpy(g->matrix + 12 * s, w->views[s].P, 12 * sizeof(double));
+    }
+    if (g->angle)
+        memmove(g->angle, g->angle + w->job.first, (size_t)n * sizeof *g->angle);
+    if (g->matrix)
+        memmove(g->matrix, g->matrix + 12 * w->job.first, (size_t)n * 12 * sizeof *g->matrix);
+    g->views = n;
+    return 0;
+}
+
+/* Makes the header: that of projections, with the history of the volume. */
+static int header(struct project *w, struct vp_err *err)
+{
+    const struct vp_meta *from = &vp_reader_stack(w->volume)->meta;
+    const bool sinograms = w->p->layout == VP_LAYOUT_SINOGRAMS;
+    struct vp_geom *g = &w->geom;
+    struct vp_stack *out = &w->out;
+    if (shorten(w, g, err))
+        return -1;
+    for (int i = 0; i < from->n; i++)
+        if (!strcmp(from->key[i], "history") && vp_meta_add(&out->meta, "history", from->value[i]))
+            return vp_fail(err, VP_ERESOURCE, "out of memory");
+    out->type = VP_F32;
+    out->nx = g->nu;
+    out->ny = sinograms ? g->views : g->nv;
+    out->pages = sinograms ? g->nv : g->views;
+    if (vp_meta_set(&out->meta, "axes", sinograms ? "u view v" : "u v view")
+        || vp_meta_setf(&out->meta, "voxel", "%.17g %.17g", g->du, g->dv) || vp_meta_set(&out->meta, "unit", "mm")
+        || vp_meta_set(&out->meta, "quantity", w->p->counts ? "counts" : "line integral"))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    return vp_geom_to_meta(g, &out->meta, err);
+}
+
+/* Checks the memory, and shows the plan. 1: that is all, 0: go on, -1. */
+static int plan(struct project *w, struct vp_run *run, struct vp_err *err)
+{
+    const struct vp_grid *g = &w->grid;
+    const bool held = w->job.sinograms && !vp_output_any_order(run);
+    const uint64_t bytes = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float) + vp_forward_bytes(&w->job, held)
+                         + vp_reader_holds(w->volume, false) + (w->source ? vp_views_bytes(w->source) : 0);
+    if (bytes > run->common.memory)
+        return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory, or project fewer slices or pixels",
+                            "%s: the volume and its projections take %s: expected at most %s", vp_reader_name(w->volume),
+                            vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
+    vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)g->n[0], (long long)g->n[1],
+                   (long long)g->n[2], g->voxel[0], g->voxel[1], g->voxel[2]);
+    vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)w->projections.nu,
+                   (long long)w->projections.nv, (long long)w->job.first, (long long)w->job.last - 1,
+                   (long long)w->projections.n_views);
+    vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
+    return vp_report_plan_done(run);
+}
+
+static int read_volume(struct project *w, struct vp_run *run, struct vp_err *err)
+{
+    const struct vp_grid *g = &w->grid;
+    int64_t bad = 0;
+    if (!(w->samples = vp_alloc_raw((size_t)(g->n[0] * g->n[1] * g->n[2]), sizeof(float), "the volume", err))
+        || vp_volumes_read(w->volume, g->n[2], (int)run->common.threads, w->samples, &bad, err))
+        return -1;
+    if (bad)
+        return vp_fail_hint(err, VP_ERUN, "img-math 'if(isnan(a) or abs(a) == inf, 0, a)' replaces them",
+                            "%s: %lld voxels are NaN or infinite", vp_reader_name(w->volume), (long long)bad);
+    w->job.volume = w->samples;
+    return 0;
+}
+
+static int project(struct project *w, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
+{
+    const struct params *p = w->p;
+    if (check(run, p, err) || vp_device_cpu(run, err) || vp_open_input(run, 0, VP_AS_VALUES, &w->volume, err)
+        || open_scan(w, run, err) || vp_volumes_grid(w->volume, run->common.memory / 2, &w->grid, err))
+        return -1;
+    w->job.scan = &w->projections;
+    w->job.grid = &w->grid;
+    w->job.i0 = p->noise;
+    w->job.seed = (uint64_t)p->seed;
+    w->job.counts = p->counts;
+    w->job.sinograms = p->layout == VP_LAYOUT_SINOGRAMS;
+    w->job.threads = (int)run->common.threads;
+    w->job.stats = run->stats;
+    w->job.progress = run->progress;
+    const int done = plan(w, run, err);
+    if (done || read_volume(w, run, err) || header(w, err) || vp_open_output(run, &w->out, writer, err))
+        return done > 0 ? 0 : -1;
+    w->job.writer = *writer;
+    if (vp_forward_run(&w->job, err))
+        return -1;
+    if (w->job.bad)
+        vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(w->measured), (long long)w->job.bad);
+    return 0;
+}
+
+static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
+{
+    struct project w = {.p = params};
+    struct vp_writer *writer = NULL;
+    int rc = project(&w, run, &writer, err);
+    vp_views_close(w.source);
+    vp_reader_close(w.measured, NULL);
+    if (vp_close(run, w.volume, writer, rc != 0, err))
+        rc = -1;
+    vp_stack_free(&w.out);
+    vp_geom_free(&w.geom);
+    free(w.views);
+    free(w.samples);
+    return rc;
+}
+
+const struct vp_tool vp_program = {
+    .name = "ct-project",
+    .operands = "[INPUT]...",
+    .summary = "project a volume, or subtract its projections from measured ones",
+    .description =
+        "Computes the line integrals of a volume (attenuation in 1/mm, voxel size and position as its metadata say) along "
+        "the rays of a scan geometry: what the scan would measure of it. With --subtract FILE they are subtracted from "
+        "measured projections. The projections carry the geometry, so that ct-filter(1), ct-fdk(1) and ct-iterate(1) take "
+        "them as they are.\n\n"
+        "The volume is held in memory as 32-bit floats, projections stream: they are written view after view while "
+        "others are computed. Any scan is projected: cone beams, parallel beams and fans of one row, offset and "
+        "tilted detectors, helices, or one 3x4 matrix a view. Rays are cut off at the faces of the volume.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .sections = sections,
+    .see_also = "ct-phantom(1), ct-backproject(1), ct-iterate(1), ct-geom(1), ct-geometry(5)",
+    .run = ct_project,
+};
