@@ -332,7 +332,7 @@ static void morphology(void)
 static void without_center(void)
 {
     static const int64_t n[3] = {6, 1, 1};
-    const uint8_t image[6] = {5, 9, 2, 7, 7, 4}, pair[2] = {1, 1};
+    const uint8_t image[6] = {5, 9, 2, 7, 7, 4}, pair[3] = {1, 1, 0};
     struct vp_err err = VP_ERR_INIT;
     struct vp_chain chain = {0};
     struct vp_footprint f, back;
