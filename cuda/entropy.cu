@@ -112,7 +112,8 @@ constexpr auto params = vp_params<vp_entropy_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    return vp_has_types(op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in), op, why, size);
+    return vp_has_types(op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in), op, why, size) &&
+           vp_has_shape(op, why, size);
 }
 
 uint64_t table_numbers(const struct vp_entropy_params *p)

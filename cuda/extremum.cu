@@ -103,7 +103,8 @@ constexpr auto params = vp_params<vp_extremum_params>;
 bool has(const struct vp_op *op, char *why, size_t size)
 {
     const struct vp_footprint *f = &params(op)->f;
-    if (!vp_has_types(op->in == op->out && (VP_EXTREMUM_TYPES & 1u << op->in), op, why, size))
+    if (!vp_has_types(op->in == op->out && (VP_EXTREMUM_TYPES & 1u << op->in), op, why, size) ||
+        !vp_has_shape(op, why, size))
         return false;
     for (int a = 0; a < 3 && f->shape == VP_BOX; a++)
         if (f->reach[a] > PASSES * PASS_RADIUS_MOST && op->image[a] > PASSES * PASS_RADIUS_MOST) {

@@ -31,6 +31,15 @@ static inline void vp_spans_fill(const struct vp_op *op, void *table)
     memcpy(table, vp_params<vp_footprint>(op)->span, vp_spans_bytes(op));
 }
 
+/* True unless the footprint is a set of offsets, for has(); else sets why[]. */
+static inline bool vp_has_shape(const struct vp_op *op, char *why, size_t size)
+{
+    if (vp_params<vp_footprint>(op)->shape != VP_OFFSETS)
+        return true;
+    snprintf(why, size, "no kernel for a footprint that is neither a box nor a ball");
+    return false;
+}
+
 /* A window as lines along x: the spans of a ball, or all rows of a box. */
 struct vp_lines {
     const int4 *span; /* balls only */

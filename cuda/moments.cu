@@ -154,6 +154,8 @@ constexpr auto params = vp_params<vp_moments_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
+    if (!vp_has_shape(op, why, size))
+        return false;
     if (params(op)->edge != VP_EDGE_RENORMALIZE) {
         snprintf(why, size, "no kernel for voxels beyond the edge");
         return false;

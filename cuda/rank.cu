@@ -234,7 +234,8 @@ constexpr auto params = vp_params<vp_rank_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    return vp_has_types(op->in == op->out && (VP_RANK_TYPES & 1u << op->in), op, why, size);
+    return vp_has_types(op->in == op->out && (VP_RANK_TYPES & 1u << op->in), op, why, size) &&
+           vp_has_shape(op, why, size);
 }
 
 int64_t tile_rows(const any_job &j)

@@ -163,10 +163,25 @@ edge() {
 }
 
 window() {
-    one_of box box ball
+    one_of box box ball set
+    if [ "$R" = set ]; then footprint; return; fi
     OPTIONS+=(--shape "$R")
     one_of 1 2 4 20
     lengths --radius 0 "$R"
+}
+
+# footprint: a random one with its centre, in set.tif
+footprint() {
+    local w h d
+    one_of 1 2 3 7; w=$R
+    one_of 1 2 5; h=$R
+    one_of 1 2 3; d=$R
+    if [ -n "$FLAT" ] || [ "$D" = 1 ]; then d=1; fi
+    below 1000
+    perl -e '($s, $w, $h, $d) = @ARGV; srand $s; @v = map { int rand 2 } 1 .. $w * $h * $d;
+        $v[(int($d / 2) * $h + int($h / 2)) * $w + int($w / 2)] = 1; print pack("C*", @v)' "$R" $w $h $d > set.raw
+    img-cat -q --raw-in "${w}x${h}x$d:u8" set.raw -o set.tif
+    OPTIONS+=(--footprint set.tif)
 }
 
 # samples of f32 become f64, sometimes, where there is FFTW

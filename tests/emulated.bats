@@ -281,6 +281,24 @@ launched() {
     [ ! -e t.tif ]
 }
 
+@test "a footprint that is no box and no ball: the CPU, or a refusal in one line" {
+    noise image.tif 30x20x1 u8
+    perl -e 'print pack("C*", 1, 1, 1, 0)' > set.raw
+    img-cat --raw-in 2x2x1:u8 set.raw -o set.tif
+    for program in "img-morph --op open" "img-local --stat median" "img-local --stat std" "img-local --stat entropy" \
+        "img-wiener --noise 9"; do
+        # shellcheck disable=SC2086
+        fails 3 "no kernel for a footprint that is neither a box nor a ball" \
+            $program --footprint set.tif --device cuda image.tif
+        # shellcheck disable=SC2086
+        ok $program --footprint set.tif --device auto image.tif -o a.tif --stats stats.json
+        grep -q '"device": "cpu"' stats.json
+    done
+    perl -e 'print pack("C*", (1) x 9)' > set.raw
+    img-cat --raw-in 3x3x1:u8 set.raw -o set.tif
+    same img-morph --op open --footprint set.tif
+}
+
 @test "axes whose positions kernels cannot count are refused" {
     truncate -s 1100000000 long.raw
     noise kernel.tif 3x3x1 f32

@@ -205,6 +205,53 @@ noise() {
     done
 }
 
+@test "any footprint: a ring, its samples that exist; none is NaN, or 0 of integers" {
+    perl -e 'print pack("f<*", 1 .. 6)' > row.raw
+    img-cat --raw-in 6x1x1:f32le row.raw -o row.tif
+    perl -e 'print pack("C*", 1, 0, 1)' > set.raw
+    img-cat --raw-in 3x1x1:u8 set.raw -o set.tif
+    numbers() { img-cat --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("f<*", <STDIN>)), "\n"'; }
+    becomes() {
+        ok img-local --stat "$1" --footprint set.tif "${@:3}" row.tif -o out.tif
+        [ "$(numbers out.tif)" = "$2" ] || { echo "$1: $(numbers out.tif)"; return 1; }
+    }
+    becomes mean   "2 2 3 4 5 5"
+    becomes median "2 1 2 3 4 5"
+    becomes max    "2 3 4 5 6 5"
+    becomes var    "0 1 1 1 1 0"
+    becomes var    "0 2 2 2 2 0" --sample
+    becomes "percentile:100" "2 3 4 5 6 5"
+    perl -e 'print pack("C*", 1, 0, 0)' > set.raw
+    img-cat --raw-in 3x1x1:u8 set.raw -o set.tif
+    for stat in mean median min max std "entropy --range 0,9"; do
+        # shellcheck disable=SC2086
+        ok img-local --stat $stat --footprint set.tif --center 2,0 row.tif -o out.tif
+        [[ "$(numbers out.tif | tr 'A-Z' 'a-z' | tr -d -)" = nan\ nan\ [01]* ]] || { numbers out.tif; return 1; }
+    done
+    img-convert --type u8 row.tif -o bytes.tif
+    for stat in mean median; do
+        ok img-local --stat $stat --footprint set.tif --center 2,0 bytes.tif -o out.tif
+        [ "$(img-cat --raw-out out.tif | od -An -tu1 | xargs)" = "0 0 1 2 3 4" ]
+    done
+}
+
+@test "chunks, threads and pipes do not show with a footprint" {
+    noise
+    perl -e 'srand 4; print pack("C*", map { rand() < .4 } 1 .. 7 * 4 * 2)' > set.raw
+    img-cat --raw-in 7x4x2:u8 set.raw -o set.tif
+    for stat in mean std var median percentile:20 min max "entropy --range 0,60000"; do
+        # shellcheck disable=SC2086
+        set -- --stat $stat --footprint set.tif a.tif
+        img-local "$@" -j 1 -o want.tif
+        for cut in 16x23x19 7x5x4 37x1x1 1x9x19 11x23x1; do
+            ok img-local "$@" --chunk $cut -o got.tif -j $((RANDOM % 4 + 1))
+            cmp got.tif want.tif || { echo "$stat in $cut"; return 1; }
+        done
+        img-cat a.tif | img-local "${@:1:$#-1}" > got.tif
+        img-cmp got.tif want.tif
+    done
+}
+
 @test "contradictions" {
     noise
     fails 2 "--stat: expected mean" img-local --stat mode a.tif

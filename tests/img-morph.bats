@@ -67,6 +67,116 @@ count() {
     row gradient "0 4 4 4 0 4 4 6 2"
 }
 
+# footprint FILE WxHxD NUMBER...: a neighbourhood
+footprint() {
+    local file=$1 size=$2
+    shift 2
+    bytes "$file" "$size:u8" C "$@"
+}
+
+@test "any footprint, by hand: erosions take it as it is, dilations its opposite" {
+    bytes a.tif 9x1x1:u8 C 5 5 9 5 5 5 1 5 7
+    footprint pair.tif 2x1x1 1 1
+    row() {
+        ok img-morph --op "$1" --footprint pair.tif "${@:3}" a.tif -o b.tif
+        [ "$(numbers b.tif C)" = "$2" ] || { echo "$1: $(numbers b.tif C)"; return 1; }
+    }
+    row erode    "5 5 5 5 5 5 1 1 5"
+    row dilate   "5 9 9 5 5 5 5 7 7"
+    row open     "5 5 5 5 5 5 1 5 5"
+    row close    "5 5 9 5 5 5 5 5 7"
+    row tophat   "0 0 4 0 0 0 0 0 2"
+    row bothat   "0 0 0 0 0 0 4 0 0"
+    row gradient "0 4 4 0 0 0 4 6 2"
+    row erode    "5 5 5 5 5 1 1 5 7" --center 0,0
+    row dilate   "5 5 9 9 5 5 5 5 7" --center 0,0
+    row erode    "5 5 5 5 5 5 1 1 1" --iterations 2
+    # none of its samples is in the image
+    footprint far.tif 3x1x1 1 0 0
+    img-morph --op erode --footprint far.tif --center 2,0 a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "255 255 5 5 9 5 5 5 1" ]
+    img-morph --op dilate --footprint far.tif --center 2,0 a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "9 5 5 5 1 5 7 0 0" ]
+}
+
+@test "a voxel grows into the footprint itself; one page is for every slice" {
+    delta 7 6 5
+    footprint set.tif 4x3x2 1 1 1 1 1 0 0 0 1 0 0 0  0 0 0 0 0 0 0 0 0 0 0 1
+    ok img-morph --op dilate --footprint set.tif delta.tif -o a.tif
+    [ "$(count a.tif)" -eq 7 ]
+    # the last sample is at + 1, + 1, 0 from the centre 2, 1, 1
+    [ "$(img-cat --raw-out --region 8:9,7:8 --pages 5 a.tif | od -An -tu1 | xargs)" = 1 ]
+    [ "$(img-cat --raw-out --region 6:7,5:6 --pages 5 a.tif | od -An -tu1 | xargs)" = 0 ]
+    footprint set.tif 4x1x1 1 1 0 1
+    ok img-morph --op dilate --footprint set.tif delta.tif -o a.tif
+    [ "$(count a.tif)" -eq 3 ]
+}
+
+@test "a footprint that is a box or a ball is made as one" {
+    noise
+    footprint box.tif 5x3x1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1
+    img-morph --op open --footprint box.tif --plan noise.tif | grep "^operation: min, box 5 x 3 x 1"
+    footprint ball.tif 3x3x3 0 0 0 0 1 0 0 0 0 0 1 0 1 1 1 0 1 0 0 0 0 0 1 0 0 0 0
+    img-morph --op open --footprint ball.tif --plan noise.tif | grep "^operation: min, ball of radius 1 1 1, 7 voxels"
+    ok img-morph --op open --footprint ball.tif noise.tif -o a.tif
+    ok img-morph --op open --shape ball noise.tif -o b.tif
+    img-cmp a.tif b.tif
+    footprint even.tif 2x2x1 1 1 1 0
+    img-morph --op open --footprint even.tif --plan noise.tif | grep "^operation: min, footprint 2 x 2 x 1, 3 voxels"
+}
+
+@test "chunks, threads, memory and pipes do not show with a footprint" {
+    noise
+    perl -e 'srand 2; print pack("C*", map { rand() < .4 } 1 .. 6 * 5 * 3)' > set.raw
+    img-cat --raw-in 6x5x3:u8 set.raw -o set.tif
+    for op in open close tophat bothat "erode --iterations 2" "dilate --center 0,4,1"; do
+        # shellcheck disable=SC2086
+        set -- --op $op --footprint set.tif noise.tif
+        img-morph "$@" -j 1 -o want.tif
+        for cut in 37x23x19 16x23x19 7x5x4 37x1x1 1x9x19 11x23x1; do
+            ok img-morph "$@" --chunk $cut -o got.tif -j $((RANDOM % 4 + 1))
+            cmp got.tif want.tif || { echo "$op in $cut"; return 1; }
+        done
+        ok img-morph "$@" --memory 2MiB -o got.tif
+        cmp got.tif want.tif
+        img-cat noise.tif | img-morph "${@:1:$#-1}" > got.tif
+        img-cmp got.tif want.tif
+    done
+    # openings are nowhere above the image, closings nowhere below, and neither changes twice
+    img-morph --op open --footprint set.tif noise.tif -o open.tif
+    img-morph --op close --footprint set.tif noise.tif -o close.tif
+    img-math 'a <= b and b <= c' --type u8 open.tif noise.tif close.tif -o law.tif
+    [ "$(img-cat --raw-out law.tif | tr -d '\1' | wc -c)" -eq 0 ]
+    img-morph --op open --footprint set.tif open.tif -o again.tif
+    img-cmp again.tif open.tif
+    img-morph --op close --footprint set.tif close.tif -o again.tif
+    img-cmp again.tif close.tif
+}
+
+@test "footprints that are refused" {
+    noise
+    footprint none.tif 3x1x1 0 0 0
+    fails 1 "all samples are 0" img-morph --op erode --footprint none.tif noise.tif
+    perl -e 'print pack("f<*", 1, -sin(9**9**9), 1)' > nan.raw
+    img-cat --raw-in 3x1x1:f32le nan.raw -o nan.tif
+    fails 1 "page 0: sample 1,0 is NaN" img-morph --op erode --footprint nan.tif noise.tif
+    head -c 1080000 /dev/zero > zero.raw
+    img-cat --raw-in 1200x900x1:u8 zero.raw -o large.tif
+    fails 1 "1200 x 900 x 1 samples: expected at most 1048576" img-morph --op erode --footprint large.tif noise.tif
+    footprint deep.tif 2x1x3 1 1 0 1 1 0
+    fails 1 "3 pages are a footprint for volumes" img-morph --op erode --2d --footprint deep.tif noise.tif
+    fails 2 "--footprint and --radius cannot be combined" img-morph --op erode --footprint deep.tif --radius 2 noise.tif
+    fails 2 "--footprint and --shape cannot be combined" img-morph --op erode --footprint deep.tif --shape ball noise.tif
+    fails 2 "--center needs --footprint" img-morph --op erode --center 1,1 noise.tif
+    fails 2 "--center: 2 along x: expected a whole number of 0 to 1" \
+        img-morph --op erode --footprint deep.tif --center 2,0 noise.tif
+    fails 2 "--center: 0.5 along x" img-morph --op erode --footprint deep.tif --center 0.5,0 noise.tif
+    fails 2 "--center: expected X,Y or X,Y,Z, got 1 number" img-morph --op erode --footprint deep.tif --center 1 noise.tif
+    footprint hollow.tif 3x1x1 1 0 1
+    fails 2 "expected a footprint that contains its centre" img-morph --op gradient --footprint hollow.tif noise.tif
+    fails 1 "missing.tif: No such file" img-morph --op erode --footprint missing.tif noise.tif
+}
+
 @test "negative values, and differences wider than i16 and i8" {
     bytes a.tif 3x1x1:i16le 's<' -32768 32767 -5
     ok img-morph --op gradient a.tif -o b.tif

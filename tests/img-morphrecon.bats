@@ -217,6 +217,32 @@ volume() {
     [ "$(numbers out.tif f)" = "1 1 NaN 3 3 3" ] || { numbers out.tif f; return 1; }
 }
 
+@test "--open and --close by any footprint" {
+    bytes mask.tif 9x1x1:u8 C 5 7 6 9 2 8 8 1 4
+    bytes pair.tif 2x1x1:u8 C 1 1
+    # eroded 5 5 6 6 2 2 8 1 1, dilated 7 7 9 9 8 8 8 4 4
+    becomes "5 6 6 6 2 8 8 1 1" --open 0 --footprint pair.tif mask.tif
+    becomes "7 7 7 9 8 8 8 4 4" --close 0 --footprint pair.tif mask.tif
+    volume
+    bytes ball.tif 3x3x3:u8 C 0 0 0 0 1 0 0 0 0 0 1 0 1 1 1 0 1 0 0 0 0 0 1 0 0 0 0
+    ok img-morphrecon --open 0 --footprint ball.tif volume.tif -o a.tif
+    ok img-morphrecon --open 1 volume.tif -o b.tif
+    ok img-cmp a.tif b.tif
+    bytes set.tif 4x2x2:u8 C 1 1 0 1 0 1 0 0 0 1 1 0 1 0 1 1
+    for option in open close; do
+        ok img-morphrecon --$option 0 --footprint set.tif volume.tif -o want.tif
+        for how in "-j 1 --chunk 40x30x20" "-j 3 --chunk 13x9x7" "-m 2M"; do
+            # shellcheck disable=SC2086
+            ok img-morphrecon --$option 0 --footprint set.tif $how volume.tif -o got.tif
+            ok img-cmp got.tif want.tif
+        done
+    done
+    ok img-morphrecon --open 0 --footprint set.tif volume.tif -o open.tif
+    ok img-morphrecon --close 0 --footprint set.tif volume.tif -o close.tif
+    img-math 'a <= b and b <= c' --type u8 open.tif volume.tif close.tif -o law.tif
+    [ "$(img-cat --raw-out law.tif | tr -d '\1' | wc -c)" -eq 0 ]
+}
+
 @test "what does not fit is refused, with both named" {
     volume
     img-convert --type u16 volume.tif -o wide.tif
@@ -241,6 +267,10 @@ volume() {
     refused "error: a ball of 2000001 x 2000001 x 2000001 voxels is too large" 2 --open 1e6 volume.tif
     refused "--seed: 40 along x: expected 0 to 39" 2 --seed 40,0,0 volume.tif
     refused "--seed: expected x, y and z, got 2 numbers" 2 --seed 4,0 volume.tif
+    bytes pair.tif 3x1x1:u8 C 1 0 1
+    refused "--footprint needs --open 0 or --close 0" 2 --hmax 3 --footprint pair.tif volume.tif
+    refused "--footprint and --open 2 cannot be combined" 2 --open 2 --footprint pair.tif volume.tif
+    refused "expected a footprint that contains its centre" 2 --open 0 --footprint pair.tif volume.tif
     img-convert --type f64 volume.tif -o f64.tif
     refused "expected samples of" 1 --open 2 f64.tif
     img-convert --type u32 volume.tif -o u32.tif

@@ -37,6 +37,25 @@ reference() {
     img-cmp --atol 2e-5 got.tif want.tif
 }
 
+@test "any footprint: that of a box is a box, and a cross follows the formula" {
+    step
+    perl -e 'print pack("C*", (1) x 21)' > box.raw
+    img-cat --raw-in 7x3x1:u8 box.raw -o box.tif
+    ok img-wiener --noise 0.1 --footprint box.tif step.tif -o got.tif
+    ok img-wiener --noise 0.1 --radius 3,1,0 step.tif -o want.tif
+    img-cmp got.tif want.tif
+    # 0 1 / 1 1 of a row of 1 2 4 8: the left neighbour, itself; v = 1/4, 1, 4
+    perl -e 'print pack("f<*", 1, 2, 4, 8)' > row.raw
+    img-cat --raw-in 4x1x1:f32le row.raw -o row.tif
+    perl -e 'print pack("C*", 1, 1)' > pair.raw
+    img-cat --raw-in 2x1x1:u8 pair.raw -o pair.tif
+    ok img-wiener --noise 0.5 --footprint pair.tif row.tif -o out.tif
+    [ "$(numbers out.tif)" = "1 1.5 3.5 7.75" ] || { numbers out.tif; return 1; }
+    # the noise is estimated over the same neighbourhood: (0 + 1/4 + 1 + 4) / 4
+    run --separate-stderr img-wiener -v --footprint pair.tif row.tif -o out.tif
+    [[ "$stderr" == *"noise variance 1.3125"* ]]
+}
+
 @test "noise that is not given is the mean of the local variances of the whole stack" {
     step
     noise=$(reference 2,2,2 mean want.tif 2>&1)

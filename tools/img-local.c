@@ -26,6 +26,9 @@ static const struct vp_example examples[] = {
      "img-local --2d --shape ball --radius 2 vol.tif -o disc.tif"},
     {"Background: the 10th percentile of a wide neighbourhood.",
      "img-local --stat percentile:10 --radius 6,6,2 vol.tif -o background.tif"},
+    {"Background: the median of a ring, drawn as a stack of 0 and 1.",
+     "img-cat --region 0:15,0:15 --pages 0 vol.tif | img-math '(x-7)^2 + (y-7)^2 > 25 and (x-7)^2 + (y-7)^2 <= 49'"
+     " --type u8 -o ring.tif\nimg-local --footprint ring.tif vol.tif -o background.tif"},
     {"How busy the image is around each voxel, in bits.",
      "img-local --stat entropy --radius 2 --range 0,0.03 vol.tif -o entropy.tif"},
     {0},
@@ -37,11 +40,13 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_result result = {0};
+    struct vp_footprint f = {0};
     double range[2];
     bool known = false;
 
     vp_stat_scale(&p->stat, &image);
-    int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err);
+    int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err)
+             || vp_footprint_open(&f, run, &p->stat.window, &im, err);
     if (!rc && vp_stat_needs_range(&p->stat, im.type)) {
         rc = vp_images_range(&im, run, range, err);
         known = !rc && !run->common.plan; /* --plan does not read */
@@ -50,7 +55,8 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
             vp_note(run, "bins over %.9g to %.9g", vp_scale_value(im.scale, range[0]),
                     vp_scale_value(im.scale, range[1]));
     }
-    rc = rc || vp_stat_chain(&im.chain, &p->stat, &im, known ? range : NULL, &result, err);
+    rc = rc || vp_stat_chain(&im.chain, &p->stat, &f, &im, known ? range : NULL, &result, err);
+    vp_footprint_free(&f);
     return vp_images_end(&im, run, rc, &result, err);
 }
 
@@ -61,6 +67,9 @@ const struct vp_tool vp_program = {
     .description =
         "Replaces every voxel by a statistic of the voxels around it, in a box or an ellipsoid of any size. Pages "
         "along z are a volume; channels and times are never mixed.\n\n"
+        "With --footprint the neighbourhood is any set of voxels, as the footprint of scipy.ndimage's filters: the "
+        "sample of FILE that stands for offset b selects the voxel at x + b. Where none of it lies in the image, the result "
+        "is NaN (0 of integers), the minimum the largest value of the type, the maximum the smallest.\n\n"
         "At the edge of the image the voxels that exist are used: nothing is made up outside. The samples are the same "
         "to the bit whatever the memory, the number of threads and the boxes that the work is cut into.\n\n"
         "Which program for which question: a statistic around every voxel is this one's, and of boxes its time hardly "

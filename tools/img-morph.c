@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-morph: erosion, dilation and operations composed of them, with boxes and balls. */
 #include "local/morph.h"
+#include "app/footprint.h"
 #include "app/image_run.h"
 #include "app/tool.h"
 
@@ -33,6 +34,9 @@ static const struct vp_example examples[] = {
      "img-morph --op open --shape ball --radius 3 vol.tif > clean.tif"},
     {"Structures up to 20 pixels wide on an uneven background, each slice by itself.",
      "img-morph --op tophat --2d --radius 10 vol.tif -o flat.tif"},
+    {"An opening by a line that rises to the right, drawn as a stack of 0 and 1.",
+     "img-cat --region 0:7,0:7 --pages 0 vol.tif | img-math 'x + y == 6' --type u8 -o line.tif\n"
+     "img-morph --op open --footprint line.tif vol.tif -o lines.tif"},
     {"Outlines, with the six neighbours.", "img-morph --op gradient --shape ball vol.tif -o edges.tif"},
     {0},
 };
@@ -48,7 +52,7 @@ static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
     const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES, err)
-                   || vp_footprint_make(&f, &p->window, &im, err)
+                   || vp_footprint_open(&f, run, &p->window, &im, err)
                    || vp_morph_chain(&im.chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err);
     vp_footprint_free(&f);
     return vp_images_end(&im, run, rc, p->op >= VP_TOPHAT ? &(struct vp_result){VP_SPREADS, NULL} : NULL, err);
@@ -62,7 +66,12 @@ const struct vp_tool vp_program = {
         "Flat grey-value morphology of every image: pages along z as a volume, or with --2d each page by itself; "
         "channels and times are never mixed. On a mask of 0 and 255 the same operations are the binary ones. Samples "
         "are u8, u16, i8, i16 or f32.\n\n"
-        "Results are exact, at the edges too, where the neighbourhood is the part of it that lies in the image. "
+        "Results are exact, at the edges too, where the neighbourhood is the part of it that lies in the image. With B "
+        "the offsets of a neighbourhood, an erosion is the minimum of f(x + b) over all b in B, and a dilation the "
+        "maximum of f(x - b): of a --footprint that is not symmetric they take opposite sides, as in scipy.ndimage's "
+        "grey_erosion and grey_dilation. So an opening is nowhere above the image, a closing nowhere below it, and "
+        "neither changes its own result. Where no sample of a footprint lies in the image, an erosion is the largest "
+        "value of the type, a dilation the smallest (f32: NaN). A gradient needs a footprint with its centre. "
         "tophat, bothat and gradient of i8 and i16 are u16, so that nothing is clamped. In f32 NaN is left out of "
         "minima and maxima. With a box the time does not depend on the radius.\n\n"
         "The bits of the result do not depend on threads, memory or chunks.",

@@ -4,6 +4,7 @@
 #include "global/morphrecon_derive.h"
 #include "local/extremum.h"
 #include "stack/reader.h"
+#include "app/footprint.h"
 #include "app/image_run.h"
 #include "app/tool.h"
 
@@ -13,6 +14,7 @@ struct params {
     bool fill_holes, clear_border, regional_max, regional_min;
     double hmax, hmin, hdome;
     struct vp_reals open, close, seed;
+    struct vp_footprint_params window;
     int by, connectivity;
     struct vp_image_params image;
 };
@@ -51,12 +53,14 @@ static const struct vp_opt options[] = {
     VP_REALS(struct params, open, "open", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
              .help = "take away bright structures that a ball of radius R does not fit into",
              .more = "Opening by reconstruction: of what is eroded by the ball something must be left; then all of it "
-                     "is there again, to the voxel. Not of f64."),
+                     "is there again, to the voxel. With R = 0 and --footprint FILE in place of the ball: the erosion "
+                     "is by the footprint, and the dilation of --close by its opposite, as in img-morph. Not of f64."),
     VP_REALS(struct params, close, "close", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
              .help = "fill dark structures that a ball of radius R does not fit into"),
     VP_REALS(struct params, seed, "seed", 0, .metavar = "X,Y[,Z]", .max = 1e9,
              .help = "what a voxel reaches: the least sample on the best way from it",
              .more = "Counted from 0. With --by erosion the largest sample on the lowest way."),
+    VP_OPTIONS(struct params, window, vp_footprint_file_options),
     VP_CHOICE(struct params, by, "by", 0, "dilation|erosion", .metavar = "WAY", .def = "dilation",
               .group = "Reconstruction", .help = "of MARKER under MASK, or of MARKER above MASK: dilation|erosion"),
     VP_CHOICE(struct params, connectivity, "connectivity", 0, "auto|4|8|6|18|26", .metavar = "N", .def = "auto",
@@ -193,6 +197,31 @@ static int resolve(const struct params *p, const struct vp_run *run, const struc
     return 0;
 }
 
+static int check_footprint(const struct params *p, int what, struct vp_err *err)
+{
+    const bool opens = what == VP_OPEN_BY;
+
+    if (!p->window.file)
+        return p->window.center.n ? vp_fail(err, VP_EUSAGE, "--center needs --footprint") : 0;
+    if (!opens && what != VP_CLOSE_BY)
+        return vp_fail(err, VP_EUSAGE, "--footprint needs --open 0 or --close 0");
+    const struct vp_reals *r = opens ? &p->open : &p->close;
+    for (int a = 0; a < r->n; a++)
+        if (r->v[a] != 0)
+            return vp_fail(err, VP_EUSAGE, "--footprint and --%s %g cannot be combined: expected --%s 0",
+                           opens ? "open" : "close", r->v[a], opens ? "open" : "close");
+    return 0;
+}
+
+static int open_footprint(struct vp_footprint *f, struct vp_morphrecon_want *w, struct vp_run *run,
+                          const struct params *p, const struct vp_images *im, struct vp_err *err)
+{
+    if (!p->window.file)
+        return 0;
+    w->window = f;
+    return vp_footprint_open(f, run, &p->window, im, err);
+}
+
 static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
 {
     unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
@@ -200,6 +229,7 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_morphrecon_counts counts = {0};
+    struct vp_footprint window = {0};
 
     const int what = derived(run, err);
     if (what < 0)
@@ -208,9 +238,13 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
     if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
         types = VP_EXTREMUM_TYPES;
     image.values = what == VP_CLEAR_BORDER; /* the background is 0 */
+    if (check_footprint(p, what, err))
+        return -1;
     int rc = vp_images_open(&im, run, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
              || vp_images_keep(&im, run, true, err) || resolve(p, run, &im, &want, err)
+             || open_footprint(&window, &want, run, p, &im, err)
              || vp_morphrecon_chain(&im.chain, &want, im.size, im.flat, im.type, err);
+    vp_footprint_free(&window);
     const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
     const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;
     const struct vp_result result = {marks ? VP_NO_VALUES : differs ? VP_SPREADS : VP_VALUES, marks ? "" : NULL};

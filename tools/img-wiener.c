@@ -2,6 +2,7 @@
 /* img-wiener: Wiener's adaptive filter, which smooths most where the local variance is that of the noise. */
 #include "local/moments.h"
 #include "stack/stack.h"
+#include "app/footprint.h"
 #include "app/image_run.h"
 #include "app/tool.h"
 
@@ -53,7 +54,7 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
     if (sigma && vp_given(run, "noise"))
         return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
     int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES, err)
-             || vp_footprint_make(&f, &p->window, &im, err);
+             || vp_footprint_open(&f, run, &p->window, &im, err);
     const double step = vp_scale_steps(im.scale, 1);
     if (!rc && !sigma && !vp_given(run, "noise")) {
         rc = vp_images_noise(&im, run, &f, &noise, err);

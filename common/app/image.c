@@ -37,19 +37,6 @@ const struct vp_opt vp_image_options[] = {
     VP_OPT_END,
 };
 
-const struct vp_opt vp_footprint_options[] = {
-    VP_REALS(struct vp_footprint_params, radius, "radius", 'r', .metavar = "R|RX,RY,RZ", .def = "1",
-             .min = 0, .max = VP_RADIUS_MAX, .group = "Neighbourhood",
-             .help = "how far the neighbourhood reaches, in voxels",
-             .more = "One number for all axes, or one for each of x, y, z; 0 leaves an axis out. The neighbourhood "
-                     "holds the voxels whose centres are at most so far away: --radius 1 is 3 x 3 x 3 voxels as a "
-                     "box and the six neighbours with the voxel itself as a ball. With --physical in the unit of the "
-                     "voxel size. At the edge of the image the voxels that exist are used."),
-    VP_CHOICE(struct vp_footprint_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
-              .help = "box or ball (an ellipsoid where the radii differ)"),
-    VP_OPT_END,
-};
-
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err)
 {
@@ -144,18 +131,6 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
     for (int a = 0; a < axes; a++)
         out[a] = given->v[given->n == 1 ? 0 : a] / (im->params.physical ? im->voxel[a] : 1);
     return 0;
-}
-
-int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
-                      struct vp_err *err)
-{
-    double radius[3];
-
-    if (vp_image_lengths(im, "radius", &p->radius, radius, err))
-        return -1;
-    if (im->size[2] == 1)
-        radius[2] = 0;
-    return vp_footprint_init(f, p->shape ? VP_BALL : VP_BOX, radius, err);
 }
 
 void vp_images_close(struct vp_images *im)

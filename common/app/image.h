@@ -82,12 +82,6 @@ int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct v
 int vp_image_lengths(const struct vp_images *im, const char *option, const struct vp_reals *given, double out[3],
                      struct vp_err *err);
 
-/* Options of a voxel's neighbourhood, and its construction from such lengths. -1: VP_EUSAGE. */
-struct vp_footprint_params { struct vp_reals radius; int shape; };
-extern const struct vp_opt vp_footprint_options[];
-int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
-                      struct vp_err *err);
-
 /* Joins all pages, whatever their axes, into one image along z (size[2] is then their number), for operations on single
  * voxels. Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */
 void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);

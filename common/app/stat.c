@@ -127,17 +127,16 @@ static int make_entropy(struct vp_op *op, const struct vp_stat_params *p, const 
     return 0;
 }
 
-int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_images *im, const double *range,
-                  struct vp_result *result, struct vp_err *err)
+int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_footprint *f,
+                  const struct vp_images *im, const double *range, struct vp_result *result, struct vp_err *err)
 {
-    struct vp_footprint f = {0};
     enum vp_type in = im->type;
     enum kind kind;
     double percent;
-    int rc = -1;
+    int rc;
 
-    if (parse(p->stat, &kind, &percent, err) || vp_footprint_make(&f, &p->window, im, err))
-        goto out;
+    if (parse(p->stat, &kind, &percent, err))
+        return -1;
     const bool moment = kind == MEAN || kind == STD || kind == VAR;
     const bool f32 = p->type == 2 || (p->type == 0 && kind != MEAN);
     *result = kind == STD                          ? (struct vp_result){VP_SPREADS, "local standard deviation"}
@@ -150,23 +149,20 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
         /* intermediate results of iterations are not rounded to integers */
         const enum vp_type type = moment && (f32 || i + 1 < p->iterations) ? VP_F32 : im->type;
         if (moment)
-            rc = vp_moments_local(&op, kind == MEAN ? VP_MEAN : kind == VAR ? VP_VAR : VP_STD, p->sample, &f, im->size,
+            rc = vp_moments_local(&op, kind == MEAN ? VP_MEAN : kind == VAR ? VP_VAR : VP_STD, p->sample, f, im->size,
                                   in, type, err);
         else if (kind == MIN || kind == MAX)
-            rc = vp_extremum_local(&op, kind == MAX, &f, im->size, in, err);
+            rc = vp_extremum_local(&op, kind == MAX, f, im->size, in, err);
         else if (kind == ENTROPY)
-            rc = make_entropy(&op, p, &f, im, range, err);
+            rc = make_entropy(&op, p, f, im, range, err);
         else
-            rc = vp_rank_local(&op, percent, &f, im->size, in, false, err);
+            rc = vp_rank_local(&op, percent, f, im->size, in, false, err);
         if (rc)
-            goto out;
+            return -1;
         op.from[0] = c->n ? c->n - 1 : ~0;
         in = op.out;
-        rc = vp_chain_add(c, &op, err);
-        if (rc)
-            goto out;
+        if (vp_chain_add(c, &op, err))
+            return -1;
     }
-out:
-    vp_footprint_free(&f);
-    return rc;
+    return 0;
 }

@@ -2,6 +2,7 @@
  * iterations. Computed by local/rank.h, extremum.h, moments.h and entropy.h. */
 #pragma once
 
+#include "app/footprint.h"
 #include "app/image.h"
 
 struct vp_result;
@@ -28,7 +29,7 @@ void vp_stat_scale(const struct vp_stat_params *p, struct vp_image_params *image
 /* True if the range of the whole stack must be known before (entropy without --range, except for u8). */
 bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type);
 
-/* Appends the stages. `range`: smallest and largest sample of the stack, if needed; NULL if unknown (--plan). *result:
- * meaning of its samples. */
-int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_images *im, const double *range,
-                  struct vp_result *result, struct vp_err *err);
+/* Appends the stages over the neighbourhood. `range`: smallest and largest sample of the stack, if needed; NULL if
+ * unknown (--plan). *result: meaning of its samples. */
+int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_footprint *f,
+                  const struct vp_images *im, const double *range, struct vp_result *result, struct vp_err *err);

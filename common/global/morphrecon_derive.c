@@ -2,7 +2,7 @@
 #include "global/morphrecon_derive.h"
 
 #include "base/err.h"
-#include "local/extremum.h"
+#include "local/morph.h"
 
 #include <math.h>
 
@@ -26,17 +26,17 @@ static uint64_t zero(enum vp_type type)
            : type == VP_F64 ? vp_key_f64(0, false) : 0;
 }
 
-/* The marker of an opening or closing: the erosion or dilation by a ball, as a stage before. */
+/* The marker of an opening or closing: the erosion or dilation, as a stage before. */
 static int add_extremum(struct vp_chain *chain, const struct vp_morphrecon_want *w, const int64_t image[3],
                         enum vp_type type, struct vp_err *err)
 {
+    if (w->window)
+        return vp_morph_chain(chain, w->what == VP_CLOSE_BY ? VP_DILATE : VP_ERODE, 1, w->window, image, type, err);
     struct vp_footprint ball = {0};
-    struct vp_op op;
     const int rc = vp_footprint_init(&ball, VP_BALL, w->radius, err)
-                   || vp_extremum_local(&op, w->what == VP_CLOSE_BY, &ball, image, type, err)
-                   || vp_chain_add(chain, &op, err) ? -1 : 0;
+                   || vp_morph_chain(chain, w->what == VP_CLOSE_BY ? VP_DILATE : VP_ERODE, 1, &ball, image, type, err);
     vp_footprint_free(&ball);
-    return rc;
+    return rc ? -1 : 0;
 }
 
 int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want *w, const int64_t image[3], bool flat,
@@ -80,6 +80,9 @@ int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want 
         break;
     case VP_OPEN_BY:
     case VP_CLOSE_BY:
+        if (w->window && !vp_footprint_centered(w->window))
+            return vp_fail_hint(err, VP_EUSAGE, "add the centre to it",
+                                "--footprint: expected a footprint that contains its centre");
         p.erosion = w->what == VP_CLOSE_BY;
         break;
     case VP_SEED:

@@ -24,7 +24,8 @@ struct vp_morphrecon_want {
     bool erosion;         /* VP_RECONSTRUCT, VP_SEED */
     bool staged;          /* VP_RECONSTRUCT: marker and mask are the last two stages of the chain */
     int connectivity;     /* 0: all neighbours, but faces only for VP_FILL_HOLES */
-    double h, radius[3];
+    double h, radius[3];  /* radius: of the ball of VP_OPEN_BY and VP_CLOSE_BY */
+    const struct vp_footprint *window; /* in place of the ball; contains the voxel itself. NULL: the ball */
     bool i8;              /* samples of i8 held as i16: none is below -128 */
     int64_t seed[3];
     struct vp_morphrecon_counts *counts; /* outlives the chain */

@@ -206,7 +206,7 @@ static int check(const struct vp_footprint *f, int64_t bins, double lo, double h
         return vp_fail(err, VP_EUSAGE, "--range: expected two finite numbers in ascending order, got %g and %g", lo,
                        hi);
     if (f->count > VP_ENTROPY_VOXELS)
-        return vp_fail(err, VP_EUSAGE, "--radius: entropy takes neighbourhoods of at most %d voxels, got %lld",
+        return vp_fail(err, VP_EUSAGE, "entropy takes neighbourhoods of at most %d voxels, got %lld",
                        VP_ENTROPY_VOXELS, (long long)f->count);
     return 0;
 }

@@ -36,8 +36,8 @@ VP_ANYWHERE static inline uint16_t vp_entropy_bin(const struct vp_entropy_params
     return at >= (double)(p->bins - 1) ? (uint16_t)(p->bins - 1) : at >= 1 ? (uint16_t)at : 0;
 }
 
-/* Fills *op, whose op->free releases its params; `f` is copied. lo <= hi, finite. Output f32 (NaN where all samples
- * are). The input is stack 0; set op->from[0] for another. VP_EUSAGE (type, bins, range, more than VP_ENTROPY_VOXELS)
- * or VP_ERESOURCE. */
+/* Fills *op, whose op->free releases its params; `f` is copied. lo <= hi, finite. Output f32 (NaN where all samples are,
+ * or none is in the image). The input is stack 0; set op->from[0] for another. VP_EUSAGE (type, bins, range, more than
+ * VP_ENTROPY_VOXELS) or VP_ERESOURCE. */
 int vp_entropy_local(struct vp_op *op, const struct vp_footprint *f, int64_t bins, double lo, double hi,
                      const int64_t image[3], enum vp_type type, struct vp_err *err);

@@ -19,8 +19,8 @@ static struct vp_sweep window_of(const struct vp_op *op)
     const struct vp_sweep_rows *rows = VP_ISA_FIND(vp_extremum, NULL);
     const size_t size = vp_type_size(p->type);
 
-    return (struct vp_sweep){.op = op, .f = &p->f, .size = size, .out_size = size, .lane_size = size, .lanes = 1,
-                              .row_bytes = row_bytes, .rows = &rows[p->type]};
+    return (struct vp_sweep){.op = op, .idempotent = true, .f = &p->f, .size = size, .out_size = size,
+                              .lane_size = size, .lanes = 1, .row_bytes = row_bytes, .rows = &rows[p->type]};
 }
 
 static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
@@ -55,7 +55,8 @@ int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, 
     p->type = type;
     op->scratch = scratch_of;
     op->run = run;
-    op->cost = (type == VP_F32 ? 1.3 : .7) + .0095 * (double)vp_type_size(type) * (double)f->spans;
+    op->cost = (type == VP_F32 ? 1.3 : .7)
+             + (f->shape == VP_OFFSETS ? .02 : .0095) * (double)vp_type_size(type) * (double)f->spans;
     snprintf(op->text, sizeof op->text, "%s, %s, %s", op->kernel, vp_footprint_text(f, text, sizeof text),
              vp_isa_name());
     return 0;

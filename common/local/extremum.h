@@ -2,7 +2,8 @@
  * shape and size; of a box the cost does not depend on the radius.
  *
  * Types u8, u16, i16, f32; the output has the type of the input. Of f32, NaN is left out (the result is NaN where all
- * samples are), and -0 is smaller than +0. */
+ * samples are), and -0 is smaller than +0. If no sample of a set lies in the image, the minimum is the largest value of
+ * the type, the maximum the smallest, and both are NaN for f32. */
 #pragma once
 
 #include "local/footprint.h"

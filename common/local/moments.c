@@ -32,7 +32,7 @@ static struct vp_sweep window_of(const struct vp_op *op)
 {
     const struct vp_moments_params *p = op->params;
     const struct vp_sweep_rows (*const rows)[VP_SUM_N] = VP_ISA_FIND(vp_moments, NULL);
-    const bool counted = p->sums == VP_SUM_SPREAD && p->f.shape == VP_BALL;
+    const bool counted = p->sums == VP_SUM_SPREAD && p->f.shape != VP_BOX;
 
     return (struct vp_sweep){
         .op = op, .f = &p->f, .edge = p->edge, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),

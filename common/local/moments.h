@@ -6,7 +6,7 @@
  * 1983), which never subtracts accumulated values: no cancellation for any offset, constants give 0 exactly, no finite
  * input gives NaN. The parts lie on a grid fixed to the image (y, z) or to the voxel (x), so results do not depend on
  * boxes. A NaN makes NaN of every result whose neighbourhood contains it; an infinity makes the mean infinite and the
- * variance infinite or NaN. */
+ * variance infinite or NaN. If no sample of a set lies in the image, the result is NaN (0 of integers). */
 #pragma once
 
 #include "local/footprint.h"

@@ -73,7 +73,7 @@ static void begin_spread(const struct vp_tile *t)
     double *row = (double *)t->rows + 2 * step;
     int64_t done = 1;
 
-    if (t->w->f->shape == VP_BALL) { /* samples: 1 in the image */
+    if (t->w->f->shape != VP_BOX) { /* samples: 1 in the image */
         for (int64_t i = 0; i < n + 2 * r; i++)
             row[i - (int64_t)step] = i >= left && i < right;
         return;
@@ -192,7 +192,7 @@ static void combine_spread(const struct vp_tile *t, void *dst, const void *a, co
     }
 }
 
-/* Ball: sum, deviations and samples are each a lane. */
+/* Ball and set: sum, deviations and samples are each a lane. */
 INLINE void add_counted(double *d, const double *p, const double *bs, const double *bm, const double *bk, int64_t n)
 {
     INDEPENDENT
@@ -245,7 +245,7 @@ struct moments_counts { double times; double *samples, *by, *per_sample, *per; }
 static struct moments_counts counts_of(const struct vp_tile *t, int64_t times)
 {
     const struct vp_moments_params *p = t->w->op->params;
-    const bool ball = t->w->f->shape == VP_BALL;
+    const bool ball = t->w->f->shape != VP_BOX;
     const double less = p->sample;
     double *kept = (double *)((char *)t->rows + vp_moments_kept(t->w, t->n)), *samples = kept + 8;
     const struct moments_counts k = {(double)times, samples, samples + t->n, samples + 2 * t->n, samples + 3 * t->n};
@@ -254,7 +254,7 @@ static struct moments_counts counts_of(const struct vp_tile *t, int64_t times)
         return k;
     kept[0] = k.times;
     for (int64_t i = 0; i < t->n; i++) {
-        const double n = (double)t->count[i] * k.times, left = n - less > 0 ? n - less : 1;
+        const double n = (double)t->count[i] * k.times, left = n - less > 0 ? n - less : n > 0;
         k.samples[i] = n;
         k.by[i] = p->sums != VP_SUM_SPREAD ? left * n : ball ? left : left * (double)t->count[i];
         k.per_sample[i] = 1 / n;
@@ -280,17 +280,21 @@ EXACT(exact_32, uint32_t, int32_t, int64_t)
 EXACT(exact_64, uint64_t, int64_t, int64_t)
 EXACT(exact_wide, uint64_t, int64_t, __int128)
 
-INLINE void real(const struct vp_tile *t, const double *state, int64_t at, int64_t n, bool mean, bool spread,
-                 struct moments_part *p)
+INLINE void real(const struct vp_tile *t, const double *state, const struct moments_counts *k, int64_t at, int64_t n,
+                 bool mean, bool spread, struct moments_part *p)
 {
     const double *sum = state + at, *dev = sum + t->lane / sizeof *sum;
     const int64_t *const r = t->w->op->halo;
-    const bool alone = r[0] + r[1] + r[2] == 0; /* a single sample: 0, or NaN if it is not finite */
+    const bool set = t->w->f->shape == VP_OFFSETS, alone = !set && r[0] + r[1] + r[2] == 0;
 
+    /* a single sample: 0, or NaN if it is not finite */
     for (int64_t i = 0; mean && i < n; i++)
         p->mean[i] = sum[i];
     for (int64_t i = 0; spread && i < n; i++)
         p->var[i] = alone ? sum[i] - sum[i] : dev[i];
+    for (int64_t i = 0; spread && set && i < n; i++) /* one of many samples may be left */
+        if (k->samples[at + i] == 1)
+            p->var[i] = sum[i] - sum[i];
 }
 
 INLINE void divide(double *v, const double *by, const double *inverse, int64_t n, bool exact)
@@ -423,7 +427,7 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
         else if (p->sums == VP_SUM_WIDE)
             exact_wide(t, state, &k, at, n, mean, spread, &part);
         else
-            real(t, state, at, n, mean, spread, &part);
+            real(t, state, &k, at, n, mean, spread, &part);
         if (limit) {
             if (p->sums == VP_SUM_SPREAD) /* V of them is n^2 dev / by */
                 for (int64_t i = 0; i < n; i++)

@@ -20,7 +20,7 @@ static inline size_t vp_moments_kept(const struct vp_sweep *w, int64_t n)
     const struct vp_moments_params *p = w->op->params;
     const int64_t r = w->op->halo[0];
     const int rows = p->sums != VP_SUM_SPREAD ? w->lanes
-                   : w->f->shape == VP_BALL   ? 2 : 2 + 3 * vp_moments_steps(2 * r + 1);
+                   : w->f->shape != VP_BOX    ? 2 : 2 + 3 * vp_moments_steps(2 * r + 1);
 
     return vp_round64(vp_sweep_row(w->lane_size, n, r) * w->lane_size * (size_t)rows);
 }

@@ -71,12 +71,31 @@ static int add_extrema(struct vp_chain *chain, bool max, int64_t times, int from
     return 0;
 }
 
+/* Appends all stages; `dilate` and `erode`: the footprints of maxima and of minima. */
+static int add_stages(struct vp_chain *chain, enum vp_morph op, int64_t iterations, const struct vp_footprint *dilate,
+                      const struct vp_footprint *erode, const int64_t image[3], enum vp_type type, struct vp_err *err)
+{
+    const bool max_first = op == VP_DILATE || op == VP_CLOSE || op == VP_BOTHAT;
+    int first, second;
+
+    if (add_extrema(chain, max_first, iterations, ~0, max_first ? dilate : erode, image, type, &first, err))
+        return -1;
+    if (op == VP_ERODE || op == VP_DILATE)
+        return 0;
+    if (add_extrema(chain, !max_first, iterations, op == VP_GRADIENT ? ~0 : first, max_first ? erode : dilate, image,
+                    type, &second, err))
+        return -1;
+    if (op == VP_TOPHAT)
+        return add_difference(chain, ~0, second, image, type, err);
+    if (op == VP_BOTHAT)
+        return add_difference(chain, second, ~0, image, type, err);
+    return op == VP_GRADIENT ? add_difference(chain, second, first, image, type, err) : 0;
+}
+
 int vp_morph_chain(struct vp_chain *chain, enum vp_morph op, int64_t iterations, const struct vp_footprint *f,
                    const int64_t image[3], enum vp_type type, struct vp_err *err)
 {
-    const bool max_first = op == VP_DILATE || op == VP_CLOSE || op == VP_BOTHAT;
-    struct vp_footprint large = *f;
-    int first, second;
+    struct vp_footprint large = *f, opposite;
 
     if (f->shape == VP_BOX && iterations > 1) {
         double radius[3];
@@ -86,15 +105,12 @@ int vp_morph_chain(struct vp_chain *chain, enum vp_morph op, int64_t iterations,
             return -1;
         iterations = 1;
     }
-    if (add_extrema(chain, max_first, iterations, ~0, &large, image, type, &first, err))
+    if (op == VP_GRADIENT && !vp_footprint_centered(f))
+        return vp_fail_hint(err, VP_EUSAGE, "add the centre to it",
+                            "gradient: expected a footprint that contains its centre: others make it negative");
+    if (vp_footprint_reflect(&opposite, &large, err))
         return -1;
-    if (op == VP_ERODE || op == VP_DILATE)
-        return 0;
-    if (add_extrema(chain, !max_first, iterations, op == VP_GRADIENT ? ~0 : first, &large, image, type, &second, err))
-        return -1;
-    if (op == VP_TOPHAT)
-        return add_difference(chain, ~0, second, image, type, err);
-    if (op == VP_BOTHAT)
-        return add_difference(chain, second, ~0, image, type, err);
-    return op == VP_GRADIENT ? add_difference(chain, second, first, image, type, err) : 0;
+    const int rc = add_stages(chain, op, iterations, &opposite, &large, image, type, err);
+    vp_footprint_free(&opposite);
+    return rc;
 }

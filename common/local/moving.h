@@ -11,7 +11,7 @@ struct vp_window_line { const char *row; int64_t x0, x1; };
 /* Returns the maximum number of lines of a window. */
 static inline int64_t vp_lines_most(const struct vp_footprint *f, const struct vp_box *in)
 {
-    if (f->shape == VP_BALL)
+    if (f->shape != VP_BOX)
         return f->spans;
     return vp_min64(2 * f->reach[1] + 1, vp_box_size(in, 1)) * vp_min64(2 * f->reach[2] + 1, vp_box_size(in, 2));
 }

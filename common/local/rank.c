@@ -7,7 +7,7 @@
  *   all others, in numbers that map the full box's rank to that of the clipped one: column c outside the image gets
  *   rank(full less c - 1 columns) - rank(full less c columns) low samples, spread over rows and planes with the period
  *   of the box so that every window that contains the column contains that number. A ball is padded wherever it is
- *   clipped (ball_rows).
+ *   clipped (ball_rows). Of a set of offsets only windows inside the image are made so, those at edges by the third.
  * - columns: large boxes of u8 by a histogram for every column of the box, moved along y, and their sum, moved along x.
  * - moving: any window by a histogram that moves along x (rank_moving.c). */
 #include "local/rank.h"
@@ -35,8 +35,8 @@ enum {
 /* Program with operands in bytes. */
 struct code { int64_t n, cost; struct vp_rank_op *op; };
 
-enum method { METHOD_BOX, METHOD_BALL, METHOD_COLUMNS, METHOD_MOVING };
-static const char *const METHOD_NAME[] = {"network", "network", "column histograms", "moving histogram"};
+enum method { METHOD_BOX, METHOD_BALL, METHOD_SET, METHOD_COLUMNS, METHOD_MOVING };
+static const char *const METHOD_NAME[] = {"network", "network", "network", "column histograms", "moving histogram"};
 
 struct vp_rank_cpu {
     const struct vp_rank_isa *isa;
@@ -423,6 +423,22 @@ static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
     }
 }
 
+/* ---- sets by networks ---- */
+
+static void set_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
+{
+    const struct vp_rank_cpu *c = s->c;
+    const struct vp_footprint *f = &s->p->f;
+    char *const base[] = {s->file0, s->result};
+
+    for (int64_t y = y0; y < y1; y++) {
+        for (int64_t i = 0; i < f->spans; i++)
+            load(s, s->file0 + (size_t)i * c->stride, y + f->span[i].dy, z + f->span[i].dz);
+        c->isa->run[s->p->type](c->code[0].op, c->code[0].n, base, c->vectors);
+        save(s, y, z, s->result);
+    }
+}
+
 /* ---- large boxes of u8 ---- */
 
 enum { COLUMNS = 512 };
@@ -495,19 +511,21 @@ static size_t workspace_layout(struct strip *s, const struct vp_rank_params *p, 
 static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
     const struct vp_rank_params *p = op->params;
+    const enum method method = p->cpu->method;
     struct strip s;
+    const uint64_t moving = method == METHOD_MOVING || method == METHOD_SET ? vp_rank_moving_bytes(op, in, out) : 0;
+    const uint64_t strips = method == METHOD_MOVING ? 0 : workspace_layout(&s, p, NULL);
 
-    return (p->cpu->method == METHOD_MOVING ? vp_rank_moving_bytes(op, in, out) : workspace_layout(&s, p, NULL)) * (uint64_t)threads;
+    return (moving > strips ? moving : strips) * (uint64_t)threads;
 }
 
 /* ---- run ---- */
 
 static void run_strips(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
-                       char *mem, int threads)
+                       const struct vp_box *box, char *mem, int threads)
 {
     const struct vp_rank_params *p = op->params;
     const struct vp_rank_cpu *c = p->cpu;
-    const struct vp_box *box = &out->box;
     const int64_t length = strip_length(p), strips = vp_div_up(vp_box_size(box, 0), length);
     /* whole columns of rows, if there are enough for all threads: the first rows of each piece are sorted again */
     const int64_t least = c->method == METHOD_COLUMNS ? vp_max64(ROWS, 8 * p->f.reach[1]) : ROWS;
@@ -525,9 +543,33 @@ static void run_strips(const struct vp_op *op, const struct vp_part *in, const s
             column_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
         else if (c->method == METHOD_BOX)
             box_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
+        else if (c->method == METHOD_SET)
+            set_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
         else
             ball_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
     }
+}
+
+/* Makes the voxels whose windows lie in the image by the network, and the frame around them by the histogram. */
+static void run_set(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, char *mem, int threads)
+{
+    const struct vp_footprint *f = op->params;
+    struct vp_box left = out->box;
+
+    for (int a = 2; a >= 0; a--) { /* a box on each side, as long as there is something between them */
+        const int64_t lo = vp_min64(vp_max64(left.lo[a], -f->lo[a]), left.hi[a]);
+        const int64_t hi = vp_max64(vp_min64(left.hi[a], op->image[a] - f->hi[a]), lo);
+        struct vp_box below = left, above = left;
+        below.hi[a] = left.lo[a] = lo;
+        above.lo[a] = left.hi[a] = hi;
+        if (vp_box_size(&below, a) > 0)
+            vp_rank_moving_run(op, in, out, &below, mem, threads);
+        if (vp_box_size(&above, a) > 0)
+            vp_rank_moving_run(op, in, out, &above, mem, threads);
+        if (vp_box_size(&left, a) <= 0)
+            return;
+    }
+    run_strips(op, in, out, &left, mem, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
@@ -536,7 +578,10 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     const struct vp_rank_params *p = op->params;
 
     (void)err;
-    (p->cpu->method == METHOD_MOVING ? vp_rank_moving_run : run_strips)(op, in, out, mem, threads);
+    if (p->cpu->method == METHOD_SET)
+        run_set(op, in, out, mem, threads);
+    else
+        (p->cpu->method == METHOD_MOVING ? vp_rank_moving_run : run_strips)(op, in, out, &out->box, mem, threads);
     return 0;
 }
 
@@ -566,7 +611,7 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
     const enum method without = c->method;
     if (p->f.count > TAPS_MAX || w > lanes / 2 || w > image[0] || h > 200 || d > 200)
         return 0;
-    c->method = box ? METHOD_BOX : METHOD_BALL;
+    c->method = box ? METHOD_BOX : p->f.shape == VP_BALL ? METHOD_BALL : METHOD_SET;
     c->tile = 1;
     c->width = (int)w;
     c->height = box ? (int)h : 1;

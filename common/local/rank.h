@@ -6,7 +6,7 @@
  * maximum. P counts to 1e-6.
  *
  * Types u8, u16, i16, f32. f32: -0 is smaller than +0; NaN, of either sign, is larger than +infinity (and comes out as
- * the NaN 0x7fc00000). */
+ * the NaN 0x7fc00000). If no sample of a set lies in the image, the result is NaN (0 of integers). */
 #pragma once
 
 #include "local/footprint.h"

@@ -76,8 +76,8 @@ int vp_rank_slab(struct vp_rank_program *p, int width, int depth);
  * smallest (from 0) of slabs j ... j + height - 1 into register j of file height + tile, for j < tile <= height. */
 int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int64_t rank);
 
-/* Makes the program of a ball: its rows are the registers of file 0, which begin its reach before the voxel; the
- * rank-th smallest of all samples into register 0 of file 1. */
+/* Makes the program of a ball or a set: its spans are the registers of file 0, which begin its reach before the voxel;
+ * the rank-th smallest of all samples into register 0 of file 1. */
 int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int64_t rank);
 
 void vp_rank_program_free(struct vp_rank_program *p);
@@ -86,6 +86,6 @@ void vp_rank_program_free(struct vp_rank_program *p);
 
 /* Returns the bytes of a thread. */
 uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out);
-/* Fills `out`; mem is `threads` times that, aligned to 64 bytes. */
-void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, char *mem,
-                        int threads);
+/* Fills `box` of `out`; mem is `threads` times that, aligned to 64 bytes. */
+void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
+                        const struct vp_box *box, char *mem, int threads);

@@ -7,6 +7,7 @@
 #include "local/moving.h"
 #include "engine/chain.h"
 
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -100,8 +101,13 @@ VP_MOVING void move_along(struct rank_histogram *h, int64_t x0, int64_t x1, char
 
     h->window.n = vp_moving_all(&h->window, x0, enter, c);
     for (int64_t x = x0;; x++, out += vp_type_size(type)) {
-        seek(c, vp_rank_index(h->p->millionths, h->window.n));
-        vp_rank_put(out, type == VP_F32 ? h->values[c->bin] : (int32_t)c->bin + (type == VP_I16 ? INT16_MIN : 0), type);
+        if (h->window.n) {
+            seek(c, vp_rank_index(h->p->millionths, h->window.n));
+            vp_rank_put(out, type == VP_F32 ? h->values[c->bin] : (int32_t)c->bin + (type == VP_I16 ? INT16_MIN : 0),
+                        type);
+        } else {
+            vp_rank_put(out, type == VP_F32 ? vp_signed_key_f32(NAN) : 0, type);
+        }
         if (x + 1 == x1)
             break;
         moved = *c;
@@ -219,19 +225,19 @@ static void move_tile(struct rank_histogram *h, const int64_t *image, const stru
         }
 }
 
-void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, char *mem,
-                        int threads)
+void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
+                        const struct vp_box *box, char *mem, int threads)
 {
     const struct vp_rank_params *p = op->params;
-    const size_t bytes = vp_rank_moving_bytes(op, &in->box, &out->box);
-    const struct tiles t = cut(p, &out->box);
-    const int64_t units = vp_box_tiles(&out->box, t.side);
+    const size_t bytes = vp_rank_moving_bytes(op, &in->box, box);
+    const struct tiles t = cut(p, box);
+    const int64_t units = vp_box_tiles(box, t.side);
 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t u = 0; u < units; u++) {
-        const struct vp_box tile = vp_box_tile(&out->box, t.side, u);
+        const struct vp_box tile = vp_box_tile(box, t.side, u);
         struct rank_histogram h;
-        workspace_layout(&h, p, &in->box, &out->box, mem + (size_t)omp_get_thread_num() * bytes);
+        workspace_layout(&h, p, &in->box, box, mem + (size_t)omp_get_thread_num() * bytes);
         move_tile(&h, op->image, in, out, &tile);
     }
 }

@@ -303,27 +303,27 @@ static void march_box(const struct window_march *m)
 
 /* ---- balls ---- */
 
-/* Counts the samples of the neighbourhoods along row (y, z). */
-static void count_ball(struct window_march *m, int64_t y, int64_t z)
+void vp_sweep_count(const struct vp_tile *t, int64_t counted[4], int32_t *count, int64_t y, int64_t z)
 {
-    const struct vp_tile *t = m->t;
     const struct vp_footprint *f = t->w->f;
     const int64_t *image = t->w->op->image;
-    const int64_t cut[4] = {vp_max64(-f->reach[1], -y), vp_min64(f->reach[1], image[1] - 1 - y),
-                            vp_max64(-f->reach[2], -z), vp_min64(f->reach[2], image[2] - 1 - z)};
+    const int64_t cut[4] = {vp_max64(f->lo[1], -y), vp_min64(f->hi[1], image[1] - 1 - y),
+                            vp_max64(f->lo[2], -z), vp_min64(f->hi[2], image[2] - 1 - z)};
     const int32_t end = (int32_t)(image[0] - 1);
 
-    if (!memcmp(cut, m->counted, sizeof cut))
+    if (!memcmp(cut, counted, sizeof cut))
         return;
-    memcpy(m->counted, cut, sizeof cut);
-    memset(m->l.count, 0, (size_t)t->n * sizeof *m->l.count);
+    memcpy(counted, cut, sizeof cut);
+    memset(count, 0, (size_t)t->n * sizeof *count);
     for (int64_t i = 0; i < f->spans; i++) {
         const struct vp_span *s = &f->span[i];
         if (s->dy < cut[0] || s->dy > cut[1] || s->dz < cut[2] || s->dz > cut[3])
             continue;
-        const int32_t h = (int32_t)vp_min64(s->x1, t->w->op->halo[0]);
-        for (int32_t j = 0, x = (int32_t)t->out.lo[0]; j < (int32_t)t->n; j++, x++)
-            m->l.count[j] += (end - x < h ? end - x : h) + (x < h ? x : h) + 1;
+        const int32_t x0 = (int32_t)vp_max64(s->x0, -image[0]), x1 = (int32_t)vp_min64(s->x1, image[0]);
+        for (int32_t j = 0, x = (int32_t)t->out.lo[0]; j < (int32_t)t->n; j++, x++) {
+            const int32_t n = (x + x1 < end ? x + x1 : end) - (x + x0 > 0 ? x + x0 : 0) + 1;
+            count[j] += n > 0 ? n : 0;
+        }
     }
 }
 
@@ -345,7 +345,7 @@ static void finish_ball(struct window_march *m, int64_t p)
 
     for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++) {
         if (t->w->counts)
-            count_ball(m, y, p);
+            vp_sweep_count(t, m->counted, m->l.count, y, p);
         finish(m, acc_row(m, y, p), y, p, 1);
     }
     m->l.seen[(p - t->out.lo[2]) % m->l.zslots] = 0;
@@ -441,7 +441,8 @@ static void run_tile(const struct vp_sweep *w, const int64_t image[3], const str
         t.in.lo[a] = vp_max64(box->lo[a] - r[a], 0);
         t.in.hi[a] = vp_min64(box->hi[a] + r[a], w->op->image[a]);
     }
-    struct window_march m = {.t = &t, .in = in, .out = out, .image = image, .l = layout_of(w, size, scratch), .counted = {1}};
+    struct window_march m = {.t = &t, .in = in, .out = out, .image = image, .l = layout_of(w, size, scratch),
+                             .counted = {INT64_MIN}};
     for (int a = 0; a < 3; a++)
         m.shift[a] = w->edge ? r[a] : 0;
     m.y = axis_of(&t, 1, m.l.yslots);
@@ -481,6 +482,8 @@ uint64_t vp_sweep_scratch(const struct vp_sweep *w, const struct vp_box *out, in
     const struct vp_sweep all = extended(w, &op);
     int64_t side[3];
 
+    if (w->f->shape == VP_OFFSETS)
+        return vp_sweep_set_scratch(w, out, threads);
     split(&all, out, threads, side);
     return (uint64_t)layout_of(&all, side, NULL).total * (uint64_t)threads;
 }
@@ -492,6 +495,10 @@ void vp_sweep_run(const struct vp_sweep *w, const struct vp_part *in, const stru
     const struct vp_sweep all = extended(w, &op);
     int64_t side[3];
 
+    if (w->f->shape == VP_OFFSETS) {
+        vp_sweep_set_run(w, in, out, scratch, threads);
+        return;
+    }
     split(&all, &out->box, threads, side);
     const size_t step = layout_of(&all, side, NULL).total;
     const int64_t total = vp_box_tiles(&out->box, side);

@@ -8,7 +8,8 @@
  * first voxel, so the parts combined and their order depend on the position in the image alone. With an edge rule that
  * defines samples outside, the image is extended by these on every side, and no window is clipped. A ball is the sum of
  * its spans along x: each row is accumulated once for every length of span, one plane gives the discs for every |dz|,
- * and each disc goes to the planes dz above and below. */
+ * and each disc goes to the planes dz above and below. A set of offsets is the sum of its spans along x, each merged of
+ * rows for 1, 2, 4 ... samples (window_set.c). */
 #pragma once
 
 #include "base/size.h"
@@ -23,7 +24,7 @@ struct vp_tile {
     int64_t n;               /* voxels of a row of `out` */
     size_t lane;             /* bytes from one lane of a row to the next, a multiple of 64 */
     void *rows;              /* rows private to the operation: `row_bytes` */
-    const int32_t *count;    /* samples along x under the window (box), or in the neighbourhood (ball, in finish) */
+    const int32_t *count;    /* samples along x under the window (box), or in the neighbourhood (others, in finish) */
 };
 
 /* Row functions of an operation, built once for each instruction set. */
@@ -36,8 +37,8 @@ struct vp_sweep_rows {
      * y). dst may be a. */
     void (*combine)(const struct vp_tile *t, void *dst, const void *a, const void *b, double ka, double kb,
                     double unit);
-    /* Ball. Take in an input row; make states of half width h from those of h - 1 (h = 0: the samples themselves); and
-     * merge `n` rows in order (into dst unless `first`). */
+    /* Ball and set (whose states are all of half width 0). Take in an input row; make states of half width h from those
+     * of h - 1 (h = 0: the samples themselves); and merge `n` rows in order (into dst unless `first`). */
     void (*load)(const struct vp_tile *t, const void *src);
     void (*grow)(const struct vp_tile *t, void *state, const void *smaller, int64_t h);
     void (*gather)(const struct vp_tile *t, void *dst, const void *const *row, int64_t n, bool first);
@@ -47,6 +48,7 @@ struct vp_sweep_rows {
 
 struct vp_sweep {
     const struct vp_op *op;  /* image, halo */
+    bool idempotent;         /* a sample may be merged twice */
     enum vp_edge edge;       /* VP_EDGE_RENORMALIZE: windows are cut */
     const struct vp_footprint *f;
     size_t size;                /* bytes of an input sample */
@@ -71,9 +73,18 @@ static inline int64_t vp_sweep_left(const struct vp_tile *t)
     return t->w->op->halo[0] - (t->out.lo[0] - t->in.lo[0]);
 }
 
+/* Counts the samples of the neighbourhoods along row (y, z) of a tile of balls or sets, unless they are those of the row
+ * counted before; counted[4] is that, at first {INT64_MIN}. */
+void vp_sweep_count(const struct vp_tile *t, int64_t counted[4], int32_t *count, int64_t y, int64_t z);
+
 uint64_t vp_sweep_scratch(const struct vp_sweep *w, const struct vp_box *out, int threads);
 void vp_sweep_run(const struct vp_sweep *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads);
+
+/* As these, for sets of offsets (window_set.c). There is no edge rule but VP_EDGE_RENORMALIZE. */
+uint64_t vp_sweep_set_scratch(const struct vp_sweep *w, const struct vp_box *out, int threads);
+void vp_sweep_set_run(const struct vp_sweep *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                      int threads);
 
 extern const struct vp_sweep_rows vp_extremum_avx512[VP_N_TYPES], vp_extremum_avx2[VP_N_TYPES],
     vp_extremum_generic[VP_N_TYPES];

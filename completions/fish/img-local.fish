@@ -2,6 +2,8 @@
 complete -c img-local -l stat -x -a 'mean median min max std var entropy percentile:' -d 'mean, median, min, max, std, var, entropy, or percentile:P'
 complete -c img-local -l radius -s r -x -d 'how far the neighbourhood reaches, in voxels'
 complete -c img-local -l shape -x -a 'box ball' -d 'box or ball (an ellipsoid where the radii differ)'
+complete -c img-local -l footprint -r -F -d 'any neighbourhood: the samples of a stack that are not 0'
+complete -c img-local -l center -x -d 'sample of the footprint that lies on the voxel (default: n / 2)'
 complete -c img-local -l iterations -s n -x -d 'apply it N times'
 complete -c img-local -l type -s t -x -a 'auto same f32' -d 'sample type of mean, std and var: auto, same or f32'
 complete -c img-local -l sample -d 'std and var of a sample: divide by n - 1'

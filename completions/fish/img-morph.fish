@@ -3,6 +3,8 @@ complete -c img-morph -l op -x -a 'erode dilate open close tophat bothat gradien
 complete -c img-morph -l iterations -s n -x -d 'erode and dilate N times'
 complete -c img-morph -l radius -s r -x -d 'how far the neighbourhood reaches, in voxels'
 complete -c img-morph -l shape -x -a 'box ball' -d 'box or ball (an ellipsoid where the radii differ)'
+complete -c img-morph -l footprint -r -F -d 'any neighbourhood: the samples of a stack that are not 0'
+complete -c img-morph -l center -x -d 'sample of the footprint that lies on the voxel (default: n / 2)'
 complete -c img-morph -l 2d -d 'every page is an image of its own'
 complete -c img-morph -l physical -d 'lengths are in the unit of the voxel size, not in voxels'
 complete -c img-morph -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'

@@ -9,6 +9,8 @@ complete -c img-morphrecon -l regional-min -d '1 on plateaus that have no lower 
 complete -c img-morphrecon -l open -x -d 'take away bright structures that a ball of radius R does not fit into'
 complete -c img-morphrecon -l close -x -d 'fill dark structures that a ball of radius R does not fit into'
 complete -c img-morphrecon -l seed -x -d 'what a voxel reaches: the least sample on the best way from it'
+complete -c img-morphrecon -l footprint -r -F -d 'any neighbourhood: the samples of a stack that are not 0'
+complete -c img-morphrecon -l center -x -d 'sample of the footprint that lies on the voxel (default: n / 2)'
 complete -c img-morphrecon -l by -x -a 'dilation erosion' -d 'of MARKER under MASK, or of MARKER above MASK: dilation|erosion'
 complete -c img-morphrecon -l connectivity -x -a 'auto 4 8 6 18 26' -d 'neighbours: 4|8 of a pixel, 6|18|26 of a voxel'
 complete -c img-morphrecon -l 2d -d 'every page is an image of its own'

@@ -4,6 +4,8 @@ complete -c img-wiener -l sigma -x -d 'standard deviation of the noise, instead 
 complete -c img-wiener -l type -s t -x -a 'same f32' -d 'sample type of the output: same as the input\'s, or f32'
 complete -c img-wiener -l radius -s r -x -d 'how far the neighbourhood reaches, in voxels'
 complete -c img-wiener -l shape -x -a 'box ball' -d 'box or ball (an ellipsoid where the radii differ)'
+complete -c img-wiener -l footprint -r -F -d 'any neighbourhood: the samples of a stack that are not 0'
+complete -c img-wiener -l center -x -d 'sample of the footprint that lies on the voxel (default: n / 2)'
 complete -c img-wiener -l 2d -d 'every page is an image of its own'
 complete -c img-wiener -l physical -d 'lengths are in the unit of the voxel size, not in voxels'
 complete -c img-wiener -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'

@@ -9,7 +9,8 @@ img-local-options() {
     entropy) if [ "$TYPE" != u8 ]; then any_of "--range 0,200" "--bins 20"; fi
         if [ "$R" = "--bins 20" ]; then SEEK=twice; fi ;;
     esac
-    one_of box box ball
+    one_of box box ball set
+    if [ "$R" = set ]; then footprint; return; fi
     OPTIONS+=(--shape "$R")
     one_of 1 2 4
     lengths --radius 0 "$R"

@@ -3,6 +3,7 @@
  * file of this folder defines one with FAMILY() and is linked into plans_test; nothing else lists it. */
 #pragma once
 
+#include "app/footprint.h"
 #include "app/image.h"
 #include "base/err.h"
 #include "local/footprint.h"
@@ -72,7 +73,10 @@ const char *draw_text(const char *const *list, int64_t n);
 /* Random options, appended to p->text: one length or one for each axis, in voxels; ... */
 struct vp_reals draw_lengths(struct params *p, const struct scene *s, const char *option, double lo, double hi);
 enum vp_edge draw_edge(struct params *p);
-struct vp_footprint_params draw_window(struct params *p, const struct scene *s);
+/* A neighbourhood: a box, a ball or any set of offsets. */
+struct window { struct vp_footprint_params params; int64_t n[3], center[3]; uint8_t sample[6 * 5 * 4]; };
+struct window draw_window(struct params *p, const struct scene *s);
+int make_window(struct vp_footprint *f, const struct window *w, const struct vp_images *im, struct vp_err *err);
 int64_t draw_iterations(struct params *p, int64_t most);
 enum vp_type draw_type(struct params *p);
 

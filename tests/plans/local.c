@@ -3,7 +3,7 @@
 #include "app/image_run.h"
 #include "app/stat.h"
 
-static struct { struct vp_stat_params stat; double range[2]; } own;
+static struct { struct vp_stat_params stat; struct window window; double range[2]; } own;
 
 static void draw(struct params *p, const struct scene *s)
 {
@@ -31,14 +31,18 @@ static void draw(struct params *p, const struct scene *s)
     } else if (draw_int(0, 2) == 0) {
         t->iterations = draw_iterations(p, 3);
     }
-    t->window = draw_window(p, s);
+    own.window = draw_window(p, s);
 }
 
 static int chain(struct vp_chain *c, struct request *r, struct vp_err *err)
 {
     struct vp_result result;
-    return vp_stat_check(&own.stat, err)
-           || vp_stat_chain(c, &own.stat, &r->im, vp_stat_needs_range(&own.stat, r->im.type) ? own.range : NULL, &result, err);
+    struct vp_footprint f = {0};
+    const int rc = vp_stat_check(&own.stat, err) || make_window(&f, &own.window, &r->im, err)
+                   || vp_stat_chain(c, &own.stat, &f, &r->im,
+                                    vp_stat_needs_range(&own.stat, r->im.type) ? own.range : NULL, &result, err);
+    vp_footprint_free(&f);
+    return rc;
 }
 
 FAMILY(.program = "img-local", .draw = draw, .chain = chain)

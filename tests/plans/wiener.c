@@ -2,7 +2,7 @@
 #include "family.h"
 #include "local/moments.h"
 
-static struct { double noise; struct vp_footprint_params window; } own;
+static struct { double noise; struct window window; } own;
 
 static void draw(struct params *p, const struct scene *s)
 {
@@ -16,7 +16,7 @@ static int chain(struct vp_chain *c, struct request *r, struct vp_err *err)
 {
     struct vp_footprint f = {0};
     struct vp_op op;
-    const int rc = vp_footprint_make(&f, &own.window, &r->im, err)
+    const int rc = make_window(&f, &own.window, &r->im, err)
                    || vp_moments_wiener(&op, own.noise, &f, r->im.size, r->im.type, r->out, err) || vp_chain_add(c, &op, err);
     vp_footprint_free(&f);
     return rc;

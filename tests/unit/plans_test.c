@@ -217,12 +217,37 @@ enum vp_edge draw_edge(struct params *p)
     return (enum vp_edge)e;
 }
 
-struct vp_footprint_params draw_window(struct params *p, const struct scene *s)
+struct window draw_window(struct params *p, const struct scene *s)
 {
+    struct window w = {.n = {1, 1, 1}};
+
+    if (dice(0, 3) == 0) { /* sparse and dense sets */
+        const int sparse = (int)dice(1, 4);
+        int64_t n = 1;
+        for (int a = 0; a < 3; a++) {
+            w.n[a] = a == 2 && s->flat ? 1 : dice(1, 6 - a);
+            w.center[a] = dice(0, w.n[a] - 1);
+            n *= w.n[a];
+        }
+        for (int64_t i = 0; i < n; i++)
+            w.sample[i] = dice(0, sparse) == 0;
+        w.sample[dice(0, n - 1)] = 1;
+        say(p, " --footprint %dx%dx%d --center %d,%d,%d", (int)w.n[0], (int)w.n[1], (int)w.n[2], (int)w.center[0],
+            (int)w.center[1], (int)w.center[2]);
+        w.params.file = "random";
+        return w;
+    }
     const int shape = dice(0, 2) == 0;
     say(p, " --shape %s", shape ? "ball" : "box");
     const int64_t most = shape ? ONE_OF(1, 2, 4) : ONE_OF(1, 2, 4, 20);
-    return (struct vp_footprint_params){draw_lengths(p, s, "radius", 0, (double)most), shape};
+    w.params = (struct vp_footprint_params){draw_lengths(p, s, "radius", 0, (double)most), shape, NULL, {0}};
+    return w;
+}
+
+int make_window(struct vp_footprint *f, const struct window *w, const struct vp_images *im, struct vp_err *err)
+{
+    return w->params.file ? vp_footprint_set(f, w->sample, w->n, w->center, err)
+                          : vp_footprint_make(f, &w->params, im, err);
 }
 
 int64_t draw_iterations(struct params *p, int64_t most)
