@@ -64,6 +64,7 @@ made() {
         case $word in
         {in}) words+=("$in") last= ;;
         {stars} | {boxes}) words+=("$BATS_FILE_TMPDIR/${word:1:-1}.txt") ;;
+        {scan}) words+=("$BATS_FILE_TMPDIR/scan.geom") ;;
         {*}) words+=("$BATS_FILE_TMPDIR/${word:1:-1}.tif") ;;
         *) words+=("$word") ;;
         esac
@@ -73,7 +74,7 @@ made() {
 
 # same_text FILE FILE N: the same words and, to N of the largest, the same numbers; but for what is said of the file
 same_text() {
-    perl -e '($a, $b, $near) = @ARGV; sub words { open F, $_[0]; map { split } grep { !/^(\S+\.tif|type|scale|quantity|history) ?/ } <F> }
+    perl -e '($a, $b, $near) = @ARGV; sub words { open F, $_[0]; map { s/\S+\.tif//g; split } grep { !/^(\S+\.tif|type|scale|quantity|history) ?/ } <F> }
         @a = words($a); @b = words($b); $n = qr/^-?[\d.]+(e[-+]\d+)?$/; $most = 0;
         for (@a) { $most = abs if /$n/ && abs > $most } $bad = @a != @b || !@a;
         for (0..$#a) { $bad ||= $a[$_] =~ $n && $b[$_] =~ $n ? abs($a[$_] - $b[$_]) > $near * $most : $a[$_] ne $b[$_] }
