@@ -35,9 +35,10 @@ setup() {
 
 # A trap on EXIT would be in the place of that of bats, which then has not heard of the test.
 teardown() {
-    [ -n "${holder_PID-}" ] || return 0
+    local pid=${holder_PID-} # bash unsets it as soon as the process has ended
+    [ -n "$pid" ] || return 0
     exec {holder[1]}>&-
-    wait "$holder_PID"
+    wait "$pid"
 }
 
 # clean: no file is left but those named

@@ -124,7 +124,7 @@ undone() {
     done
     img-convert --type u8 --scale 10,7 <(img-math 'a > 0.01' --type f32 v.tif) -o mask.tif
     # percentiles are exact, from a pipe as well, and so is all else
-    for what in "-s" "--percentiles 5,50" "--histogram 4 --range 0,0.03" "-s --mask mask.tif"; do
+    for what in --statistics "--percentiles 5,50" "--histogram 4 --range 0,0.03" "--statistics --mask mask.tif"; do
         img-info $what v.u16.tif | sed 1d >want.txt
         img-cat v.u16.tif | img-info $what | sed 1d | grep -v '^history.*img-cat' >got.txt
         grep -q '[0-9]' want.txt
