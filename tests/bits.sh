@@ -450,7 +450,7 @@ stack_commands() {
         t "img-view --montage 4 --zoom 2 --invert <$IN/$f.tif >out.png"
     done
     t "img-info --mask $IN/mask.tif --statistics --region 3:70,4:30 $IN/f32.tif"
-    t "img-info --statistics $IN/u16.tif $IN/u16.tif"
+    t "img-info --statistics --join $IN/u16.tif $IN/u16.tif"
     t "img-info --statistics --raw-in 75x41:f32le,skip=12300 $IN/f32.raw"
     for f in u8 i16 f64 nan deflate; do
         t "img-cmp $IN/$f.tif $IN/f32.tif; echo \$?"
