@@ -118,12 +118,14 @@ int vp_list_apart(const struct vp_run *run, const char *option, const char *list
                         option);
 }
 
-static bool to_pipe(const struct vp_run *run)
+/* True if memory may be given to the pipe that the output is. */
+static bool gives(const struct vp_run *run)
 {
     const char *path = run->common.output;
     const bool standard = !path || !strcmp(path, "-");
     struct stat st;
-    if (run->common.plan && !path) /* the plan goes there; it is that of a file */
+    if ((run->common.plan && !path) /* the plan goes there; it is that of a file */
+        || run->common.threads < VP_GIVEN_THREADS)
         return false;
     return !(standard ? fstat(STDOUT_FILENO, &st) : stat(path, &st)) && S_ISFIFO(st.st_mode);
 }
@@ -131,7 +133,7 @@ static bool to_pipe(const struct vp_run *run)
 static struct vp_writer_options output_options(const struct vp_run *run)
 {
     return (struct vp_writer_options){.raw = run->common.raw_out, .compress = (enum vp_compress)run->common.compress,
-                                      .pipe = to_pipe(run),
+                                      .gives = gives(run),
                                       .memory = run->common.memory};
 }
 
@@ -188,7 +190,7 @@ int vp_output_text(const struct vp_run *run, const char *text, size_t n, struct 
 
 uint64_t vp_output_given(const struct vp_run *run, uint64_t memory)
 {
-    return to_pipe(run) ? vp_given_holds(memory) : 0;
+    return gives(run) ? vp_given_holds(memory) : 0;
 }
 
 bool vp_output_any_order(const struct vp_run *run)

@@ -55,7 +55,7 @@ int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_
  * */
 uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, uint64_t memory);
 
-/* Returns those of a pipe, of so much memory; 0: the output is none. */
+/* Returns those that are given to a pipe, of so much memory; 0: none are. */
 uint64_t vp_output_given(const struct vp_run *run, uint64_t memory);
 
 /* True if the output is a file that can be written in any order once its length is known: opening it has no visible

@@ -4,10 +4,11 @@
  * write(2) to a pipe allocates a page for every 4 KiB and copies into it, on one core. vmsplice(2) passes on the pages
  * of the buffer themselves. They must never be written again: a reader may have spliced them on (as pv does), and then
  * there is no sign of when the last one is read. So the buffer gets other pages: these are unmapped, and the workers
- * that fill it next, on all cores, find new ones. That is faster with huge pages only: img-cat to cat 6.2 instead of
- * 2.4 GB/s on 16 cores (docs/performance.md); with pages of 4 KiB 0.5 to 0.6 times the speed of write on two. So whole
- * huge pages are given, the rest of a buffer is written, and all of it is if vmsplice is refused (by a filter of system
- * calls, or a descriptor of another kind), or memory comes in small pages. The bytes are the same. */
+ * that fill it next, on all cores, find new ones. That is faster with huge pages only (with pages of 4 KiB 0.5 to 0.6
+ * times the speed of write on two cores) and with some threads (VP_GIVEN_THREADS): img-cat to cat 6.2 instead of 2.4
+ * GB/s on 16 cores. So whole huge pages are given, the rest of a buffer is written, and all of it is if vmsplice is
+ * refused (by a filter of system calls, or a descriptor of another kind), or memory comes in small pages. The bytes are
+ * the same. */
 #include "stack/given.h"
 #include "base/err.h"
 #include "stack/outfile.h"
@@ -52,12 +53,12 @@ static int64_t count_faults(void)
     return getrusage(RUSAGE_SELF, &u) ? 0 : u.ru_minflt;
 }
 
-void vp_given_open(struct vp_given *g, int fd, const char *name, uint64_t memory)
+void vp_given_open(struct vp_given *g, int fd, const char *name, bool may, uint64_t memory)
 {
     struct stat st;
     *g = (struct vp_given){.fd = fd, .name = name};
 #ifdef __linux__
-    g->on = vp_given_holds(memory) && !fstat(fd, &st) && S_ISFIFO(st.st_mode) && has_huge_pages();
+    g->on = may && vp_given_holds(memory) && !fstat(fd, &st) && S_ISFIFO(st.st_mode) && has_huge_pages();
     g->copies = g->on && affords(memory, WAITING + 2 * VP_GIVEN_COPY);
 #endif
 }

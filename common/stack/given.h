@@ -23,9 +23,13 @@ struct vp_given {
 /* Bytes of two buffers for such copies. */
 enum { VP_GIVEN_COPY = 8 << 20 };
 
-/* Prepares a descriptor: it gets pages if it is a pipe, the system has huge pages, and vp_given_holds(memory) is not
- * 0. */
-void vp_given_open(struct vp_given *g, int fd, const char *name, uint64_t memory);
+/* The least number of threads with which pages are given: fewer do not clear the pages that come in their place faster
+ * than write(2) copies (two cores, img-cat between two pipes: 1.0 to 1.7 times the time). */
+enum { VP_GIVEN_THREADS = 4 };
+
+/* Prepares a descriptor: it gets pages if it may, is a pipe, the system has huge pages, and vp_given_holds(memory) is
+ * not 0. */
+void vp_given_open(struct vp_given *g, int fd, const char *name, bool may, uint64_t memory);
 
 /* Returns the bytes that a pipe of a program keeps whose memory is limited to `memory` bytes (0: not): what waits in
  * it, which lies in two huge pages at most, and the copies. 0 if these would be missed: nothing is given. */

@@ -349,7 +349,7 @@ uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_op
 {
     const uint64_t page = vp_page_bytes(stack), packing = o->compress ? vp_libtiff_writer_holds(stack, o->compress) : 0;
     const bool many = page < VP_WRITER_HOLD && memory >= 16 * (uint64_t)VP_WRITER_HOLD;
-    const uint64_t given = o->pipe ? vp_given_holds(memory) : 0;
+    const uint64_t given = o->gives ? vp_given_holds(memory) : 0;
     return packing + given + (stack->pages >= 0 || o->raw ? 0 : many ? VP_WRITER_HOLD : page);
 }
 
@@ -381,7 +381,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     if (!rc)
         rc = w->joined ? vp_outfile_join(&w->file, path, o->temporary, err) : vp_outfile_open(&w->file, path, err);
     if (!rc)
-        vp_given_open(&w->given, w->file->fd, w->file->name, o->memory);
+        vp_given_open(&w->given, w->file->fd, w->file->name, o->gives, o->memory);
     if (!rc && !o->raw)
         rc = open_tiff(w, err);
     if (!rc && !w->compress && stack->pages > 0 && w->file->temporary)

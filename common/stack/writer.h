@@ -15,7 +15,7 @@ struct vp_writer_options {
     enum vp_compress compress;   /* not with pipes or raw */
     bool shared;                 /* several processes write one file, see vp_writer_temporary */
     const char *temporary;       /* another of them has opened it under this name; or NULL */
-    bool pipe;                   /* the output may be one (vp_writer_holds) */
+    bool gives;                  /* pages of memory may be given to a pipe (stack/given.h) */
     uint64_t memory;             /* bytes that the program may take; 0: no limit */
 };
 
@@ -30,8 +30,8 @@ int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack
                    const struct vp_writer_options *o, struct vp_err *err);
 
 /* Returns the bytes that a writer of such a stack keeps, beside the pages that it is given: what a compressor needs,
- * the pages that are held back, and those that a pipe holds. Of these a single one where `memory` is so little that the others would be missed
- * (they are held nevertheless, for memory may not change a byte of the output). */
+ * the pages that are held back, and those that a pipe holds. Of these a single one where `memory` is so little that the
+ * others would be missed (they are held nevertheless, for memory may not change a byte of the output). */
 uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory);
 
 /* Appends n pages in the stack's type (vp_page_bytes) that lie one after the other. More than promised is an error.

@@ -163,7 +163,7 @@ static bool pipe_gets_pages(void)
     struct vp_given g;
     int p[2];
     CHECK_INT(pipe(p), 0);
-    vp_given_open(&g, p[1], "a pipe", 0);
+    vp_given_open(&g, p[1], "a pipe", true, 0);
     const bool on = g.on;
     close(p[0]);
     close(p[1]);
@@ -182,7 +182,7 @@ static void test_waiting(void)
 
     CHECK_INT(pipe(p), 0);
     CHECK(fcntl(p[1], F_SETPIPE_SZ, MIB) >= MIB);
-    vp_given_open(&g, p[1], "a pipe", 0);
+    vp_given_open(&g, p[1], "a pipe", true, 0);
     memset(buf, 1, 4 * MIB);
     vp_given_begin(&g, buf, 4 * MIB);
     CHECK_INT(vp_given_put(&g, "head", 4, buf, n, &err), 0);
@@ -213,7 +213,7 @@ static void test_refused(void)
     char *buf = vp_alloc_raw(8, MIB, "a buffer", &err);
 
     CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
-    vp_given_open(&g, s[1], "a socket", 0);
+    vp_given_open(&g, s[1], "a socket", true, 0);
     CHECK(!g.on);
     g.on = true;
     start(&r, s[0], AT_ONCE, 2 * n);
@@ -245,13 +245,13 @@ static void test_limits(void)
     CHECK_INT(vp_given_holds(UINT64_C(64) * MIB), 4 * MIB);
     CHECK_INT(vp_given_holds(UINT64_C(320) * MIB), 20 * MIB);
     CHECK_INT(vp_given_holds(0), 20 * MIB);
-    vp_given_open(&g, file, "/dev/null", 0);
+    vp_given_open(&g, file, "/dev/null", true, 0);
     CHECK(!g.on && !g.copies);
     close(file);
     CHECK_INT(pipe(p), 0);
-    vp_given_open(&g, p[1], "a pipe", UINT64_C(64) * MIB - 1);
+    vp_given_open(&g, p[1], "a pipe", true, UINT64_C(64) * MIB - 1);
     CHECK(!g.on && !g.copies);
-    vp_given_open(&g, p[1], "a pipe", UINT64_C(64) * MIB);
+    vp_given_open(&g, p[1], "a pipe", true, UINT64_C(64) * MIB);
     CHECK_INT(g.on, pipe_gets_pages());
     CHECK(!g.copies);
     g.on = true;
@@ -280,7 +280,7 @@ static void test_small_pages(void)
     CHECK(buf != MAP_FAILED);
     (void)madvise(buf, 10 * MIB, MADV_NOHUGEPAGE);
     CHECK_INT(pipe(p), 0);
-    vp_given_open(&g, p[1], "a pipe", 0);
+    vp_given_open(&g, p[1], "a pipe", true, 0);
     const bool gives = g.on;
     start(&r, p[0], AT_ONCE, 150 * MIB);
     for (int i = 0; i < 14; i++) {
@@ -310,7 +310,7 @@ static void test_closed(void)
     char *buf = vp_alloc_raw(4, MIB, "a buffer", &err);
 
     CHECK_INT(pipe(p), 0);
-    vp_given_open(&g, p[1], "a pipe", 0);
+    vp_given_open(&g, p[1], "a pipe", true, 0);
     memset(buf, 1, 4 * MIB);
     vp_given_begin(&g, buf, 4 * MIB);
     close(p[0]);
