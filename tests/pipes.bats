@@ -1,6 +1,9 @@
 # Pipes get the pages of buffers instead of copies (stack/given.h): the same bytes for all readers, however late.
 load helper
 
+# with fewer threads no page is given
+setup() { export VOXPIPE_THREADS=4; }
+
 setup_file() {
     export PATH="${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/bin:$PATH" LC_ALL=C
     cd "$BATS_FILE_TMPDIR" || exit 1
@@ -28,16 +31,16 @@ gives() {
     grep -q '\[\(always\|madvise\)\]' /sys/kernel/mm/transparent_hugepage/enabled || skip "no huge pages"
     cd "$BATS_FILE_TMPDIR"
     for stack in large odd; do
-        gives img-cat -j 4 $stack.tif
+        gives img-cat $stack.tif
         img-cat $stack.tif | cat | cmp piped -
-        gives img-gauss -j 4 --sigma 2 $stack.tif
+        gives img-gauss --sigma 2 $stack.tif
         img-gauss --sigma 2 $stack.tif -o want.tif
         img-cmp -q piped want.tif
     done
-    gives ct-fdk -j 4 --volume 256x256x128 scan.tif
+    gives ct-fdk --volume 256x256x128 scan.tif
     run -1 gives img-cat -j 3 large.tif # too few threads to gain by it
-    strace -f -qq -e trace=vmsplice -o calls img-cat -j 4 large.tif -o out.tif
-    strace -f -qq -e trace=vmsplice -o more img-cat -j 4 large.tif > out.tif
+    strace -f -qq -e trace=vmsplice -o calls img-cat large.tif -o out.tif
+    strace -f -qq -e trace=vmsplice -o more img-cat large.tif > out.tif
     [ ! -s calls ]
     [ ! -s more ]
 }
@@ -58,9 +61,9 @@ gives() {
 @test "memory is not given away where little of it is allowed" {
     command -v strace >/dev/null && strace -qq true 2>/dev/null || skip "no strace, or it may not trace"
     cd "$BATS_FILE_TMPDIR"
-    run -1 gives img-cat -j 4 --memory 60MiB large.tif
+    run -1 gives img-cat --memory 60MiB large.tif
     img-cat large.tif | cat | cmp piped -
-    run -1 gives img-gauss -j 4 --2d --memory 60MiB large.tif
+    run -1 gives img-gauss --2d --memory 60MiB large.tif
 }
 
 @test "a pipe, a file and > get the same bytes, of large, odd and small pages, with any threads and memory" {
@@ -98,7 +101,6 @@ gives() {
     splices=$(command -v python3 >/dev/null && python3 -c 'import os; print(os.splice and 1)' 2>/dev/null) || splices=''
     for stack in large odd; do
         img-cat --raw-out $stack.tif -o want.raw
-        export VOXPIPE_THREADS=4 # so that pages are given
         img-cat --raw-out $stack.tif | { sleep 0.3; dd bs=300001 iflag=fullblock status=none; } | cmp - want.raw
         img-cat --raw-out $stack.tif | tee copy | cmp - want.raw
         cmp copy want.raw

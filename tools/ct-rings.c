@@ -277,7 +277,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct work *w, s
         out->pages = in->pages;
         if (w->p.nv < 5 && w->p.rows > 1) {
             vp_warn(run,
-                    "%s: of %lld detector row%s nothing tells walls about the axis from rings: both are taken away",
+                    "%s: %lld detector row%s: walls about the axis cannot be distinguished from rings: both are taken away",
                     w->name, (long long)w->p.nv, w->p.nv == 1 ? "" : "s");
             w->p.rows = 1;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The axis of rotation, found in exact projections of discs: parallel and fan, any order of angles, half acquisition, and
- * refused where nothing tells it; and the pieces that it is found with. */
+ * refused where it cannot be known; and the pieces that it is found with. */
 #include "test.h"
 
 #include "base/err.h"
