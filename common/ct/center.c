@@ -512,8 +512,8 @@ static int check(const struct vp_center_request *q, const struct axis_search *s,
     if (q->geom->beam == VP_PARALLEL && s->lines.pairs == 0) {
         const double arc = (s->circle.angle[s->circle.n - 1] - s->circle.angle[0]) * 57.29577951308232;
         return vp_fail_hint(err, VP_ERUN, "see trial slices: --try FILE.png",
-                            "%s: no two views are half a turn apart (%lld views of %.6g degrees): nothing tells the "
-                            "axis",
+                            "%s: no two views are half a turn apart (%lld views of %.6g degrees): the axis cannot be "
+                            "found",
                             name, (long long)s->circle.n, arc);
     }
     return 0;
