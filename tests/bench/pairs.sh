@@ -10,7 +10,7 @@ set -eu -o pipefail
 usage() { sed -n '3s/^# */usage: /p' "$0" >&2; exit 2; }
 
 if [ $# -lt 2 ] || [ ! -x "$1/img-cat" ] || [ ! -x "$2/img-cat" ]; then usage; fi
-BIN_A=$(cd "$1" && pwd) BIN_B=$(cd "$2" && pwd)
+BIN_A=$(cd "$1" && pwd) BIN_B=$(cd "$2" && pwd) here=$(cd "$(dirname "$0")" && pwd)
 shift 2
 device=cpu rounds=5 only='' list='' scale=1
 while [ $# -gt 0 ]; do
@@ -144,30 +144,11 @@ export scan=scan.tif views=short.geom short=short.tif filtered=filtered.tif tilt
 
 # ---- the runs ----
 
-TIMEFORMAT='%R %U %S'
-# once SET COMMAND: its seconds and those of the processors go to times.SET
-once() {
-    local bin=$BIN_A
-    [ "$1" = a ] || bin=$BIN_B
-    rm -f out
-    if ! { time PATH=$bin:$PATH bash -o pipefail -c "$2" >/dev/null 2>error; } 2>took; then
-        echo "pairs.sh:$2 (build $1): $(head -n 1 error)" >&2
-        exit 1
-    fi
-    awk '{ print $1, $2 + $3 }' took >>"times.$1"
-}
-
-# the middle and the smallest of a column
-middle() {
-    awk -v c="$2" '{ print $c }' "times.$1" | sort -n |
-        awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[1] }'
-}
-
-model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-echo "machine: $model, $(nproc) cores; device $device; $rounds rounds"
+# shellcheck source=tests/bench/turns.bash
+. "$here/turns.bash"
+echo "machine: $(model), $(nproc) cores; device $device; $rounds rounds"
 printf '%-32s %8s %8s   %7s %9s %10s\n' "" "A, s" "B, s" "B / A" "smallest" "processor"
 while IFS='|' read -r name command; do
-    rm -f times.a times.b
     lacks=$(grep -oE '(ct|img)-[a-z]+' <<<"$command" | while read -r program; do
         [ -x "$BIN_A/$program" ] && [ -x "$BIN_B/$program" ] || echo "$program"
     done)
@@ -175,13 +156,8 @@ while IFS='|' read -r name command; do
         echo "$name: left out, for one build has no $lacks" >&2
         continue
     fi
-    once a "$command" # what the first run pays for memory that was never used is no matter of the build
-    rm -f times.a
-    for ((i = 0; i < rounds; i++)); do
-        once a "$command"
-        once b "$command"
-    done
-    echo "$name|$(middle a 1) $(middle b 1) $(middle a 2) $(middle b 2)" |
+    took=$(turns "$command") || exit 1
+    echo "$name|$took" |
         awk -F'|' '{ split($2, v, " "); r = v[3] / v[1]; c = v[5] > 0 ? v[7] / v[5] : 1
             printf "%-32s %8.3f %8.3f   %7.3f %9.3f %10.3f\n", $1, v[1], v[3], r, v[4] / v[2], c }'
 done <<<"$cases" | tee table

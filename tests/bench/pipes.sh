@@ -10,7 +10,7 @@ set -eu -o pipefail
 usage() { sed -n '3s/^# */usage: /p' "$0" >&2; exit 2; }
 
 if [ $# -lt 2 ] || [ ! -x "$1/img-cat" ] || [ ! -x "$2/img-cat" ]; then usage; fi
-BIN_A=$(cd "$1" && pwd) BIN_B=$(cd "$2" && pwd)
+BIN_A=$(cd "$1" && pwd) BIN_B=$(cd "$2" && pwd) here=$(cd "$(dirname "$0")" && pwd)
 shift 2
 device=cpu rounds=5 only='' size=1024 scan=0
 while [ $# -gt 0 ]; do
@@ -70,39 +70,15 @@ cd "$dir"
     [ "$scan" = 0 ] || VOXPIPE_DEVICE=$device ct-phantom -g scan.geom -o scan.tif
 )
 
-TIMEFORMAT='%R %U %S'
-# once SET COMMAND: its seconds and those of the processors go to times.SET
-once() {
-    local bin=$BIN_A
-    [ "$1" = a ] || bin=$BIN_B
-    rm -f out.tif
-    if ! { time PATH=$bin:$PATH bash -o pipefail -c "$2" 2>error; } 2>took; then
-        echo "pipes.sh:$2 (build $1): $(head -n 1 error)" >&2
-        exit 1
-    fi
-    awk '{ print $1, $2 + $3 }' took >>"times.$1"
-}
-
-# the smallest and the middle of a column
-column() {
-    awk -v c="$2" '{ print $c }' "times.$1" | sort -n |
-        awk '{ v[NR] = $1 } END { print v[1], (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
-}
-
-model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-echo "machine: $model, $(nproc) cores; huge pages: $(cat /sys/kernel/mm/transparent_hugepage/enabled); device $device;" \
+# shellcheck source=tests/bench/turns.bash
+. "$here/turns.bash"
+echo "machine: $(model), $(nproc) cores; huge pages: $(cat /sys/kernel/mm/transparent_hugepage/enabled); device $device;" \
     "$rounds rounds"
 printf '%-26s %15s %15s %7s %7s %7s %9s\n' "" "A: least, middle" "B: least, middle" "A, GB/s" "B, GB/s" "A / B" "processor"
 while IFS='|' read -r name file command; do
-    rm -f times.a times.b
-    once a "$command" # memory that was never used is no matter of the build
-    rm -f times.a
-    for ((i = 0; i < rounds; i++)); do
-        once a "$command"
-        once b "$command"
-    done
-    echo "$name|$(column a 1) $(column b 1) $(column a 2) $(column b 2) $(stat -c %s "${file// /}")" |
+    took=$(turns "$command") || exit 1
+    echo "$name|$took $(stat -c %s "${file// /}")" |
         awk -F'|' '{ split($2, v, " "); g = v[9] * 1e-9
-            printf "%-26s %7.3f %7.3f %7.3f %7.3f %8.2f %7.2f %7.2f %9.2f\n", $1, v[1], v[2], v[3], v[4], g / v[1],
-                g / v[3], v[1] / v[3], (v[5] > 0 ? v[7] / v[5] : 1) }'
+            printf "%-26s %7.3f %7.3f %7.3f %7.3f %8.2f %7.2f %7.2f %9.2f\n", $1, v[2], v[1], v[4], v[3], g / v[2],
+                g / v[4], v[2] / v[4], (v[6] > 0 ? v[8] / v[6] : 1) }'
 done <<<"$cases"
