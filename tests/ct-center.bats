@@ -7,7 +7,7 @@ scan() {
     shift
     ct-geom "$@" -o "$name.true"
     ct-geom --offset-u 0 --tilt 0 "$name.true" -o "$name.geom"
-    ct-phantom -g "$name.true" -p spheres --noise 1e4 -o "$name.tif"
+    ct-phantom -g "$name.true" --phantom spheres --noise 1e4 -o "$name.tif"
 }
 
 # found KEY ARGS...: a number of the report
@@ -51,13 +51,13 @@ found() { ct-center "${@:2}" | sed -n "s/^$1 = \([-0-9.]*\) .*/\1/p"; }
 @test "ct-center: counts, transmissions and line integrals, views and sinograms, files and pipes" {
     scan p --beam parallel --detector 120x8 --pitch 1 --views 90 --arc 180 --offset-u 5.3
     ct-center -g p.geom p.tif >want
-    ct-phantom -g p.true -p spheres --noise 1e4 --counts -o counts.tif
+    ct-phantom -g p.true --phantom spheres --noise 1e4 --counts -o counts.tif
     ct-normalize --no-log --i0 1e4 counts.tif -o transmission.tif
     img-convert --raw-out --type u16 counts.tif -o counts.raw
     near "$(found offset-u -g p.geom counts.tif)" 5.3 0.1
     near "$(found offset-u -g p.geom transmission.tif)" 5.3 0.1
     near "$(found offset-u -g p.geom --raw-in 120x8:u16le counts.raw)" 5.3 0.1
-    ct-phantom -g p.true -p spheres --noise 1e4 --layout sinograms -o s.tif
+    ct-phantom -g p.true --phantom spheres --noise 1e4 --layout sinograms -o s.tif
     ct-center -g p.geom --layout sinograms s.tif | cmp - want
     ct-center -g p.geom <p.tif | cmp - want
     cat p.tif | ct-center -g p.geom -m 100MB -j 1 | cmp - want

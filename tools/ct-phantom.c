@@ -31,7 +31,7 @@ static const struct vp_opt options[] = {
                     "standard input; if given, the volume is what ct-backproject would make of the scan."),
     VP_CHOICE(P, layout, "layout", 0, "views|sinograms", .def = "views",
               .help = "what a page is: one view, or one detector row of all views"),
-    VP_STRING(P, phantom, "phantom", 'p', .metavar = "NAME", .def = "shepp-logan", .group = "Phantom",
+    VP_STRING(P, phantom, "phantom", 0, .metavar = "NAME", .def = "shepp-logan", .group = "Phantom",
               .help = "name of a phantom, or a file of ellipsoids",
               .more = "shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric; see PHANTOMS. Any "
                       "other word is a file: an ellipsoid a line, x y z a b c phi density, in mm, degrees "
@@ -59,6 +59,7 @@ static const struct vp_opt options[] = {
     VP_FLAG(P, counts, "counts", 0,
             .help = "write the photons counted instead of line integrals (with --noise)"),
     VP_OPTIONS(P, grid, vp_grid_options),
+    VP_INSTEAD("old-p", 'p', "phantom"),
     VP_OPT_END,
 };
 #undef P
@@ -70,10 +71,10 @@ static const struct vp_example examples[] = {
     {"The volume that it should have become.",
      "ct-phantom -g scan.geom --volume 64x64x64 --samples 3 -o true.tif"},
     {"Noisy projections of spheres through a pipe.",
-     "ct-geom scan.geom | ct-phantom -p spheres --noise 1e5 -o noisy.tif"},
+     "ct-geom scan.geom | ct-phantom --phantom spheres --noise 1e5 -o noisy.tif"},
     {"Two ellipsoids of one's own.",
      "printf '0 0 0  20 30 10  0 0.02\\n5 5 0  3 3 3  0 0.01\\n' >two.txt\n"
-     "ct-phantom -g scan.geom -p two.txt -o two.tif"},
+     "ct-phantom -g scan.geom --phantom two.txt -o two.tif"},
     {0},
 };
 

@@ -27,10 +27,9 @@ static const struct vp_opt options[] = {
             .help = "scan geometry (default: the one in the input's metadata)",
             .more = "For the pixel pitch and, in a cone beam, the distances. Becomes that of the output."),
     VP_FLAG(P, transmission, "transmission", 0, .help = "the input is a transmission (default: as its metadata say)"),
-    VP_REAL(P, phase.distance, "distance", 'z', .metavar = "MM", .min = 1e-9, .max = 1e9, .group = "Filter",
+    VP_REAL(P, phase.distance, "distance", 0, .metavar = "MM", .min = 1e-9, .max = 1e9, .group = "Filter",
             .help = "from the object to the detector, mm (default: sdd - sod of a cone beam)"),
-    VP_REAL(P, phase.energy, "energy", 'e', .metavar = "KEV", .min = 1e-3, .max = 1e9, .help = "energy of the photons, "
-                                                                                               "keV"),
+    VP_REAL(P, phase.energy, "energy", 0, .metavar = "KEV", .min = 1e-3, .max = 1e9, .help = "energy of the photons, keV"),
     VP_REAL(P, phase.delta_beta, "delta-beta", 0, .metavar = "R", .min = 1e-9, .max = 1e12,
             .help = "delta / beta of the material's refractive index 1 - delta + i beta"),
     VP_REAL(P, phase.delta, "delta", 0, .metavar = "D", .min = 1e-30, .max = 1, .help = "delta by itself; with --beta"),
@@ -40,6 +39,8 @@ static const struct vp_opt options[] = {
     VP_FLAG(P, phase.thickness, "thickness", 0, .group = "Output",
             .help = "write the thickness in mm (default: line integrals of the attenuation)",
             .more = "Line integrals divided by mu = 4 pi beta / wavelength; needs --delta and --beta."),
+    VP_INSTEAD("old-z", 'z', "distance"),
+    VP_INSTEAD("old-e", 'e', "energy"),
     VP_OPT_END,
 };
 #undef P
@@ -55,7 +56,7 @@ static const struct vp_example examples[] = {
      "ct-geom --sod 20 --sdd 200 --detector 64x48 --pitch 0.05 --views 60 |\n"
      "ct-phantom -g - --density 0.5 | ct-phase --energy 30 --delta-beta 300 -o phase.tif"},
     {"The thickness of a material with known delta and beta, in mm.",
-     "ct-phase -z 50 -e 20 --delta 1.4e-6 --beta 7e-8 --thickness scan.tif -o thickness.tif"},
+     "ct-phase --distance 50 --energy 20 --delta 1.4e-6 --beta 7e-8 --thickness scan.tif -o thickness.tif"},
     {0},
 };
 

@@ -29,13 +29,13 @@ static const struct vp_opt options[] = {
 static const struct vp_example examples[] = {
     {"Two stacks, and their sum with factors of 2 and 0.5.",
      "ct-phantom --volume 32x32x32 -o a.tif\n"
-     "ct-phantom --volume 32x32x32 -p spheres -o b.tif\n"
+     "ct-phantom --volume 32x32x32 --phantom spheres -o b.tif\n"
      "img-math '2*a + 0.5*b' a.tif b.tif -o sum.tif\n"
      "img-fit sum.tif a.tif b.tif"},
     {"The same as an expression.", "img-math \"$(img-fit --expression sum.tif a.tif b.tif)\" a.tif b.tif -o again.tif"},
     {"Beam hardening of one material, without a calibration: the polynomial p + c p^2 that makes the object flat.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x48 --pitch 2 --views 90 -o scan.geom\n"
-     "ct-phantom -g scan.geom -p ball | img-math 'a - 0.15*a*a' -o p.tif\n"
+     "ct-phantom -g scan.geom --phantom ball | img-math 'a - 0.15*a*a' -o p.tif\n"
      "ct-fdk -g scan.geom p.tif -o v1.tif\n"
      "img-math 'a*a' p.tif | ct-fdk -g scan.geom - -o v2.tif\n"
      "img-threshold --otsu v1.tif | img-math 'a > 0' --type f32 -o material.tif\n"

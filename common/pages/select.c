@@ -20,10 +20,11 @@ const struct vp_opt vp_select_options[] = {
                       "that goes beyond the stack there is what the stack has; it must have some. A "
                       "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
                       "be in order, and if their number is unknown, the selected ones must exist."),
-    VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
+    VP_STRING(struct vp_select_params, region, "region", 0, .metavar = "X0:X1,Y0:Y1",
               .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
               .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
                       "the first 50 rows. Negative numbers count from the end."),
+    VP_INSTEAD("old-r", 'r', "region"),
     VP_OPT_END,
 };
 

@@ -2,7 +2,7 @@
 complete -c ct-phantom -f
 complete -c ct-phantom -l geometry -s g -r -F -d 'scan geometry; - is standard input (default: standard input)'
 complete -c ct-phantom -l layout -x -a 'views sinograms' -d 'what a page is: one view, or one detector row of all views'
-complete -c ct-phantom -l phantom -s p -x -d 'name of a phantom, or a file of ellipsoids'
+complete -c ct-phantom -l phantom -x -d 'name of a phantom, or a file of ellipsoids'
 complete -c ct-phantom -l radius -x -d 'radius of the sphere around a named phantom (default: 90 % of what fits)'
 complete -c ct-phantom -l density -x -d 'attenuation, in 1/mm, of the relative density 1 of a named phantom'
 complete -c ct-phantom -l samples -x -d 'average N x N rays a pixel (N x N x N points a voxel)'

@@ -7,7 +7,7 @@ complete -c img-info -l value -x -d 'only these values, one a line: mean, min, n
 complete -c img-info -l json -d 'print one JSON object'
 complete -c img-info -l mask -r -F -d 'count only samples where FILE is not zero'
 complete -c img-info -l pages -s p -x -d 'pages by number from 0: 7, 10:20, ::2, -1, or a list of these'
-complete -c img-info -l region -s r -x -d 'part of each page: columns X0 to X1-1, rows Y0 to Y1-1'
+complete -c img-info -l region -x -d 'part of each page: columns X0 to X1-1, rows Y0 to Y1-1'
 complete -c img-info -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c img-info -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
 complete -c img-info -l spool -d 'copy piped input that must be read out of order to $TMPDIR'
