@@ -135,6 +135,51 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     cmp a.raw b.raw && cmp a.raw c.raw
 }
 
+@test "zingers of several pixels and across views; in any layout, cut anywhere, as many threads as there are" {
+    ct-geom --sod 500 --sdd 1000 --detector 48x40 --pitch 4 --views 120 -o scan.geom
+    ct-phantom -g scan.geom --counts --noise 1e5 -o clean.tif
+    # 120 views of 48 x 40: a spot of 2 x 2 pixels in view 0, one of 9 x 9 in view 5, one pixel in the last view
+    spot() { perl -e 'my %on = map { $_ => 1 } @ARGV; print pack("f<", $on{$_} ? 3e5 : 0) for 0 .. 230399' "$@"; }
+    local at=(); for y in 10 11; do for x in 20 21; do at+=($((y * 48 + x))); done; done
+    local big=(); for y in $(seq 20 28); do for x in $(seq 5 13); do big+=($((5 * 1920 + y * 48 + x))); done; done
+    spot "${at[@]}" "${big[@]}" $((119 * 1920 + 490)) >spots.raw
+    img-cat --raw-in 48x40x120:f32le spots.raw -o spots.tif
+    img-math 'a+b' clean.tif spots.tif -o counts.tif
+    ct-normalize --i0 1e5 clean.tif -o want.tif
+    off() { img-math 'abs(a-b)' "$1" want.tif | img-info --value max -; }
+    ct-normalize --i0 1e5 --zinger 1.5 counts.tif -o small.tif
+    awk -v e="$(off small.tif)" 'BEGIN { exit !(e > 0.5) }'
+    # 5 x 5 takes the smaller spots, three views all of them
+    ct-normalize --i0 1e5 --zinger 1.5 --zinger-size 5 counts.tif | img-cat --pages 0,119 -o two.tif
+    img-cat --pages 0,119 want.tif -o want2.tif
+    awk -v e="$(img-math 'abs(a-b)' two.tif want2.tif | img-info --value max -)" 'BEGIN { exit !(e < 0.3) }'
+    run --separate-stderr ct-normalize -v --i0 1e5 --zinger-views 1.5 counts.tif -o across.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *" zingers ("* ]]
+    awk -v e="$(off across.tif)" 'BEGIN { exit !(e < 0.3) }'
+    # the same bits from a pipe, a page at a time, with three threads; with corrections after it
+    cat counts.tif | ct-normalize --i0 1e5 --zinger-views 1.5 -m 200KB -j 3 -o b.tif
+    ok img-cmp -q across.tif b.tif
+    ct-normalize --i0 1e5 --zinger-views 1.5 --air 0:3 counts.tif -o a.tif
+    ct-normalize --i0 1e5 --zinger-views 1.5 --no-log counts.tif -o t.tif
+    ct-normalize --i0 1 --air 0:3 t.tif -o b.tif
+    awk -v e="$(img-math 'abs(a-b)' a.tif b.tif | img-info --value max -)" 'BEGIN { exit !(e < 1e-5) }'
+    # sinograms: a page for each row
+    img-reslice --axes xz counts.tif -o sino.tif
+    ct-normalize --layout sinograms --i0 1e5 --zinger-views 1.5 sino.tif -o s.tif
+    img-reslice --axes xz across.tif -o want3.tif
+    awk -v e="$(img-math 'abs(a-b)' s.tif want3.tif | img-info --value max -)" 'BEGIN { exit !(e == 0) }'
+    # nothing to do: nothing is done; one and two views stay
+    ct-normalize --i0 1e5 --zinger 2 --zinger-size 7 --zinger-views 2 clean.tif -o none.tif
+    ok img-cmp -q want.tif none.tif
+    for n in 1 2; do
+        img-cat --pages 0:$n clean.tif | ct-normalize --i0 1e5 --zinger-views 1.5 -o few.tif
+        [ "$(value pages few.tif)" -eq "$n" ]
+    done
+    fails 2 "--zinger-size: expected an odd number, got 4" ct-normalize --i0 1 --zinger 2 --zinger-size 4 counts.tif
+    fails 2 "--zinger-size needs --zinger" ct-normalize --i0 1 --zinger-size 5 counts.tif
+}
+
 @test "zingers, dead pixels and the floor are repaired and reported" {
     # 5 x 3: one zinger, one dead pixel, one sample below zero
     floats in.raw 50 50 50 50 50  50 500 50 7 50  50 50 50 50 -3

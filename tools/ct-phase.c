@@ -175,9 +175,9 @@ const struct vp_tool vp_program = {
         "attenuation in 1/mm.\n\n"
         "In a cone beam of magnification M = sdd / sod the filter is that of a parallel beam with the pixel pitch / M "
         "and the distance / M; both follow from the geometry.\n\n"
-        "The filter is applied as a convolution with its kernel, cut off at 12 L, by the code of img-convolve(1): "
+        "The filter is applied as a convolution with its kernel, cut off at 14 L, by the code of img-convolve(1): "
         "with its accuracy, on GPUs too, and in any memory. Beyond the edges the outermost samples go on: a constant "
-        "stays that constant. The result is within 2e-5 of that of the unlimited kernel.",
+        "stays that constant. The result is within 1e-5 of that of the unlimited kernel.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "ct/despike.h"
 #include "ct/quantity.h"
 #include "app/open.h"
 
@@ -31,11 +32,15 @@ const struct vp_opt vp_normalize_options[] = {
                     "more of a streak than it must. A warning says if more than 1 % of the samples were "
                     "raised."),
     VP_REAL(P, zinger, "zinger", 0, .metavar = "T", .min = 1, .max = 1e30,
-            .help = "replace samples above T times the median of their 3x3 samples by it (try 1.5)",
-            .more = "For stray high-energy photons and gamma hits on the sensor, which brighten single "
+            .help = "replace samples above T times the median around them by it (try 1.5)",
+            .more = "For stray high-energy photons and gamma hits on the sensor, which brighten a few "
                     "pixels of single views. The median is over the transmission of the sample and its "
-                    "eight neighbours on the page: in the view, or with sinograms in detector column and "
+                    "neighbours on the page: in the view, or with sinograms in detector column and "
                     "view. At the page's edge, and beside dead pixels, it is over those that there are."),
+    VP_INT(P, zinger_size, "zinger-size", 0, .metavar = "N", .min = 3, .max = VP_DESPIKE_MOST, .def = "3",
+           .help = "samples along each side of that median's square: 3, 5, ... 15",
+           .more = "A spot is found if it covers less than half of the square: 3 for single pixels, 5 for spots of "
+                   "up to 3 x 3 pixels, as neutrons make, 7 for 4 x 4."),
     VP_FILE(P, dead, "dead", 0, .metavar = "FILE",
             .help = "mask of dead pixels: a page of the detector's size, not 0 is dead",
             .more = "Their samples are replaced by the mean of the live ones among their eight neighbours "

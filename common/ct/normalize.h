@@ -16,8 +16,9 @@ struct vp_normalize_params {
     double i0;                /* --i0: unattenuated counts when there is no flat; 0: not given */
     double floor;             /* --floor: smallest transmission before the logarithm */
     double zinger;            /* --zinger T: a sample whose transmission is more than T times the median of
-                                 the 3x3 samples around it on the page (those that exist and are live)
+                                 the samples around it on the page (those that exist and are live)
                                  becomes that median; 0: off */
+    int64_t zinger_size;      /* --zinger-size N: that median is over N x N samples; odd, to VP_DESPIKE_MOST */
     const char *dead;         /* --dead FILE: a page nv x nu (in both layouts); non-zero pixels are dead */
     bool transmission;        /* --no-log: stop at the transmission (no floor) */
 };
