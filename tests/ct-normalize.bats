@@ -135,6 +135,39 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     cmp a.raw b.raw && cmp a.raw c.raw
 }
 
+@test "--flat-modes: flats whose pattern moves; as many threads as there are; a steady beam stays" {
+    ct-phantom -g scan.geom -p ball --radius 30 -o true.tif
+    # beam FILE N SIZE: N pages of a beam with a pattern of another amplitude in each
+    beam() { perl -e 'srand(shift); my ($n, $size) = @ARGV; for my $k (0 .. $n - 1) { my $a = $size * cos(2.4 * $k);
+        for my $i (0 .. 1919) { my $c = 1e5 * (1 + $a * sin(0.55 * int($i / 48)));
+            print pack("f<", $c + sqrt($c) * sqrt(-2 * log(rand() + 1e-12)) * cos(6.2832 * rand())) } }' "$3" "$2" "$4" >raw
+        img-cat --raw-in "48x40x$2:f32le" raw -o "$1"; }
+    beam flat.tif 20 1 0.05
+    beam open.tif 12 2 0.07
+    img-math 'a*exp(-b)' open.tif true.tif -o counts.tif
+    off() { ct-normalize --flat flat.tif "$@" counts.tif | img-math 'abs(a-b)' - true.tif | img-info --value mean -; }
+    awk -v without="$(off)" -v with="$(off --flat-modes 3)" 'BEGIN { exit !(with < without / 5 && with < 0.005) }'
+    run --separate-stderr ct-normalize -v --flat flat.tif --flat-modes 3 counts.tif -o a.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"1 of 19 components of the flats stand out of the noise"* ]]
+    cat counts.tif | ct-normalize -j 3 -m 1MB --flat flat.tif --flat-modes 3 -o b.tif
+    ok img-cmp -q a.tif b.tif
+    # nothing moves: nothing is done
+    beam steady.tif 20 3 0
+    run --separate-stderr ct-normalize --flat steady.tif --flat-modes 3 counts.tif -o a.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"no component of the 20 flats stands out of the noise: their mean is used"* ]]
+    ct-normalize --flat steady.tif counts.tif -o b.tif
+    ok img-cmp -q a.tif b.tif
+    fails 2 "--flat-modes: expected all flats in one --flat, got 2" \
+        ct-normalize --flat flat.tif --flat flat.tif --flat-modes 3 counts.tif
+    img-cat --pages 0:4 flat.tif -o few.tif
+    fails 1 "--flat-modes: expected 5 flats or more, got 4" ct-normalize --flat few.tif --flat-modes 3 counts.tif
+    fails 2 "--flat-modes and --layout sinograms cannot be combined" \
+        ct-normalize --layout sinograms --flat flat.tif --flat-modes 3 counts.tif
+    fails 2 "--flat-modes reads the flats twice" bash -c 'cat flat.tif | ct-normalize --flat - --flat-modes 3 counts.tif'
+}
+
 @test "zingers of several pixels and across views; in any layout, cut anywhere, as many threads as there are" {
     ct-geom --sod 500 --sdd 1000 --detector 48x40 --pitch 4 --views 120 -o scan.geom
     ct-phantom -g scan.geom --counts --noise 1e5 -o clean.tif

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "ct/correct.h"
 #include "ct/despike.h"
+#include "ct/flat_modes.h"
 #include "app/flats.h"
 #include "engine/pages.h"
 #include "app/open.h"
@@ -21,8 +22,15 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, normalize, vp_normalize_options),
+    VP_INT(struct params, normalize.flat_modes, "flat-modes", 0, .metavar = "N", .min = 1, .max = VP_FLAT_MODES_MOST,
+           .group = "Corrections",
+           .help = "let the flat change its shape: the mean flat and at most N components of the flats (try 3)",
+           .more = "For beams whose pattern moves, as behind a monochromator. The principal components of the flats "
+                   "are found, and those that stand out of the noise are mixed for each view so that its "
+                   "transmission has least total variation (Van Nieuwenhove et al. 2015). Intensity alone stays: "
+                   "--air or --monitor corrects it. Five flats or more in one --flat; 20 to 50 are usual. Not for "
+                   "sinograms."),
     VP_REAL(struct params, zinger_views, "zinger-views", 0, .metavar = "T", .min = 1, .max = 1e30,
-            .group = "Corrections",
             .help = "replace samples above T times the median of three views, one before to one after, by it",
             .more = "For spots of any size that are in a single view. Of each pixel, the transmission in the view is "
                     "compared with the median over the view, the one before and the one after (the first and the last "
@@ -62,6 +70,9 @@ static const struct vp_example examples[] = {
      "ct-normalize --flat flat.tif --flat flat.tif --zinger 1.5 -g scan.geom counts.tif -o proj.tif"},
     {"Spots of neutrons or gamma rays, a few pixels wide, each in one view.",
      "ct-normalize --flat flat.tif --zinger 1.5 --zinger-size 5 --zinger-views 1.2 counts.tif -o proj.tif"},
+    {"A beam whose pattern moves: each view gets the mixture of the flats' components that suits it.",
+     "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 3 -o flats.tif\n"
+     "ct-normalize --flat flats.tif --flat-modes 3 counts.tif -o proj.tif"},
     {"A beam that drifts: the outermost columns never see the object.",
      "ct-normalize --flat flat.tif --air 0:4 --air 60:64 counts.tif -o proj.tif"},
     {"Beam hardening, measured with three plates.",

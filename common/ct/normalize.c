@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/despike.h"
+#include "ct/flat_modes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -36,6 +37,7 @@ struct vp_normalize {
     float i0, floor;
     struct vp_despike despike;   /* times is 0: none */
     bool transmission;
+    struct vp_flat_modes *modes;   /* or NULL; with one set of flats */
     uint16_t *layer;      /* one a pixel: 0 live, else steps to the nearest live one; NULL: none is dead */
     int64_t *dead;        /* pixels by increasing layer */
     int64_t n_dead, n_unlit;
@@ -161,6 +163,7 @@ struct page {
     int64_t index, rows;   /* view or detector row; rows on the page */
     const float *in;
     float *out;            /* may be `in` */
+    const double *weight;  /* of the modes of the flats; or NULL */
 };
 
 /* Turns `count` samples (a block at most) of row r of a page, from column u on, from counts to transmissions. Returns
@@ -172,11 +175,15 @@ static int transmit_block(const struct vp_normalize *n, const struct page *p, in
     const int64_t view = p->sinogram ? r : p->index, row = p->sinogram ? p->index : r, at = row * n->nu + u;
     float between[BLOCK], w = 0;
     const int set = n->sets ? flat_of(n, (double)view, &w) : 0;
-    const float *const before = n->sets ? n->range + set * n->pixels + at : between;
+    const float *before = n->sets ? n->range + set * n->pixels + at : between;
 
     if (!n->sets)
         for (int i = 0; i < count; i++)
             between[i] = n->i0;
+    if (p->weight) {
+        vp_flat_modes_range(n->modes, p->weight, at, count, before, between);
+        before = between;
+    }
     if (w != 0)
         interpolate(between, before, before + n->pixels, w, count);
     return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, w != 0 ? between : before, count);
@@ -306,9 +313,16 @@ void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, in
     const int64_t rows = sinogram_views ? sinogram_views : n->nv, size = rows * n->nu;
     const bool few = count < n->threads && in != out;
 
+    for (int64_t k = 0; k < count && n->modes; k++) {
+        double weight[VP_FLAT_MODES_MOST];
+        vp_flat_modes_fit(n->modes, n->range, n->dark, in + k * size, weight);
+        normalize_page(n, &(struct page){false, first + k, rows, in + k * size, out + k * size, weight}, in != out, rep);
+    }
+    if (n->modes)
+        return;
     #pragma omp parallel for schedule(dynamic) num_threads(n->threads) if (!few)
     for (int64_t k = 0; k < count; k++)
-        normalize_page(n, &(struct page){sinogram_views > 0, first + k, rows, in + k * size, out + k * size}, few, rep);
+        normalize_page(n, &(struct page){sinogram_views > 0, first + k, rows, in + k * size, out + k * size, NULL}, few, rep);
 }
 
 int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
@@ -322,6 +336,8 @@ int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--zinger-size: expected an odd number, got %lld", (long long)p->zinger_size);
     if (p->zinger_size > 3 && !(p->zinger > 0))
         return vp_fail(err, VP_EUSAGE, "--zinger-size needs --zinger");
+    if (p->flat_modes > 0 && p->flat.n != 1)
+        return vp_fail(err, VP_EUSAGE, "--flat-modes: expected all flats in one --flat, got %d", p->flat.n);
     if (!p->flat_at.n)
         return 0;
     if (p->flat_at.n != p->flat.n)
@@ -467,6 +483,9 @@ void vp_normalize_close(struct vp_normalize *n)
 {
     if (!n)
         return;
+    if (n->modes)
+        vp_flat_modes_free(n->modes);
+    free(n->modes);
     for (int s = 0; s < n->n_scratch; s++)
         pthread_mutex_destroy(&n->lock[s]);
     free(n->range);
@@ -479,6 +498,12 @@ void vp_normalize_close(struct vp_normalize *n)
     free(n);
 }
 
+void vp_normalize_modes(struct vp_normalize *n, struct vp_flat_modes *modes)
+{
+    assert(n->sets == 1 && n->n_flats == 1);
+    n->modes = modes;
+}
+
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
 {
     return (struct vp_normalize_facts){
@@ -486,5 +511,6 @@ struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
         .rows = n->sets || n->dark ? n->nv : -1,
         .bytes = (size_t)n->pixels * (((size_t)n->sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
                  + (size_t)n->n_dead * sizeof *n->dead
-                 + (size_t)n->n_scratch * (size_t)vp_despike_rows(&n->despike) * (size_t)n->nu * sizeof(float)};
+                 + (size_t)n->n_scratch * (size_t)vp_despike_rows(&n->despike) * (size_t)n->nu * sizeof(float)
+                 + (n->modes ? (size_t)vp_flat_modes_bytes(n->nu, n->nv, n->modes->n) : 0)};
 }

@@ -8,6 +8,7 @@ complete -c ct-normalize -l zinger -x -d 'replace samples above T times the medi
 complete -c ct-normalize -l zinger-size -x -d 'samples along each side of that median\'s square: 3, 5, ... 15'
 complete -c ct-normalize -l dead -r -F -d 'mask of dead pixels: a page of the detector\'s size, not 0 is dead'
 complete -c ct-normalize -l no-log -d 'stop at the transmission, without floor and logarithm'
+complete -c ct-normalize -l flat-modes -x -d 'let the flat change its shape: the mean flat and at most N components of the flats (try 3)'
 complete -c ct-normalize -l zinger-views -x -d 'replace samples above T times the median of three views, one before to one after, by it'
 complete -c ct-normalize -l air -x -d 'columns (and rows) of open beam: each view is scaled so that their mean transmission is 1'
 complete -c ct-normalize -l monitor -r -F -d 'intensity of the beam in each view, as a part of that in the flats'
