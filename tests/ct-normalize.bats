@@ -136,7 +136,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
 }
 
 @test "--flat-modes: flats whose pattern moves; as many threads as there are; a steady beam stays" {
-    ct-phantom -g scan.geom -p ball --radius 30 -o true.tif
+    ct-phantom -g scan.geom --phantom ball --radius 30 -o true.tif
     # beam FILE N SIZE: N pages of a beam with a pattern of another amplitude in each
     beam() { perl -e 'srand(shift); my ($n, $size) = @ARGV; for my $k (0 .. $n - 1) { my $a = $size * cos(2.4 * $k);
         for my $i (0 .. 1919) { my $c = 1e5 * (1 + $a * sin(0.55 * int($i / 48)));

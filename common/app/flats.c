@@ -158,8 +158,6 @@ static int load_modes(struct vp_flat_modes **modes, struct vp_run *run, const st
     int rc = -1;
 
     *modes = NULL;
-    if (!strcmp(p->flat.v[0], "-"))
-        return vp_fail(err, VP_EUSAGE, "--flat-modes reads the flats twice: expected files, got standard input");
     if (vp_open_joined(run, p->flat.v, 1, &r, err))
         return -1;
     const int64_t flats = vp_reader_stack(r)->pages;
@@ -200,6 +198,10 @@ int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struc
     struct vp_flat_modes *modes = NULL;
     uint8_t *mask = NULL;
     int rc = vp_normalize_check(p, err);
+    if (!rc && p->flat_modes && sinograms)
+        rc = vp_fail(err, VP_EUSAGE, "--flat-modes and --layout sinograms cannot be combined");
+    if (!rc && p->flat_modes && !strcmp(p->flat.v[0], "-"))
+        rc = vp_fail(err, VP_EUSAGE, "--flat-modes reads the flats twice: expected files, got standard input");
     float **field = rc ? NULL : vp_alloc((size_t)sets + 1, sizeof *field, "the flats", err); /* the last is the dark */
 
     *out = NULL;
@@ -208,8 +210,6 @@ int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struc
     for (int s = 0; s < pages && !rc; s++)
         rc = load_mean(&field[s], run, s < sets ? &p->flat.v[s] : p->dark.v, s < sets ? 1 : p->dark.n, pages, nu, &nv,
                        sinograms, false, err);
-    if (!rc && p->flat_modes && sinograms)
-        rc = vp_fail(err, VP_EUSAGE, "--flat-modes and --layout sinograms cannot be combined");
     if (!rc && p->flat_modes)
         rc = load_modes(&modes, run, p, nu, nv, field[0], field[sets], err);
     if (!rc && p->dead)

@@ -163,7 +163,7 @@ struct page {
     int64_t index, rows;   /* view or detector row; rows on the page */
     const float *in;
     float *out;            /* may be `in` */
-    const double *weight;  /* of the modes of the flats; or NULL */
+    const double *weight;  /* one a mode of the flats; or NULL */
 };
 
 /* Turns `count` samples (a block at most) of row r of a page, from column u on, from counts to transmissions. Returns
