@@ -46,7 +46,8 @@ static const struct vp_example examples[] = {
 /* True if any option of normalization is given; vp_normalize_check reports what is missing. */
 static bool normalizes(const struct vp_run *run)
 {
-    static const char *const asks[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "dead", "no-log"};
+    static const char *const asks[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "zinger-size", "dead",
+                                       "no-log"};
     for (size_t i = 0; i < sizeof asks / sizeof *asks; i++)
         if (vp_given(run, asks[i]))
             return true;

@@ -3,23 +3,40 @@
  * */
 #include "base/size.h"
 #include "ct/correct.h"
+#include "ct/despike.h"
+#include "ct/flat_modes.h"
 #include "app/flats.h"
 #include "engine/pages.h"
 #include "app/open.h"
 #include "app/tool.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 struct params {
     struct vp_normalize_params normalize;
     struct vp_correct_params correct;
     struct vp_projection_params projections;
+    double zinger_views;   /* --zinger-views T; 0: off */
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, normalize, vp_normalize_options),
+    VP_INT(struct params, normalize.flat_modes, "flat-modes", 0, .metavar = "N", .min = 1, .max = VP_FLAT_MODES_MOST,
+           .group = "Corrections",
+           .help = "fit the flat of each view: the mean flat plus at most N components of the flats (try 3)",
+           .more = "For beams whose pattern moves, such as those of a monochromator. The program finds the principal "
+                   "components of the flats, keeps those that exceed the noise, and mixes them for each view so that "
+                   "its transmission has the least total variation (Van Nieuwenhove et al. 2015). It does not "
+                   "correct the intensity of the beam; use --air or --monitor for that. It needs one --flat of at "
+                   "least five pages; 20 to 50 are usual. Not with sinograms."),
+    VP_REAL(struct params, zinger_views, "zinger-views", 0, .metavar = "T", .min = 1, .max = 1e30,
+            .help = "replace samples above T times the median of three consecutive views by the median",
+            .more = "For spots of any size that are present in one view only. The transmission of each pixel is "
+                    "compared with the median over the view, the view before and the view after; for the first and "
+                    "the last view, over the three views at that end. The object must change little from view to "
+                    "view. It is applied after --zinger, and before all other corrections."),
     VP_STRINGS(struct params, correct.air, "air", 0, .metavar = "C0:C1[,R0:R1]",
-               .group = "Corrections",
                .help = "columns (and rows) of open beam; each view is scaled so that their mean transmission is 1",
                .more = "Use it if the intensity of the beam changes from view to view. If --air is given twice, for "
                        "columns left and right of the object, the scale is interpolated linearly between the centres "
@@ -49,6 +66,11 @@ static const struct vp_example examples[] = {
      "ct-normalize --i0 1e5 counts.tif -o proj.tif"},
     {"Flats from before and after the scan, removal of zingers, and raw counts without metadata.",
      "ct-normalize --flat flat.tif --flat flat.tif --zinger 1.5 -g scan.geom counts.tif -o proj.tif"},
+    {"Spots of neutrons or gamma rays, a few pixels wide, each in one view.",
+     "ct-normalize --flat flat.tif --zinger 1.5 --zinger-size 5 --zinger-views 1.2 counts.tif -o proj.tif"},
+    {"A beam whose pattern moves: each view gets the mixture of flats that suits it.",
+     "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 3 -o flats.tif\n"
+     "ct-normalize --flat flats.tif --flat-modes 3 counts.tif -o proj.tif"},
     {"A beam of changing intensity; the outermost columns never see the object.",
      "ct-normalize --flat flat.tif --air 0:4 --air 60:64 counts.tif -o proj.tif"},
     {"Correct beam hardening that was measured with three plates.",
@@ -66,7 +88,62 @@ struct work {
     bool corrects;
     struct vp_correct correct;
     int64_t nu, nv;
+    bool across;        /* zingers are found across views */
+    struct vp_despike_views views_despiked;
+    float *three;       /* sinograms: rows to work in */
 };
+
+/* Despikes n pages across views, and corrects those that are ready, at the front of out. Returns their number. */
+static int finish(struct work *w, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    const int64_t sinogram = w->sinograms ? w->views : 0, samples = w->nu * w->nv;
+    struct vp_despike_views *const d = &w->views_despiked;
+    int64_t first = page, ready = n;
+
+    for (int k = 0; w->across && w->sinograms && k < n; k++)
+        d->zingers += vp_despike_sinogram(&d->despike, d->transmission, (float *)out + k * samples, w->views, w->nu,
+                                          w->three);
+    if (w->across && !w->sinograms) {
+        first = vp_max64(d->seen - 2, 0);
+        ready = vp_despike_ready(d, n);
+        vp_despike_views(d, n, in, out);
+    }
+    if (w->corrects && vp_correct_views(&w->correct, first, ready, w->nu, w->nv, sinogram, out, err))
+        return -1;
+    return (int)ready;
+}
+
+/* Writes the views that wait for those after them. */
+static int write_rest(struct work *w, struct vp_writer *writer, struct vp_err *err)
+{
+    struct vp_despike_views *const d = &w->views_despiked;
+    float *const out = vp_alloc_raw((size_t)(2 * d->n), sizeof(float), "the last views", err);
+    const int64_t first = vp_max64(d->seen - 2, 0);
+    int rc = -1;
+
+    if (out) {
+        const int64_t rest = vp_despike_rest(d, out);
+        rc = (w->corrects && vp_correct_views(&w->correct, first, rest, w->nu, w->nv, 0, out, err))
+             || vp_writer_pages(writer, rest, out, 1, err) ? -1 : 0;
+    }
+    free(out);
+    return rc;
+}
+
+static int open_across(struct work *w, const struct params *p, struct vp_err *err)
+{
+    const struct vp_despike d = {(float)p->zinger_views, (float)p->normalize.floor, 3};
+
+    w->across = p->zinger_views > 0;
+    if (!w->across)
+        return 0;
+    if (w->sinograms) {
+        w->views_despiked = (struct vp_despike_views){.despike = d, .transmission = p->normalize.transmission};
+        w->three = vp_alloc_raw((size_t)w->nu, 3 * sizeof(float), "rows of three views", err);
+        return w->three ? 0 : -1;
+    }
+    return vp_despike_views_open(&w->views_despiked, &d, p->normalize.transmission, w->nu * w->nv, err);
+}
 
 static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
@@ -76,10 +153,9 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     if (w->sinograms && rows >= 0 && page + n > rows)
         return vp_fail(err, VP_ERUN, "%s: more sinograms than the %lld detector rows of the flats", w->name,
                        (long long)rows);
-    vp_normalize_pages(w->normalize, w->sinograms ? w->views : 0, page, n, in, out, &w->repaired);
-    if (w->corrects && vp_correct_views(&w->correct, page, n, w->nu, w->nv, w->sinograms ? w->views : 0, out, err))
-        return -1;
-    return n;
+    vp_normalize_pages(w->normalize, w->sinograms ? w->views : 0, page, n, in,
+                       w->across && !w->sinograms ? in : out, &w->repaired);
+    return finish(w, page, n, in, out, err);
 }
 
 /* Makes the output's header. *views is the geometry's number of views, -1 without geometry. With -g the geometry
@@ -129,8 +205,12 @@ static void show(struct vp_run *run, const struct vp_normalize_params *p, const 
         vp_report_plan(run, "flat", "%g counts", p->i0);
     vp_report_plan(run, "dark", "%s", p->dark.n ? "subtracted" : "none");
     if (p->zinger > 0)
-        vp_report_plan(run, "zingers", "above %g times the median of 3 x 3 samples in %s", p->zinger,
+        vp_report_plan(run, "zingers", "above %g times the median of %lld x %lld samples in %s", p->zinger,
+                       (long long)p->zinger_size, (long long)p->zinger_size,
                        w->sinograms ? "column and view" : "the view");
+    if (w->across)
+        vp_report_plan(run, "zingers", "above %g times the median of three views",
+                       (double)w->views_despiked.despike.times);
     if (p->transmission)
         vp_report_plan(run, "output", "transmission");
     else
@@ -166,7 +246,8 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
         vp_fail(err, VP_EUSAGE, "--air and --layout sinograms cannot be combined");
         goto out;
     }
-    if (vp_correct_open(&w.correct, &p->correct, w.nu, w.nv, p->normalize.transmission, err))
+    if (open_across(&w, p, err)
+        || vp_correct_open(&w.correct, &p->correct, w.nu, w.nv, p->normalize.transmission, err))
         goto out;
     const int64_t all = w.sinograms ? in->ny : in->pages;
     if (w.correct.monitor && all > 0 && w.correct.n_monitor != all) {
@@ -186,7 +267,8 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
                           err))
         goto out;
     w.normalize = normalize;
-    const uint64_t held = vp_normalize_facts(normalize).bytes, limit = run->common.memory;
+    const uint64_t across = !w.across || w.sinograms ? 0 : 5 * (uint64_t)(w.nu * w.nv) * sizeof(float);
+    const uint64_t held = vp_normalize_facts(normalize).bytes + across, limit = run->common.memory;
     if (held >= limit) {
         vp_fail(err, VP_ERESOURCE, "the flats need %s, the memory limit is %s",
                 vp_bytes_text(held).text, vp_bytes_text(limit).text);
@@ -205,6 +287,9 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
                            .work = work,
                            .ctx = &w};
     rc = vp_pages_run(&pages, err);
+    if (!rc && w.across && !w.sinograms)
+        rc = write_rest(&w, writer, err);
+    w.repaired.zingers += w.views_despiked.zingers;
     if (!rc && expected >= 0 && pages.done != expected)
         rc = vp_fail(err, VP_ERUN, "%s: expected the %lld %s of %s, got %lld", w.name, (long long)expected,
                      w.sinograms ? "detector rows" : "views", p->projections.geometry, (long long)pages.done);
@@ -221,6 +306,8 @@ out:
     rc = vp_close(run, reader, writer, rc, err);
     vp_normalize_close(normalize);
     vp_correct_free(&w.correct);
+    vp_despike_views_free(&w.views_despiked);
+    free(w.three);
     vp_stack_free(&out);
     return rc;
 }

@@ -180,9 +180,9 @@ const struct vp_tool vp_program = {
         "distance x delta / mu. The filter also removes noise.\n\n"
         "In a cone beam of magnification M = sdd / sod, the filter is that of a parallel beam with the pixel pitch "
         "and the distance divided by M. Both follow from the geometry.\n\n"
-        "The filter is a convolution with a kernel cut off at 12 L. It uses the code of img-convolve(1), with its "
+        "The filter is a convolution with a kernel cut off at 14 L. It uses the code of img-convolve(1), with its "
         "accuracy, on CPU or GPU, with any limit of memory. Beyond the edges the outermost samples are repeated. The "
-        "result is within 2e-5 of that of the kernel that is not cut off.",
+        "result is within 1e-5 of that of the kernel that is not cut off.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -3,11 +3,15 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "ct/despike.h"
+#include "ct/flat_modes.h"
 #include "ct/quantity.h"
 #include "app/open.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define P struct vp_normalize_params
 const struct vp_opt vp_normalize_options[] = {
@@ -31,11 +35,15 @@ const struct vp_opt vp_normalize_options[] = {
                     "no valid sample, and it keeps samples without photons from making stronger streaks than "
                     "necessary. A warning appears if more than 1 % of the samples were raised."),
     VP_REAL(P, zinger, "zinger", 0, .metavar = "T", .min = 1, .max = 1e30,
-            .help = "replace samples above T times the median of their 3x3 neighbourhood by the median (try 1.5)",
-            .more = "Zingers are single bright pixels in single views, caused by stray high-energy photons. The "
-                    "median is that of the transmission of the sample and its eight neighbours on the page. On a "
-                    "page of views these are neighbouring pixels; on a page of sinograms they are neighbouring "
-                    "columns and views. Neighbours outside the page and dead pixels are left out."),
+            .help = "replace samples above T times the median of their neighbourhood by the median (try 1.5)",
+            .more = "Zingers are bright spots in single views, caused by stray high-energy photons. The median is "
+                    "that of the transmission of the sample and its neighbours on the page. On a page of views these "
+                    "are neighbouring pixels; on a page of sinograms they are neighbouring columns and views. "
+                    "Neighbours outside the page and dead pixels are left out."),
+    VP_INT(P, zinger_size, "zinger-size", 0, .metavar = "N", .min = 3, .max = VP_DESPIKE_MOST, .def = "3",
+           .help = "width of the square neighbourhood of --zinger in samples: 3, 5, ... 15",
+           .more = "A spot is found if it covers less than half of the square. Use 3 for single pixels, 5 for spots "
+                   "of up to 3 x 3 pixels, as neutrons make them, 7 for spots of 4 x 4."),
     VP_FILE(P, dead, "dead", 0, .metavar = "FILE",
             .help = "mask of dead pixels: one page of the detector's size, not 0 where a pixel is dead",
             .more = "In views, the sample of a dead pixel becomes the mean of the live pixels among its eight "
@@ -141,12 +149,59 @@ static int load_mask(uint8_t **out, struct vp_run *run, const char *path, int64_
     return *out ? 0 : -1;
 }
 
+/* Reads all flats, whose mean is known, and finds their components. NULL in *modes if none stands out. */
+static int load_modes(struct vp_flat_modes **modes, struct vp_run *run, const struct vp_normalize_params *p, int64_t nu,
+                      int64_t nv, const float *flat, const float *dark, struct vp_err *err)
+{
+    struct vp_reader *r = NULL;
+    float *pages = NULL;
+    int rc = -1;
+
+    *modes = NULL;
+    if (vp_open_joined(run, p->flat.v, 1, &r, err))
+        return -1;
+    const int64_t flats = vp_reader_stack(r)->pages;
+    if (flats < 0)
+        vp_fail(err, VP_EUSAGE, "--flat-modes: %s: the number of pages is unknown", vp_reader_name(r));
+    else if (!check_memory(run, (int)vp_min64(flats, INT_MAX), nu, nv, err)
+             && (pages = vp_alloc_raw((size_t)(nu * nv), (size_t)flats * sizeof *pages, "the flats", err))) {
+        rc = 0;
+        for (int64_t i = 0; i < flats && !rc; i++)
+            rc = vp_reader_next_f32(r, pages + i * nu * nv, err) > 0 ? 0 : -1;
+    }
+    if (vp_reader_close(r, rc ? NULL : err))
+        rc = -1;
+    struct vp_flat_modes *const m = rc ? NULL : vp_alloc(1, sizeof *m, "the modes of the flats", err);
+    if (m && !vp_flat_modes_open(m, pages, flats, flat, dark, nu, nv, (int)p->flat_modes, err)) {
+        if (m->n)
+            vp_note(run, "--flat-modes: %d of %lld components of the flats stand out of the noise, with %.3g %% of their "
+                         "variance", m->n, (long long)flats - 1, 100 * m->part);
+        else
+            vp_warn(run, "--flat-modes: no component of the %lld flats stands out of the noise: their mean is used",
+                    (long long)flats);
+        *modes = m->n ? m : NULL;
+    } else {
+        rc = -1;
+    }
+    if (m && !*modes) {
+        vp_flat_modes_free(m);
+        free(m);
+    }
+    free(pages);
+    return rc;
+}
+
 int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struct vp_normalize_params *p,
                       int64_t nu, int64_t nv, int64_t views, bool sinograms, struct vp_err *err)
 {
     const int sets = p->flat.n, pages = sets + (p->dark.n > 0);
+    struct vp_flat_modes *modes = NULL;
     uint8_t *mask = NULL;
     int rc = vp_normalize_check(p, err);
+    if (!rc && p->flat_modes && sinograms)
+        rc = vp_fail(err, VP_EUSAGE, "--flat-modes and --layout sinograms cannot be combined");
+    if (!rc && p->flat_modes && !strcmp(p->flat.v[0], "-"))
+        rc = vp_fail(err, VP_EUSAGE, "--flat-modes reads the flats twice: expected files, got standard input");
     float **field = rc ? NULL : vp_alloc((size_t)sets + 1, sizeof *field, "the flats", err); /* the last is the dark */
 
     *out = NULL;
@@ -155,11 +210,19 @@ int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struc
     for (int s = 0; s < pages && !rc; s++)
         rc = load_mean(&field[s], run, s < sets ? &p->flat.v[s] : p->dark.v, s < sets ? 1 : p->dark.n, pages, nu, &nv,
                        sinograms, false, err);
+    if (!rc && p->flat_modes)
+        rc = load_modes(&modes, run, p, nu, nv, field[0], field[sets], err);
     if (!rc && p->dead)
         rc = load_mask(&mask, run, p->dead, nu, nv, err);
     if (!rc)
         rc = vp_normalize_open(out, p, nu, nv > 0 ? nv : 1, views, (const float *const *)field, sets, field[sets],
                                mask, err);
+    if (!rc && modes)
+        vp_normalize_modes(*out, modes);
+    else if (modes) {
+        vp_flat_modes_free(modes);
+        free(modes);
+    }
     for (int s = 0; s < pages; s++)
         free(field[s]);
     free(field);
