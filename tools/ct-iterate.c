@@ -10,6 +10,8 @@
 #include "base/stats.h"
 #include "ct/iterate.h"
 #include "ct/margin.h"
+#include "pages/render.h"
+#include "stack/outfile.h"
 #include "stack/views.h"
 
 #include <errno.h>
@@ -29,7 +31,7 @@ struct params {
     struct vp_reals min, max;
     const char *pixel_weights, *dead, *mask, *initial;
     struct vp_strings stop;
-    const char *history, *checkpoint, *resume;
+    const char *history, *preview, *checkpoint, *resume;
     int64_t every;
 };
 
@@ -76,6 +78,9 @@ static const struct vp_opt options[] = {
                .more = "Columns separated by tabs: iteration, seconds, residual, residual / |y|, objective, step, min, mean, "
                        "max, change. The residual is that of the volume after the iteration (cgls), or of the one before it, "
                        "as it is measured on the way (the others)."),
+    VP_OUTFILE(P, preview, "preview", 0, .metavar = "FILE.png", .help = "write a picture of the middle slice after each iteration",
+               .more = "The file is replaced as a whole, so that a viewer that watches it shows the latest slice; its window "
+                       "is from the 0.5th to the 99.5th percentile."),
     VP_OUTFILE(P, checkpoint, "checkpoint", 0, .metavar = "FILE", .help = "save the state to FILE every --every iterations"),
     VP_INT(P, every, "every", 0, .metavar = "N", .min = 1, .max = 1e9, .def = "10",
            .help = "iterations from one checkpoint to the next"),
@@ -423,6 +428,34 @@ static int keep_input(struct work *w, struct vp_err *err)
 
 /* ---- run ---- */
 
+/* Warns once of an object that reaches beyond the volume. A hundredth: noise of rays through air has a mean of 0. */
+static void look_beside(struct work *w)
+{
+    if (w->lines > 1 || w->job.missed < 0.01)
+        return;
+    vp_warn(w->run, "%.3g %% of what was measured is on rays that miss the volume: the object is larger, and the rest of it "
+                    "appears at the volume's faces: choose a larger --volume", 100 * w->job.missed);
+}
+
+/* Writes the picture of the middle slice. */
+static int draw(const struct work *w, struct vp_err *err)
+{
+    const int64_t nx = w->grid.n[0], ny = w->grid.n[1];
+    const struct vp_picture slice = {w->x + (w->below + w->slices / 2) * nx * ny, nx, ny};
+    struct vp_outfile *file = NULL;
+    double lo, hi;
+    uint8_t *const pixels = vp_alloc((size_t)nx, (size_t)ny, "the picture", err);
+    int rc = pixels ? vp_picture_window(&slice, 1, 0.5, 99.5, &lo, &hi, err) : -1;
+    if (!rc) {
+        vp_picture_gray(&slice, lo, hi, false, pixels, 1);
+        rc = vp_outfile_open(&file, w->p->preview, err);
+    }
+    if (!rc)
+        rc = vp_outfile_end(file, vp_png_write(file, pixels, 1, nx, ny, 1, err), err);
+    free(pixels);
+    return rc;
+}
+
 static int log_line(struct work *w, const struct vp_iterate_line *l, struct vp_err *err)
 {
     if (w->lines == w->room) {
@@ -449,8 +482,12 @@ static int log_line(struct work *w, const struct vp_iterate_line *l, struct vp_e
 static int each(void *ctx, const struct vp_iterate_line *line, const struct vp_iterate_state *state, struct vp_err *err)
 {
     struct work *w = ctx;
+    struct vp_err unseen = VP_ERR_INIT;
     if (log_line(w, line, err))
         return -1;
+    look_beside(w);
+    if (w->p->preview && draw(w, &unseen))
+        vp_warn(w->run, "no picture after iteration %lld: %s", (long long)line->iteration, unseen.msg);
     if (w->p->checkpoint && (line->iteration % w->p->every == 0 || line->iteration == w->job.iterations)) {
         struct vp_err why = VP_ERR_INIT;
         if (vp_checkpoint_save(&w->checkpoint, w->p->checkpoint, state, &why))

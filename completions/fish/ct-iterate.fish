@@ -13,6 +13,7 @@ complete -c ct-iterate -l pixel-weights -r -F -d 'weights, 0 or more: a page for
 complete -c ct-iterate -l dead -r -F -d 'mask of dead pixels: one page of the size of a view, not 0 is dead'
 complete -c ct-iterate -l stop -x -d 'end when RULE holds: residual, noise, change or gradient; repeatable'
 complete -c ct-iterate -l history -r -F -d 'write a line for each iteration to FILE, as it ends'
+complete -c ct-iterate -l preview -r -F -d 'write a picture of the middle slice after each iteration'
 complete -c ct-iterate -l checkpoint -r -F -d 'save the state to FILE every --every iterations'
 complete -c ct-iterate -l every -x -d 'iterations from one checkpoint to the next'
 complete -c ct-iterate -l resume -r -F -d 'go on from a checkpoint'
