@@ -328,9 +328,11 @@ model: $(OBJ)/bench/model $(PLUGINS)
 pairs: all
 	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
 
-## docs: regenerate man pages and completions from the option tables (committed; a test compares them)
+## docs: regenerate man pages and completions from the option tables, and docs/manual from the man pages (committed;
+## tests compare them)
 docs: $(DOCS)
 	@$(DOCS) .
+	@perl docs/markdown.pl man docs/manual
 
 INSTALL_PROGRAM ?= install
 MAN1 = $(wildcard man/*.1)

@@ -24,58 +24,56 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, normalize, vp_normalize_options),
     VP_INT(struct params, normalize.flat_modes, "flat-modes", 0, .metavar = "N", .min = 1, .max = VP_FLAT_MODES_MOST,
            .group = "Corrections",
-           .help = "let the flat change its shape: the mean flat and at most N components of the flats (try 3)",
-           .more = "For beams whose pattern moves, as behind a monochromator. The principal components of the flats "
-                   "are found, and those that stand out of the noise are mixed for each view so that its "
-                   "transmission has least total variation (Van Nieuwenhove et al. 2015). Intensity alone stays: "
-                   "--air or --monitor corrects it. Five flats or more in one --flat; 20 to 50 are usual. Not for "
-                   "sinograms."),
+           .help = "fit the flat of each view from the mean flat and at most N components of the flats (try 3)",
+           .more = "Use it if the pattern of the beam moves, as behind a monochromator. The program finds the principal "
+                   "components of the flats, keeps those that stand out of the noise, and mixes them for each view so "
+                   "that its transmission has the smallest total variation (Van Nieuwenhove et al. 2015). The "
+                   "intensity is not fitted: use --air or --monitor. All flats belong to one --flat, five at least; "
+                   "20 to 50 are usual. Not with sinograms."),
     VP_REAL(struct params, zinger_views, "zinger-views", 0, .metavar = "T", .min = 1, .max = 1e30,
-            .help = "replace samples above T times the median of three views, one before to one after, by it",
-            .more = "For spots of any size that are in a single view. Of each pixel, the transmission in the view is "
-                    "compared with the median over the view, the one before and the one after (the first and the last "
-                    "view: over the three at that end). The object must change little from view to view. After "
-                    "--zinger, before all other corrections."),
+            .help = "replace samples above T times the median over three successive views by the median",
+            .more = "It finds spots of any size that are in a single view. For each pixel, the transmission is compared "
+                    "with the median over the view, the view before and the view after; for the first and the last "
+                    "view, over the three at that end. The object must change little from view to view. It is "
+                    "applied after --zinger and before all other corrections."),
     VP_STRINGS(struct params, correct.air, "air", 0, .metavar = "C0:C1[,R0:R1]",
-               .help = "columns (and rows) of open beam: each view is scaled so that their mean transmission is 1",
-               .more = "For a beam whose intensity changes from view to view. Given twice, with columns left and right "
-                       "of "
-                       "the object, the scale is a line between the middles of both. What is in the way of the beam "
-                       "there in some views is taken for a weaker beam: -v shows the range of the means. Not for "
-                       "sinograms."),
+               .help = "columns (and rows) of open beam; each view is scaled so that their mean transmission is 1",
+               .more = "Use it if the intensity of the beam changes from view to view. If --air is given twice, for "
+                       "columns left and right of the object, the scale is interpolated linearly between the centres "
+                       "of both. If the object covers these columns in some views, the program takes it for a weaker "
+                       "beam; check the range of the means that -v prints. Not with sinograms."),
     VP_FILE(struct params, correct.monitor, "monitor", 0, .metavar = "FILE",
-            .help = "intensity of the beam in each view, as a part of that in the flats",
-            .more = "Text with a number for each view, in their order; # begins a comment."),
+            .help = "relative intensity of the beam in each view, 1 for that of the flats",
+            .more = "FILE is text with one number for each view, in order; # begins a comment."),
     VP_FILE(struct params, correct.curve, "curve", 0, .metavar = "FILE",
-            .help = "measured and true line integrals, against beam hardening",
-            .more = "Text with two numbers a line, both increasing, as measured with a wedge or steps of the material: "
-                    "what "
-                    "ct-normalize gives for a thickness, and the line integral that it ought to be. Between them it is "
-                    "linear, and the first and the last piece go on beyond them: begin with 0 0. After all other "
-                    "corrections."),
+            .help = "table of measured and true line integrals, to correct beam hardening",
+            .more = "FILE is text with two numbers a line, both increasing, measured with a wedge or with plates of "
+                    "the material: the line integral that ct-normalize gives for a thickness, and the true line "
+                    "integral. Values between two lines are interpolated linearly; values outside are extrapolated "
+                    "from the first or the last two lines. The first line should be 0 0. The table is applied after "
+                    "all other corrections."),
     VP_OPTIONS(struct params, projections, vp_projection_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Simulate a scan of counts and 10 flats, normalise it, reconstruct it.",
+    {"Simulate a scan of counts with 10 flats, normalise it and reconstruct it.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 -o scan.geom\n"
      "ct-phantom -g scan.geom --counts --noise 1e5 -o counts.tif\n"
      "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 2 | img-cat --pages 0:10 -o flat.tif\n"
      "ct-normalize --flat flat.tif counts.tif | ct-filter | ct-backproject -o vol.tif"},
-    {"No flats: the number of photons that reach a pixel without the object is given.",
+    {"Without flats: give the number of photons in the open beam.",
      "ct-normalize --i0 1e5 counts.tif -o proj.tif"},
-    {"Flats from before and after the scan, stray bright pixels removed, counts of a scanner without "
-     "metadata.",
+    {"Flats from before and after the scan, removal of zingers, and raw counts without metadata.",
      "ct-normalize --flat flat.tif --flat flat.tif --zinger 1.5 -g scan.geom counts.tif -o proj.tif"},
-    {"Spots of neutrons or gamma rays, a few pixels wide, each in one view.",
+    {"Remove spots of neutrons or gamma rays: a few pixels wide, each in one view.",
      "ct-normalize --flat flat.tif --zinger 1.5 --zinger-size 5 --zinger-views 1.2 counts.tif -o proj.tif"},
-    {"A beam whose pattern moves: each view gets the mixture of the flats' components that suits it.",
+    {"A beam whose pattern moves: fit the flat of each view.",
      "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 3 -o flats.tif\n"
      "ct-normalize --flat flats.tif --flat-modes 3 counts.tif -o proj.tif"},
-    {"A beam that drifts: the outermost columns never see the object.",
+    {"A beam of changing intensity; the outermost columns never see the object.",
      "ct-normalize --flat flat.tif --air 0:4 --air 60:64 counts.tif -o proj.tif"},
-    {"Beam hardening, measured with three plates.",
+    {"Correct beam hardening that was measured with three plates.",
      "printf '0 0\\n0.9 1\\n1.7 2\\n2.4 3\\n' >curve.txt\n"
      "ct-normalize --flat flat.tif --curve curve.txt counts.tif | ct-rings | ct-fdk -o vol.tif"},
     {0},
@@ -319,31 +317,29 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "turn raw counts into line integrals: flat and dark field, logarithm",
     .description =
-        "Reads the counts of a detector and writes p = -ln((counts - dark) / (flat - dark)), the line "
-        "integrals of the attenuation, as 32-bit floats. Flats (open beam) and darks (no beam) are "
-        "averaged over their pages; several sets of flats are interpolated over the scan. Without flats, "
-        "--i0 says what the open beam counts.\n"
-        "\n"
-        "Dead pixels are filled in from their neighbours, zingers on request; samples that are NaN or "
-        "infinite are interpolated along the detector row. The transmission has a floor, because a starved "
-        "or negative sample has no logarithm. What was repaired is reported.\n"
-        "\n"
-        "Counts are needed, or with --i0 1 a transmission, of which the logarithm is taken; a stack whose metadata say "
-        "that it holds something else is refused.\n"
-        "\n"
-        "No geometry is needed. One in the metadata travels on, and one given with -g is added to the "
-        "output, so that later programs do not need it. With --layout sinograms flats and darks are "
-        "sinograms too: a page for each detector row, holding that row of every flat.\n"
-        "\n"
-        "Pages stream through in constant memory. Arithmetic is in 32-bit floats; p is within 2.5e-7 + "
-        "1e-7 p of the value in real numbers, and its bits depend neither on threads nor on the processor.",
+        "Reads the counts of a detector and writes the line integrals of the attenuation, p = -ln((counts - dark) / "
+        "(flat - dark)), as 32-bit floats. Flats are images of the open beam, darks are images without beam; each is "
+        "averaged over its pages. Without flats, --i0 is the count of the open beam.\n\n"
+        "What is corrected:\n\n"
+        "- With several sets of flats, the flat of a view is interpolated between two sets.\n"
+        "- Dead pixels are replaced by their neighbours, zingers only with --zinger.\n"
+        "- NaN and infinite samples are interpolated along the detector row.\n"
+        "- Transmissions below --floor are raised to it, because they have no useful logarithm.\n\n"
+        "The number of corrected samples is reported.\n\n"
+        "The input must be counts, or with --i0 1 a transmission. If the metadata name another quantity, the program "
+        "refuses the stack.\n\n"
+        "No geometry is needed. A geometry in the metadata is passed on, and -g adds one to the output for the "
+        "programs that follow. With --layout sinograms flats and darks must be sinograms, too: one page for each "
+        "detector row, which holds that row of all flats.\n\n"
+        "Memory does not grow with the number of pages. Arithmetic is in 32-bit floats. p is within 2.5e-7 + 1e-7 p "
+        "of the exact value, and has the same bits for any number of threads and on every processor.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "RINGS\n"
-        "A pixel that differs from its neighbours in every view draws a ring around the axis: ct-rings(1) takes what "
-        "stays of its error after the flats away.\n",
+        "A pixel that differs from its neighbours in all views draws a ring in the reconstruction. ct-rings(1) "
+        "removes the errors that remain after the division by the flat.",
     .see_also = "ct-rings(1), ct-center(1), ct-phase(1), ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), "
                 "voxpipe-stack(5)",
     .flags = VP_TOOL_VIEWS,

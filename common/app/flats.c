@@ -16,41 +16,41 @@
 #define P struct vp_normalize_params
 const struct vp_opt vp_normalize_options[] = {
     VP_FILES(P, flat, "flat", 0, .metavar = "FILES", .group = "Counts to line integrals",
-             .help = "flat field (open beam): a file, directory or @list, averaged",
-             .more = "Given more than once, each is a set of its own, and the flat of a view is "
-                     "interpolated linearly between the sets before and after it (see --flat-at)."),
+             .help = "flat fields (open beam), averaged: a file, directory or @list",
+             .more = "Each further --flat is another set. The flat of a view is interpolated linearly between the "
+                     "sets before and after the view (see --flat-at)."),
     VP_REALS(P, flat_at, "flat-at", 0, .metavar = "VIEWS", .min = -1e15, .max = 1e15,
-             .help = "view number of each flat set, increasing (default: evenly, first to last view)",
-             .more = "0 is the first view. Before the first set and after the last their flats are used as "
-                     "they are."),
+             .help = "number of the view at which each set was taken, increasing (default: spread evenly from the "
+                     "first to the last view)",
+             .more = "The first view is 0. Views before the first set use the first set, views after the last set "
+                     "use the last."),
     VP_FILES(P, dark, "dark", 0, .metavar = "FILES",
-             .help = "dark field (no beam): averaged and subtracted from counts and flats"),
+             .help = "dark fields (no beam), averaged and subtracted from counts and flats"),
     VP_REAL(P, i0, "i0", 0, .metavar = "N", .min = 1e-30, .max = 1e30,
-            .help = "counts of the open beam (above the dark field) where there is no flat"),
+            .help = "counts of the open beam above the dark field, if there are no flats"),
     VP_REAL(P, floor, "floor", 0, .metavar = "T", .min = 1e-30, .max = 1, .def = "1e-5",
-            .help = "smallest transmission: what is below, or negative, is raised to it",
-            .more = "The logarithm needs a positive number. The default, a line integral of 11.5, is just "
-                    "below the smallest transmission that a 16-bit detector can show (1/65535), so it "
-                    "alters no sample that means anything, and is not so small that a starved sample makes "
-                    "more of a streak than it must. A warning says if more than 1 % of the samples were "
-                    "raised."),
+            .help = "smallest transmission: smaller and negative values are raised to T",
+            .more = "The logarithm needs a positive number. The default corresponds to a line integral of 11.5. It "
+                    "is just below 1/65535, the smallest transmission that a 16-bit detector records, so it changes "
+                    "no valid sample, and it keeps samples without photons from making stronger streaks than "
+                    "necessary. A warning appears if more than 1 % of the samples were raised."),
     VP_REAL(P, zinger, "zinger", 0, .metavar = "T", .min = 1, .max = 1e30,
-            .help = "replace samples above T times the median around them by it (try 1.5)",
-            .more = "For stray high-energy photons and gamma hits on the sensor, which brighten a few "
-                    "pixels of single views. The median is over the transmission of the sample and its "
-                    "neighbours on the page: in the view, or with sinograms in detector column and "
-                    "view. At the page's edge, and beside dead pixels, it is over those that there are."),
+            .help = "replace samples above T times the median of their neighbourhood by the median (try 1.5)",
+            .more = "Zingers are bright spots in single views, caused by stray high-energy photons. The "
+                    "median is that of the transmission of the sample and its neighbours on the page. On a "
+                    "page of views these are neighbouring pixels; on a page of sinograms they are neighbouring "
+                    "columns and views. Neighbours outside the page and dead pixels are left out."),
     VP_INT(P, zinger_size, "zinger-size", 0, .metavar = "N", .min = 3, .max = VP_DESPIKE_MOST, .def = "3",
-           .help = "samples along each side of that median's square: 3, 5, ... 15",
-           .more = "A spot is found if it covers less than half of the square: 3 for single pixels, 5 for spots of "
-                   "up to 3 x 3 pixels, as neutrons make, 7 for 4 x 4."),
+           .help = "side of the neighbourhood of --zinger in pixels: 3, 5, ... 15",
+           .more = "A spot is found if it covers less than half of the neighbourhood: 3 finds single pixels, 5 spots "
+                   "of up to 3 x 3 pixels, as neutrons cause, and 7 spots of up to 4 x 4."),
     VP_FILE(P, dead, "dead", 0, .metavar = "FILE",
-            .help = "mask of dead pixels: a page of the detector's size, not 0 is dead",
-            .more = "Their samples are replaced by the mean of the live ones among their eight neighbours "
-                    "in the view, large areas from their edge inwards; in sinograms, by linear "
-                    "interpolation along the detector row. Pixels whose flat is not above the dark field "
-                    "are dead as well."),
-    VP_FLAG(P, transmission, "no-log", 0, .help = "stop at the transmission, without floor and logarithm"),
+            .help = "mask of dead pixels: one page of the detector's size, not 0 where a pixel is dead",
+            .more = "In views, the sample of a dead pixel becomes the mean of the live pixels among its eight "
+                    "neighbours; large areas are filled from their edge inwards. In sinograms it is interpolated "
+                    "linearly along the detector row. Pixels whose flat is not above the dark field are dead, too."),
+    VP_FLAG(P, transmission, "no-log", 0,
+            .help = "write the transmission; apply neither the floor nor the logarithm"),
     VP_OPT_END,
 };
 #undef P
