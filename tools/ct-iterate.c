@@ -146,6 +146,25 @@ static const char sections[] =
     "Iteration k is the kth update of the volume. Offset detectors, short scans and missing views need no weights: "
     "rays that were not measured are not part of the sum. If the detector truncates the object, voxels near the edge "
     "of the field of view are wrong.\n\n"
+    "CHOOSING A METHOD\n"
+    "- Many views, little noise: ct-fdk(1). Iterations give nothing that its filters do not give faster.\n"
+    "- Few or noisy views, any object: cgls with 10 iterations, or sirt with 100 and --min 0, which is smoother.\n"
+    "- Few views of an object of a few materials: fista-tv with 60 iterations and --min 0. Begin with the default of "
+    "--tv. Halve it if fine structures vanish; double it if noise remains.\n"
+    "- Many views and little time: os-sart with 2 to 5 iterations.\n"
+    "- Pixels of different noise, dead pixels, metal: any method, with --pixel-weights or --dead.\n"
+    "- Emission: osem, then mlem for the last iterations.\n\n"
+    "Relative errors of a measured slice against the reconstruction of all 720 views (examples/few-views.sh): with 36 "
+    "views fdk 0.253, sirt 0.072, cgls 0.090, fista-tv 0.057; with 90 views 0.136, 0.055, 0.062, 0.053.\n\n"
+    "CHOOSING THE ITERATIONS\n"
+    "The residual falls with each iteration, but the volume is best when the residual reaches the noise: iterations "
+    "beyond it fit the noise. If the noise S of a line integral is known, --stop noise:S ends there. Otherwise look at "
+    "the residual of --history and at --preview:\n"
+    "- The residual still falls steeply: continue.\n"
+    "- The residual is nearly constant and the slice gets grainy: use fewer iterations.\n"
+    "- The residual is nearly constant and far above the noise: the scan does not fit its geometry. Check the axis "
+    "(ct-center(1)), beam hardening, motion, and whether the object is larger than the volume; ct-project --subtract "
+    "shows where the residual is.\n\n"
     "MEMORY\n"
     "The volumes held in memory, as 32-bit floats, are 4 for sirt, os-sart, mlem, osem and cgls, and 7 for fista-tv. "
     "Projections are read again in every iteration; cgls reads them again only every 16 iterations. Projections from "
@@ -614,7 +633,7 @@ const struct vp_tool vp_program = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections = sections,
-    .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-normalize(1), ct-geometry(5)",
+    .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-center(1), ct-normalize(1), ct-geometry(5)",
     .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_iterate,
 };
