@@ -24,18 +24,18 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, normalize, vp_normalize_options),
     VP_INT(struct params, normalize.flat_modes, "flat-modes", 0, .metavar = "N", .min = 1, .max = VP_FLAT_MODES_MOST,
            .group = "Corrections",
-           .help = "fit the flat of each view from the mean flat and at most N components of the flats (try 3)",
-           .more = "Use it if the pattern of the beam moves, as behind a monochromator. The program finds the principal "
-                   "components of the flats, keeps those that stand out of the noise, and mixes them for each view so "
-                   "that its transmission has the smallest total variation (Van Nieuwenhove et al. 2015). The "
-                   "intensity is not fitted: use --air or --monitor. All flats belong to one --flat, five at least; "
-                   "20 to 50 are usual. Not with sinograms."),
+           .help = "fit the flat of each view: the mean flat plus at most N components of the flats (try 3)",
+           .more = "For beams whose pattern moves, such as those of a monochromator. The program finds the principal "
+                   "components of the flats, keeps those that exceed the noise, and mixes them for each view so that "
+                   "its transmission has the least total variation (Van Nieuwenhove et al. 2015). It does not "
+                   "correct the intensity of the beam; use --air or --monitor for that. It needs one --flat of at "
+                   "least five pages; 20 to 50 are usual. Not with sinograms."),
     VP_REAL(struct params, zinger_views, "zinger-views", 0, .metavar = "T", .min = 1, .max = 1e30,
-            .help = "replace samples above T times the median over three successive views by the median",
-            .more = "It finds spots of any size that are in a single view. For each pixel, the transmission is compared "
-                    "with the median over the view, the view before and the view after; for the first and the last "
-                    "view, over the three at that end. The object must change little from view to view. It is "
-                    "applied after --zinger and before all other corrections."),
+            .help = "replace samples above T times the median of three consecutive views by the median",
+            .more = "For spots of any size that are present in one view only. The transmission of each pixel is "
+                    "compared with the median over the view, the view before and the view after; for the first and "
+                    "the last view, over the three views at that end. The object must change little from view to "
+                    "view. It is applied after --zinger, and before all other corrections."),
     VP_STRINGS(struct params, correct.air, "air", 0, .metavar = "C0:C1[,R0:R1]",
                .help = "columns (and rows) of open beam; each view is scaled so that their mean transmission is 1",
                .more = "Use it if the intensity of the beam changes from view to view. If --air is given twice, for "
@@ -66,9 +66,9 @@ static const struct vp_example examples[] = {
      "ct-normalize --i0 1e5 counts.tif -o proj.tif"},
     {"Flats from before and after the scan, removal of zingers, and raw counts without metadata.",
      "ct-normalize --flat flat.tif --flat flat.tif --zinger 1.5 -g scan.geom counts.tif -o proj.tif"},
-    {"Remove spots of neutrons or gamma rays: a few pixels wide, each in one view.",
+    {"Spots of neutrons or gamma rays, a few pixels wide, each in one view.",
      "ct-normalize --flat flat.tif --zinger 1.5 --zinger-size 5 --zinger-views 1.2 counts.tif -o proj.tif"},
-    {"A beam whose pattern moves: fit the flat of each view.",
+    {"A beam whose pattern moves: each view gets the mixture of flats that suits it.",
      "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 3 -o flats.tif\n"
      "ct-normalize --flat flats.tif --flat-modes 3 counts.tif -o proj.tif"},
     {"A beam of changing intensity; the outermost columns never see the object.",

@@ -36,14 +36,14 @@ const struct vp_opt vp_normalize_options[] = {
                     "necessary. A warning appears if more than 1 % of the samples were raised."),
     VP_REAL(P, zinger, "zinger", 0, .metavar = "T", .min = 1, .max = 1e30,
             .help = "replace samples above T times the median of their neighbourhood by the median (try 1.5)",
-            .more = "Zingers are bright spots in single views, caused by stray high-energy photons. The "
-                    "median is that of the transmission of the sample and its neighbours on the page. On a "
-                    "page of views these are neighbouring pixels; on a page of sinograms they are neighbouring "
-                    "columns and views. Neighbours outside the page and dead pixels are left out."),
+            .more = "Zingers are bright spots in single views, caused by stray high-energy photons. The median is "
+                    "that of the transmission of the sample and its neighbours on the page. On a page of views these "
+                    "are neighbouring pixels; on a page of sinograms they are neighbouring columns and views. "
+                    "Neighbours outside the page and dead pixels are left out."),
     VP_INT(P, zinger_size, "zinger-size", 0, .metavar = "N", .min = 3, .max = VP_DESPIKE_MOST, .def = "3",
-           .help = "side of the neighbourhood of --zinger in pixels: 3, 5, ... 15",
-           .more = "A spot is found if it covers less than half of the neighbourhood: 3 finds single pixels, 5 spots "
-                   "of up to 3 x 3 pixels, as neutrons cause, and 7 spots of up to 4 x 4."),
+           .help = "width of the square neighbourhood of --zinger in samples: 3, 5, ... 15",
+           .more = "A spot is found if it covers less than half of the square. Use 3 for single pixels, 5 for spots "
+                   "of up to 3 x 3 pixels, as neutrons make them, 7 for spots of 4 x 4."),
     VP_FILE(P, dead, "dead", 0, .metavar = "FILE",
             .help = "mask of dead pixels: one page of the detector's size, not 0 where a pixel is dead",
             .more = "In views, the sample of a dead pixel becomes the mean of the live pixels among its eight "

@@ -5,7 +5,7 @@ complete -c ct-fdk -l dark -r -F -d 'dark fields (no beam), averaged and subtrac
 complete -c ct-fdk -l i0 -x -d 'counts of the open beam above the dark field, if there are no flats'
 complete -c ct-fdk -l floor -x -d 'smallest transmission: smaller and negative values are raised to T'
 complete -c ct-fdk -l zinger -x -d 'replace samples above T times the median of their neighbourhood by the median (try 1.5)'
-complete -c ct-fdk -l zinger-size -x -d 'side of the neighbourhood of --zinger in pixels: 3, 5, ... 15'
+complete -c ct-fdk -l zinger-size -x -d 'width of the square neighbourhood of --zinger in samples: 3, 5, ... 15'
 complete -c ct-fdk -l dead -r -F -d 'mask of dead pixels: one page of the detector\'s size, not 0 where a pixel is dead'
 complete -c ct-fdk -l no-log -d 'write the transmission; apply neither the floor nor the logarithm'
 complete -c ct-fdk -l window -x -a 'ram-lak shepp-logan cosine hamming hann' -d 'window applied to the ramp; from sharpest and noisiest to smoothest'
