@@ -183,6 +183,26 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     done
 }
 
+@test "an object that is larger than the volume is warned of, in cone and parallel beam; --preview" {
+    for beam in "--sod 300 --sdd 450" "--beam parallel --arc 180"; do
+        # shellcheck disable=SC2086
+        ct-geom $beam --detector 40x30 --pitch 1.5 --views 24 -o w.geom
+        ct-phantom -g w.geom --phantom ball -o w.tif
+        run --separate-stderr ct-iterate -n 2 --preview look.png w.tif -o out.tif
+        [ "$status" -eq 0 ] && [ -z "$stderr" ]
+        [ "$(head -c 8 look.png | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]
+        for method in cgls sirt osem fista-tv; do
+            run --separate-stderr ct-iterate --method "$method" -n 2 --volume 12x12x30 --voxel 1 w.tif -o out.tif
+            [ "$status" -eq 0 ]
+            [[ "$stderr" == *"warning: "*" % of what was measured is on rays that miss the volume"* ]]
+        done
+    done
+    # no place for a picture is no reason to stop
+    run --separate-stderr ct-iterate -n 1 --preview no/look.png w.tif -o out.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"warning: no picture after iteration 1: "* ]]
+}
+
 @test "what is refused, and the way out" {
     setup_inputs
     it() { fails 2 "$1" ct-iterate "${@:2}" scan.tif -o out.tif; }

@@ -10,6 +10,8 @@
 #include "base/stats.h"
 #include "ct/iterate.h"
 #include "ct/margin.h"
+#include "pages/render.h"
+#include "stack/outfile.h"
 #include "stack/views.h"
 
 #include <errno.h>
@@ -29,7 +31,7 @@ struct params {
     struct vp_reals min, max;
     const char *pixel_weights, *dead, *mask, *initial;
     struct vp_strings stop;
-    const char *history, *checkpoint, *resume;
+    const char *history, *preview, *checkpoint, *resume;
     int64_t every;
 };
 
@@ -86,6 +88,10 @@ static const struct vp_opt options[] = {
                        "step, min, mean, max, change. With cgls the residual is that of the volume after the "
                        "iteration. With the other methods it is that of the volume before it, which is computed "
                        "anyway."),
+    VP_OUTFILE(P, preview, "preview", 0, .metavar = "FILE.png",
+               .help = "write a picture of the middle slice after each iteration",
+               .more = "FILE is replaced as a whole each time, so a viewer that watches it shows the latest slice. Black "
+                       "and white are the 0.5 and 99.5 percentiles of the slice."),
     VP_OUTFILE(P, checkpoint, "checkpoint", 0, .metavar = "FILE",
                .help = "save the state to FILE every few iterations (see --every)"),
     VP_INT(P, every, "every", 0, .metavar = "N", .min = 1, .max = 1e9, .def = "10",
@@ -140,6 +146,25 @@ static const char sections[] =
     "Iteration k is the kth update of the volume. Offset detectors, short scans and missing views need no weights: "
     "rays that were not measured are not part of the sum. If the detector truncates the object, voxels near the edge "
     "of the field of view are wrong.\n\n"
+    "CHOOSING A METHOD\n"
+    "- Many views, little noise: ct-fdk(1). Iterations give nothing that its filters do not give faster.\n"
+    "- Few or noisy views, any object: cgls with 10 iterations, or sirt with 100 and --min 0, which is smoother.\n"
+    "- Few views of an object of a few materials: fista-tv with 60 iterations and --min 0. Begin with the default of "
+    "--tv. Halve it if fine structures vanish; double it if noise remains.\n"
+    "- Many views and little time: os-sart with 2 to 5 iterations.\n"
+    "- Pixels of different noise, dead pixels, metal: any method, with --pixel-weights or --dead.\n"
+    "- Emission: osem, then mlem for the last iterations.\n\n"
+    "Relative errors of a measured slice against the reconstruction of all 720 views (examples/few-views.sh): with 36 "
+    "views fdk 0.253, sirt 0.072, cgls 0.090, fista-tv 0.057; with 90 views 0.136, 0.055, 0.062, 0.053.\n\n"
+    "CHOOSING THE ITERATIONS\n"
+    "The residual falls with each iteration, but the volume is best when the residual reaches the noise: iterations "
+    "beyond it fit the noise. If the noise S of a line integral is known, --stop noise:S ends there. Otherwise look at "
+    "the residual of --history and at --preview:\n"
+    "- The residual still falls steeply: continue.\n"
+    "- The residual is nearly constant and the slice gets grainy: use fewer iterations.\n"
+    "- The residual is nearly constant and far above the noise: the scan does not fit its geometry. Check the axis "
+    "(ct-center(1)), beam hardening, motion, and whether the object is larger than the volume; ct-project --subtract "
+    "shows where the residual is.\n\n"
     "MEMORY\n"
     "The volumes held in memory, as 32-bit floats, are 4 for sirt, os-sart, mlem, osem and cgls, and 7 for fista-tv. "
     "Projections are read again in every iteration; cgls reads them again only every 16 iterations. Projections from "
@@ -430,6 +455,34 @@ static int keep_input(struct work *w, struct vp_err *err)
 
 /* ---- run ---- */
 
+/* Warns once of an object that reaches beyond the volume. A hundredth: noise of rays through air has a mean of 0. */
+static void look_beside(struct work *w)
+{
+    if (w->lines > 1 || w->job.missed < 0.01)
+        return;
+    vp_warn(w->run, "%.3g %% of what was measured is on rays that miss the volume: the object is larger, and the rest of it "
+                    "appears at the volume's faces: choose a larger --volume", 100 * w->job.missed);
+}
+
+/* Writes the picture of the middle slice. */
+static int draw(const struct work *w, struct vp_err *err)
+{
+    const int64_t nx = w->grid.n[0], ny = w->grid.n[1];
+    const struct vp_picture slice = {w->x + (w->below + w->slices / 2) * nx * ny, nx, ny};
+    struct vp_outfile *file = NULL;
+    double lo, hi;
+    uint8_t *const pixels = vp_alloc((size_t)nx, (size_t)ny, "the picture", err);
+    int rc = pixels ? vp_picture_window(&slice, 1, 0.5, 99.5, &lo, &hi, err) : -1;
+    if (!rc) {
+        vp_picture_gray(&slice, lo, hi, false, pixels, 1);
+        rc = vp_outfile_open(&file, w->p->preview, err);
+    }
+    if (!rc)
+        rc = vp_outfile_end(file, vp_png_write(file, pixels, 1, nx, ny, 1, err), err);
+    free(pixels);
+    return rc;
+}
+
 static int log_line(struct work *w, const struct vp_iterate_line *l, struct vp_err *err)
 {
     if (w->lines == w->room) {
@@ -456,8 +509,12 @@ static int log_line(struct work *w, const struct vp_iterate_line *l, struct vp_e
 static int each(void *ctx, const struct vp_iterate_line *line, const struct vp_iterate_state *state, struct vp_err *err)
 {
     struct work *w = ctx;
+    struct vp_err unseen = VP_ERR_INIT;
     if (log_line(w, line, err))
         return -1;
+    look_beside(w);
+    if (w->p->preview && draw(w, &unseen))
+        vp_warn(w->run, "no picture after iteration %lld: %s", (long long)line->iteration, unseen.msg);
     if (w->p->checkpoint && (line->iteration % w->p->every == 0 || line->iteration == w->job.iterations)) {
         struct vp_err why = VP_ERR_INIT;
         if (vp_checkpoint_save(&w->checkpoint, w->p->checkpoint, state, &why))
@@ -576,7 +633,7 @@ const struct vp_tool vp_program = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections = sections,
-    .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-normalize(1), ct-geometry(5)",
+    .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-center(1), ct-normalize(1), ct-geometry(5)",
     .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_iterate,
 };

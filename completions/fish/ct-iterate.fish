@@ -13,6 +13,7 @@ complete -c ct-iterate -l pixel-weights -r -F -d 'weights of pixels, 0 or more: 
 complete -c ct-iterate -l dead -r -F -d 'mask of dead pixels: one page of the size of a view, not 0 where a pixel is dead'
 complete -c ct-iterate -l stop -x -d 'stop when RULE holds: residual, noise, change or gradient; repeatable'
 complete -c ct-iterate -l history -r -F -d 'write a line to FILE after each iteration'
+complete -c ct-iterate -l preview -r -F -d 'write a picture of the middle slice after each iteration'
 complete -c ct-iterate -l checkpoint -r -F -d 'save the state to FILE every few iterations (see --every)'
 complete -c ct-iterate -l every -x -d 'iterations between checkpoints'
 complete -c ct-iterate -l resume -r -F -d 'continue from a checkpoint'
