@@ -19,25 +19,27 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, kernel, vp_kernel_options),
     VP_FLAG(struct params, normalize, "normalize", 0, .help = "divide each kernel by the sum of its samples"),
     VP_FLAG(struct params, correlate, "correlate", 0, .group = "Filter",
-            .help = "correlation: the kernel is not turned around"),
+            .help = "do not mirror the kernel: correlation"),
     VP_CHOICE(struct params, edge, "edge", 0, "auto|" VP_EDGE_CHOICES, .metavar = "RULE", .def = "auto",
-              .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
-              .more = "renormalize uses the voxels that exist and scales the sum by what is missing of the kernel's: a "
-                      "constant stays one. It needs kernels that add up to more than 0. nearest, mirror "
-                      "(c b a | a b c), zero and wrap make voxels up, with weights of the source by the places where "
-                      "these would be. auto is renormalize, and zero where the result is full."),
+              .help = "rule beyond the edge: renormalize|nearest|mirror|zero|wrap",
+              .more = "See voxpipe(7), Edges. renormalize uses the voxels that exist, and divides the sum by the "
+                      "part of the kernel's sum that they cover, so a constant image stays constant; each kernel "
+                      "must have a sum above 0. With --weights source, the added voxels of the other rules have the "
+                      "weights of their positions. auto is renormalize, or zero for --crop full."),
     VP_CHOICE(struct params, crop, "crop", 0, "same|full|valid", .metavar = "SIZE", .def = "same",
-              .help = "size of the result: same as the input's, full or valid",
-              .more = "full is all that a sample of the kernel reaches: N + K - 1 voxels along each axis, for N of the "
-                      "image and K of the kernel. Any rule for edges but renormalize goes with it. valid is where the "
-                      "kernel lies in the image: N - K + 1 voxels, for which no rule for edges counts. Along z both "
-                      "change volumes whose kernel has several planes. Of a grid, weights beyond the image are those "
-                      "of the outermost kernels; places are those in the input. The metadata's `origin` moves with the "
-                      "first voxel; the geometry of projections, which have another size now, is left out.\n\n"
-                      "full and valid are those of scipy.signal.fftconvolve and, with --correlate, correlate (and with "
-                      "--edge mirror or wrap full is convolve2d's with boundary symm or wrap). same is that of "
-                      "scipy.ndimage.convolve and correlate; scipy.signal's begins a voxel before it where a kernel of "
-                      "even size is convolved with."),
+              .help = "size of the result: same as the input, full or valid",
+              .more = "With N voxels of the image and K of the kernel along an axis:\n\n"
+                      "- full has N + K - 1 voxels: all that the kernel reaches. renormalize is not possible.\n"
+                      "- valid has N - K + 1 voxels: those at which the kernel lies inside the image. --edge has no "
+                      "effect.\n\n"
+                      "Along z they change only volumes whose kernel has several planes. In a grid of kernels, "
+                      "positions are those of the input, and beyond it the outermost weights are used. The `origin` "
+                      "in the metadata moves with the first voxel; the geometry of projections is left out, because "
+                      "their size changes.\n\n"
+                      "full and valid are those of scipy.signal.fftconvolve, and with --correlate of "
+                      "scipy.signal.correlate; full with --edge mirror or wrap is that of convolve2d with boundary "
+                      "symm or wrap. same is that of scipy.ndimage.convolve and correlate. For convolution with a "
+                      "kernel of even size, same of scipy.signal begins one voxel earlier."),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for f64, and else f32. To integers results are rounded to the nearest (halves to "
@@ -51,13 +53,13 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 96x96x1 -o disc.tif\n"
      "img-cat --region 0:21,0:21 disc.tif | img-math 'exp(-(x-10)^2/8 - (y-10)^2/30)' -o kernel.tif\n"
      "img-convolve -k kernel.tif --normalize disc.tif -o blurred.tif"},
-    {"A kernel that changes from left to right: two pages, weighted bilinearly in between.",
+    {"A kernel that changes from left to right: two pages, interpolated in between.",
      "img-cat --region 0:21,0:21 disc.tif | img-math 'exp(-(x-10)^2/30 - (y-10)^2/8)' -o other.tif\n"
      "img-cat kernel.tif other.tif | img-convolve -k - --grid 2x1 --normalize disc.tif -o varied.tif"},
-    {"All that the blur spreads, and only what no edge touches.",
+    {"The blurred image with all that spreads beyond it, and only the part that no edge affects.",
      "img-convolve -k kernel.tif --crop full disc.tif -o full.tif\n"
      "img-convolve -k kernel.tif --crop valid disc.tif -o valid.tif"},
-    {"Look for what resembles a pattern: correlation.",
+    {"Find parts that resemble a pattern: correlation.",
      "img-convolve -k kernel.tif --correlate --edge zero disc.tif -o score.tif"},
     {0},
 };

@@ -22,29 +22,31 @@ struct params {
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, kernel, vp_kernel_options),
     VP_CHOICE(struct params, method, "method", 0, "richardson-lucy|wiener", .metavar = "NAME", .def = "richardson-lucy",
-              .group = "Method", .help = "richardson-lucy or wiener",
-              .more = "richardson-lucy is for counts of light: the result is never negative and as likely as can be "
-                      "under Poisson noise, approached from a constant; more iterations are sharper and noisier. "
-                      "wiener is the least squares that keep noise down by --noise, by as many steps of conjugate "
+              .group = "Method",
+              .help = "algorithm: richardson-lucy or wiener",
+              .more = "- richardson-lucy is for counts of light. The result is not negative, and approaches the one "
+                      "most likely under Poisson noise, starting from a constant. More iterations are sharper and "
+                      "noisier.\n"
+                      "- wiener is the least squares solution in which --noise limits the noise, by conjugate "
                       "gradients."),
     VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "30", .min = 1, .max = 100000,
            .help = "largest number of iterations"),
     VP_REAL(struct params, stop, "stop", 0, .metavar = "X", .def = "0", .max = 1,
-            .help = "end where an iteration takes less than this part of the residual",
-            .more = "The residual is the rms of what the blurred result differs from the input, in units of the "
-                    "input's rms: -v shows it for every iteration, --stats keeps the last. 0.01 ends when an iteration "
-                    "brings less than 1 %. 0 does all iterations."),
+            .help = "stop if an iteration reduces the residual by less than this fraction",
+            .more = "The residual is the rms difference between the blurred result and the input, divided by the rms "
+                    "of the input. -v prints it for every iteration, --stats records the last. With 0.01 the run "
+                    "ends when an iteration reduces it by less than 1 %. With 0 all iterations are done."),
     VP_REAL(struct params, tv, "tv", 0, .metavar = "X", .def = "0", .max = 0.5,
             .help = "damping by total variation, such as 0.002 (richardson-lucy)",
-            .more = "Noise between edges is smoothed, edges stay (Dey et al. 2006)."),
+            .more = "Smooths noise between edges and keeps edges (Dey et al. 2006)."),
     VP_FLAG(struct params, accelerate, "accelerate", 0,
-            .help = "look ahead along the last step: as good after a third of the iterations (richardson-lucy)",
+            .help = "extrapolate along the last step: one third of the iterations give the same (richardson-lucy)",
             .more = "Biggs and Andrews 1997. It takes three more volumes of memory."),
     VP_REAL(struct params, background, "background", 0, .metavar = "VALUE", .def = "0", .min = -INFINITY,
             .max = INFINITY,
-            .help = "what the input has beside the blurred object, everywhere"),
+            .help = "constant background of the input"),
     VP_REAL(struct params, noise, "noise", 0, .metavar = "X", .def = "0.001", .max = INFINITY,
-            .help = "ratio of the power of noise to that of the signal (wiener)"),
+            .help = "ratio of the power of the noise to that of the signal (wiener)"),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for f64, and else f32."),
@@ -53,14 +55,14 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"Blur an image, and take the blur away again.",
+    {"Blur an image and remove the blur again.",
      "ct-phantom --volume 96x96x1 -o disc.tif\n"
      "img-cat --region 0:15,0:15 disc.tif | img-math 'exp(-((x-7)^2 + (y-7)^2)/8)' -o kernel.tif\n"
      "img-convolve -k kernel.tif --normalize disc.tif -o blurred.tif\n"
      "img-deconvolve -k kernel.tif -n 50 --accelerate blurred.tif -o sharp.tif"},
-    {"Noise kept down, and no more iterations than are worth it.",
+    {"Reduce noise, and stop when iterations bring little.",
      "img-deconvolve -k kernel.tif --tv 0.002 --stop 0.005 blurred.tif -o clean.tif"},
-    {"Linear, for images that may be negative.",
+    {"The linear method, for images that may be negative.",
      "img-deconvolve -k kernel.tif --method wiener --noise 1e-4 blurred.tif -o wiener.tif"},
     {0},
 };
@@ -128,7 +130,7 @@ static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-deconvolve",
     .operands = "[INPUT]...",
-    .summary = "take a known blur away: Richardson-Lucy, Wiener",
+    .summary = "remove a known blur: Richardson-Lucy, Wiener",
     .description =
         "Finds what blurred with the kernel gives the input: images, or with a kernel of several planes volumes; with "
         "--grid or --positions the kernel changes over the image as in img-convolve (there is what the weights mean). "

@@ -20,16 +20,16 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"Noise out of a volume: the median of 3 x 3 x 3 voxels.",
+    {"Remove noise from a volume: the median of 3 x 3 x 3 voxels.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-local vol.tif -o median.tif"},
-    {"The median of every page by itself, over a disc.",
+    {"The median of each page separately, over a disc.",
      "img-local --2d --shape ball --radius 2 vol.tif -o disc.tif"},
-    {"Background: the 10th percentile of a wide neighbourhood.",
+    {"A background: the 10th percentile of a wide neighbourhood.",
      "img-local --stat percentile:10 --radius 6,6,2 vol.tif -o background.tif"},
-    {"Background: the median of a ring, drawn as a stack of 0 and 1.",
+    {"A background: the median over a ring, which is drawn as a stack of 0 and 1.",
      "img-cat --region 0:15,0:15 --pages 0 vol.tif | img-math '(x-7)^2 + (y-7)^2 > 25 and (x-7)^2 + (y-7)^2 <= 49'"
      " --type u8 -o ring.tif\nimg-local --footprint ring.tif vol.tif -o background.tif"},
-    {"How busy the image is around each voxel, in bits.",
+    {"The entropy around each voxel, in bits.",
      "img-local --stat entropy --radius 2 --range 0,0.03 vol.tif -o entropy.tif"},
     {0},
 };

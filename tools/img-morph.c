@@ -15,13 +15,17 @@ struct params {
 static const struct vp_opt options[] = {
     VP_CHOICE(struct params, op, "op", 0, VP_MORPH_CHOICES, .metavar = "OPERATION", .group = "Operation",
               .help = "erode|dilate|open|close|tophat|bothat|gradient",
-              .more = "erode: the smallest value of the neighbourhood. dilate: the largest. open: erode, then dilate: "
-                      "bright details that the neighbourhood does not fit into disappear. close: dilate, then erode: "
-                      "dark ones do. tophat: the image less its opening, the bright details alone. bothat: the closing "
-                      "less the image, the dark details. gradient: dilation less erosion, the outlines."),
+              .more = "- erode: the smallest value of the neighbourhood\n"
+                      "- dilate: the largest value\n"
+                      "- open: erode, then dilate; it removes bright details that do not contain the neighbourhood\n"
+                      "- close: dilate, then erode; it removes dark details that do not contain the neighbourhood\n"
+                      "- tophat: the image minus its opening; it shows the bright details\n"
+                      "- bothat: the closing minus the image; it shows the dark details\n"
+                      "- gradient: the dilation minus the erosion; it shows outlines"),
     VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 100,
            .help = "erode and dilate N times",
-           .more = "open and close erode N times and dilate N times. N times a box is one box N times as large."),
+           .more = "open and close erode N times and dilate N times. A box applied N times is one box with N times "
+                   "the radius."),
     VP_OPTIONS(struct params, window, vp_footprint_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
@@ -32,12 +36,12 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-morph --op close --radius 2 vol.tif -o closed.tif"},
     {"Remove bright specks smaller than a ball of radius 3.",
      "img-morph --op open --shape ball --radius 3 vol.tif > clean.tif"},
-    {"Structures up to 20 pixels wide on an uneven background, each slice by itself.",
+    {"Extract structures up to 20 pixels wide from an uneven background, slice by slice.",
      "img-morph --op tophat --2d --radius 10 vol.tif -o flat.tif"},
     {"An opening by a line that rises to the right, drawn as a stack of 0 and 1.",
      "img-cat --region 0:7,0:7 --pages 0 vol.tif | img-math 'x + y == 6' --type u8 -o line.tif\n"
      "img-morph --op open --footprint line.tif vol.tif -o lines.tif"},
-    {"Outlines, with the six neighbours.", "img-morph --op gradient --shape ball vol.tif -o edges.tif"},
+    {"Outlines, with the six neighbours of each voxel.", "img-morph --op gradient --shape ball vol.tif -o edges.tif"},
     {0},
 };
 

@@ -20,12 +20,12 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REAL(struct params, noise, "noise", 0, .metavar = "VARIANCE", .min = 0, .max = INFINITY, .group = "Filter",
             .help = "variance of the noise (default: estimated)",
-            .more = "In squared units of the values (where a scale is recorded, not of the samples as stored). Without "
-                    "it the mean of the local variances over the whole stack is taken, and the input is read twice, so "
-                    "it must be a file (or --spool); -v shows the value."),
+            .more = "In squared units of the values (if a scale is recorded, not of the stored samples). The default "
+                    "is the mean of the local variances over the whole stack. It needs a second reading, so the "
+                    "input must be a file, or --spool must be given; -v prints the variance."),
     VP_REAL(struct params, sigma, "sigma", 0, .metavar = "SIGMA", .min = 0, .max = INFINITY,
             .help = "standard deviation of the noise, instead of --noise",
-            .more = "In the unit of the values; its square is the variance."),
+            .more = "In the unit of the values. Its square is the variance."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the output: same as the input's, or f32",
               .more = "Integers are rounded to the nearest (halves to even) and clamped to the range of the type."),
@@ -35,9 +35,9 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"Take noise out of a volume; how much there is, is estimated.",
+    {"Remove noise from a volume, with an estimate of its variance.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-wiener --radius 2 vol.tif -o clean.tif"},
-    {"Noise of standard deviation 0.0005, each slice by itself, in a pipe.",
+    {"Noise of standard deviation 0.0005, slice by slice, in a pipe.",
      "img-cat vol.tif | img-wiener --2d --sigma 0.0005 --radius 3 > clean.tif"},
     {0},
 };
