@@ -144,7 +144,8 @@ static void show(struct vp_run *run, const struct vp_normalize_params *p, const 
 
 static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const struct params *p = params;
+    struct params copy = *(const struct params *)params, *const p = &copy; /* flats of the file are added */
+    struct vp_own_fields own = {0};
     struct vp_reader *reader = NULL;
     struct vp_writer *writer = NULL;
     struct vp_normalize *normalize = NULL;
@@ -154,7 +155,7 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
     int64_t views, expected;
     int rc = -1;
 
-    if (vp_device_cpu(run, err) || vp_normalize_check(&p->normalize, err)
+    if (vp_device_cpu(run, err) || vp_own_fields(&p->normalize, &own, run, err) || vp_normalize_check(&p->normalize, err)
         || vp_open_input(run, 0, VP_AS_VALUES, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
@@ -222,6 +223,7 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
 out:
     rc = vp_close(run, reader, writer, rc, err);
     vp_normalize_close(normalize);
+    vp_own_fields_free(&own);
     vp_correct_free(&w.correct);
     vp_stack_free(&out);
     return rc;
@@ -235,7 +237,8 @@ const struct vp_tool vp_program = {
         "Reads the counts of a detector and writes p = -ln((counts - dark) / (flat - dark)), the line "
         "integrals of the attenuation, as 32-bit floats. Flats (open beam) and darks (no beam) are "
         "averaged over their pages; several sets of flats are interpolated over the scan. Without flats, "
-        "--i0 says what the open beam counts.\n"
+        "--i0 says what the open beam counts. A scan in an HDF5 file (NXtomo, DXchange) brings its own: flats are needed "
+        "neither with --flat nor --i0 then, and each run of flats between views is a set, at its place.\n"
         "\n"
         "Dead pixels are filled in from their neighbours, zingers on request; samples that are NaN or "
         "infinite are interpolated along the detector row. The transmission has a floor, because a starved "
