@@ -101,7 +101,7 @@ load helper
 
 @test "voxpipe doctor reports the machine, and what is missing with the way to get it" {
     ok voxpipe doctor
-    for word in voxpipe processor memory scratch GPU MPI libtiff FFTW; do
+    for word in voxpipe processor memory scratch GPU MPI HDF5 libtiff FFTW; do
         grep -q "^$word " <<<"$output" || { echo "no line of $word: $output"; return 1; }
     done
     grep -q "^processor .* cores, instruction set $(VOXPIPE_ISA='' voxpipe doctor | sed -n 's/.*instruction set \([a-z0-9]*\).*/\1/p')" <<<"$output"
