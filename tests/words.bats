@@ -88,7 +88,7 @@ load helper
     for program in "$BUILD"/bin/*; do
         grep -q "^  $(basename "$program") " <<<"$output" || { echo "not listed: $program"; return 1; }
     done
-    [ "$(grep -c '^  [a-z]' <<<"$output")" -eq "$(find "$BUILD/bin" -type f | wc -l)" ]
+    [ "$(grep -c '^  [a-z]' <<<"$output")" -eq "$(find "$BUILD/bin" -type f -o -type l | wc -l)" ]
     fails 2 "no program is named 'gaus'" voxpipe gaus
     [[ "$stderr" == *"hint: did you mean img-gauss?"* ]]
     fails 2 "no program is named 'xyzzy'" voxpipe xyzzy
