@@ -55,7 +55,7 @@ load helper
         grep -qx "$name" listed || { echo "not in voxpipe(7): $name"; return 1; }
         grep -qw -e "$name" scales || { echo "not in SCALES of voxpipe-stack(5): $name"; return 1; }
     done
-    [ "$(wc -l <listed)" -eq "$(find "$BUILD/bin" -type f | wc -l)" ]
+    [ "$(wc -l <listed)" -eq "$(find "$BUILD/bin" -type f -o -type l | wc -l)" ]
     sed -n 's/^\.BR \([^ ]*\) (\([157]\)).*/\1.\2/p' "$ROOT"/man/*.[157] | tr -d '\\' | sort -u | while read -r page; do
         [ "$page" = diff.1 ] || [ "$page" = cat.1 ] || [ -e "$ROOT/man/$page" ] || { echo "no such page: $page"; return 1; }
     done

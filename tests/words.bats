@@ -88,7 +88,7 @@ load helper
     for program in "$BUILD"/bin/*; do
         grep -q "^  $(basename "$program") " <<<"$output" || { echo "not listed: $program"; return 1; }
     done
-    [ "$(grep -c '^  [a-z]' <<<"$output")" -eq "$(find "$BUILD/bin" -type f | wc -l)" ]
+    [ "$(grep -c '^  [a-z]' <<<"$output")" -eq "$(find "$BUILD/bin" -type f -o -type l | wc -l)" ]
     fails 2 "no program is named 'gaus'" voxpipe gaus
     [[ "$stderr" == *"hint: did you mean img-gauss?"* ]]
     fails 2 "no program is named 'xyzzy'" voxpipe xyzzy
@@ -101,7 +101,7 @@ load helper
 
 @test "voxpipe doctor reports the machine, and what is missing with the way to get it" {
     ok voxpipe doctor
-    for word in voxpipe processor memory scratch GPU MPI libtiff FFTW; do
+    for word in voxpipe processor memory scratch GPU MPI HDF5 libtiff FFTW; do
         grep -q "^$word " <<<"$output" || { echo "no line of $word: $output"; return 1; }
     done
     grep -q "^processor .* cores, instruction set $(VOXPIPE_ISA='' voxpipe doctor | sed -n 's/.*instruction set \([a-z0-9]*\).*/\1/p')" <<<"$output"

@@ -55,10 +55,13 @@ static bool normalizes(const struct vp_run *run)
 }
 
 /* Prepares everything before the plan. */
-static int prepare(struct vp_session *s, struct vp_run *run, const struct params *p, struct vp_err *err)
+static int prepare(struct vp_session *s, struct vp_run *run, struct params *p, struct vp_own_fields *own,
+                   struct vp_err *err)
 {
-    const bool normal = normalizes(run);
-    if (vp_ranked_input(s->ranked, run, err) || (normal && vp_normalize_check(&p->normalize, err)))
+    if (vp_ranked_input(s->ranked, run, err) || vp_own_fields(&p->normalize, own, run, err))
+        return -1;
+    const bool normal = normalizes(run) || p->normalize.flat.n;
+    if (normal && vp_normalize_check(&p->normalize, err))
         return -1;
     if (p->normalize.transmission)
         return vp_fail(err, VP_EUSAGE,
@@ -82,13 +85,15 @@ static int prepare(struct vp_session *s, struct vp_run *run, const struct params
 
 static int ct_fdk(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const struct params *p = params;
+    struct params copy = *(const struct params *)params, *const p = &copy; /* flats of the file are added */
+    struct vp_own_fields own = {0};
     struct vp_session s = {0};
     int rc = vp_ranked_open(&s.ranked, run, &p->ranked, err);
 
     if (rc)
         return rc;
-    rc = prepare(&s, run, p, err);
+    rc = prepare(&s, run, p, &own, err);
+    vp_own_fields_free(&own);
     if (s.ranked)
         rc = vp_ranked_run(s.ranked, &s, run, rc, err);
     else if (!rc)

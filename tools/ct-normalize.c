@@ -222,7 +222,8 @@ static void show(struct vp_run *run, const struct vp_normalize_params *p, const 
 
 static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const struct params *p = params;
+    struct params copy = *(const struct params *)params, *const p = &copy; /* flats of the file are added */
+    struct vp_own_fields own = {0};
     struct vp_reader *reader = NULL;
     struct vp_writer *writer = NULL;
     struct vp_normalize *normalize = NULL;
@@ -232,7 +233,7 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
     int64_t views, expected;
     int rc = -1;
 
-    if (vp_device_cpu(run, err) || vp_normalize_check(&p->normalize, err)
+    if (vp_device_cpu(run, err) || vp_own_fields(&p->normalize, &own, run, err) || vp_normalize_check(&p->normalize, err)
         || vp_open_input(run, 0, VP_AS_VALUES, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
@@ -305,6 +306,7 @@ static int ct_normalize(struct vp_run *run, void *params, struct vp_err *err)
 out:
     rc = vp_close(run, reader, writer, rc, err);
     vp_normalize_close(normalize);
+    vp_own_fields_free(&own);
     vp_correct_free(&w.correct);
     vp_despike_views_free(&w.views_despiked);
     free(w.three);
@@ -319,7 +321,8 @@ const struct vp_tool vp_program = {
     .description =
         "Reads the counts of a detector and writes the line integrals of the attenuation, p = -ln((counts - dark) / "
         "(flat - dark)), as 32-bit floats. Flats are images of the open beam, darks are images without beam; each is "
-        "averaged over its pages. Without flats, --i0 is the count of the open beam.\n\n"
+        "averaged over its pages. Without flats, --i0 is the count of the open beam. A scan in an HDF5 file (NXtomo, "
+        "DXchange) brings its own flats and darks: each run of flats between views is a set, at its place.\n\n"
         "What is corrected:\n\n"
         "- With several sets of flats, the flat of a view is interpolated between two sets.\n"
         "- Dead pixels are replaced by their neighbours, zingers only with --zinger.\n"

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,59 @@ const struct vp_opt vp_normalize_options[] = {
     VP_OPT_END,
 };
 #undef P
+
+/* Makes the name of a part of a file, of flats with the number of their set. */
+static int add_name(struct vp_own_fields *own, const char *path, const char *part, int set, struct vp_err *err)
+{
+    char *name = NULL;
+    const int n = set < 0 ? asprintf(&name, "%s:%s", path, part) : asprintf(&name, "%s:%s.%d", path, part, set);
+    if (n < 0)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    own->list[own->names] = own->name[own->names] = name;
+    own->names++;
+    return 0;
+}
+
+int vp_own_fields(struct vp_normalize_params *p, struct vp_own_fields *own, struct vp_run *run, struct vp_err *err)
+{
+    const bool flats = !p->flat.n && !(p->i0 > 0), darks = !p->dark.n;
+    const char *const path = run->parsed.n_operands == 1 ? run->parsed.operands[0] : "-";
+    struct vp_fields f;
+    *own = (struct vp_own_fields){0};
+    if ((!flats && !darks) || run->common.raw_in || !strcmp(path, "-") || *path == '@')
+        return 0;
+    if (vp_fields_find(path, &f, err))
+        return -1;
+    own->name = vp_alloc(VP_REALS_MAX + 1, sizeof *own->name, "names of flats", err);
+    own->list = vp_alloc(VP_REALS_MAX + 1, sizeof *own->list, "names of flats", err);
+    int rc = own->name && own->list ? 0 : -1;
+    if (!rc && flats && f.flats) {
+        const int sets = f.at && f.flats <= VP_REALS_MAX && !p->flat_at.n ? (int)f.flats : 1;
+        p->flat = (struct vp_strings){sets, own->list};
+        for (int i = 0; !rc && i < sets; i++) {
+            rc = add_name(own, path, "flats", sets > 1 ? i : -1, err);
+            p->flat_at.v[i] = sets > 1 ? f.at[i] : 0;
+        }
+        p->flat_at.n = sets > 1 ? sets : p->flat_at.n;
+        vp_note(run, "%s: flats of the file, %d set%s", path, sets, sets > 1 ? "s" : "");
+    }
+    if (!rc && darks && f.darks) {
+        p->dark = (struct vp_strings){1, own->list + own->names};
+        rc = add_name(own, path, "darks", -1, err);
+        vp_note(run, "%s: darks of the file", path);
+    }
+    free(f.at);
+    return rc;
+}
+
+void vp_own_fields_free(struct vp_own_fields *own)
+{
+    for (int i = 0; i < own->names; i++)
+        free(own->name[i]);
+    free(own->name);
+    free(own->list);
+    *own = (struct vp_own_fields){0};
+}
 
 /* Computes the mean of the pages of f32 samples, summed in double. Sinograms (one page per detector row): the mean of
  * the rows of each page becomes a row of out. */

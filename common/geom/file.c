@@ -18,13 +18,13 @@
 
 enum { MOST_BYTES = 1 << 30 };
 
-static bool is_tiff(const char *b, size_t n)
+static bool is_stack(const char *b, size_t n)
 {
     return n >= 4 && (!memcmp(b, "II\x2a\0", 4) || !memcmp(b, "II\x2b\0", 4) || !memcmp(b, "MM\0\x2a", 4) ||
-                      !memcmp(b, "MM\0\x2b", 4));
+                      !memcmp(b, "MM\0\x2b", 4) || !memcmp(b, "\x89HDF", 4) || !memcmp(b, "\xd0\xcf\x11\xe0", 4));
 }
 
-/* Reads a file ("-": standard input) into malloc'd memory with a 0 after the last byte; of a TIFF file only the first
+/* Reads a file ("-": standard input) into malloc'd memory with a 0 after the last byte; of a stack only the first
  * bytes. */
 static char *slurp(const char *path, const char *name, size_t *len, struct vp_err *err)
 {
@@ -33,7 +33,7 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
     int rc = fd < 0 ? vp_fail_errno(err, "%s", name) : 0;
     char *text = NULL;
     int64_t n = 0, room = 0;
-    for (ssize_t got = 1; !rc && got > 0 && !is_tiff(text, (size_t)n);) {
+    for (ssize_t got = 1; !rc && got > 0 && !is_stack(text, (size_t)n);) {
         char *const more = n < MOST_BYTES ? vp_grow(text, n + 1, &room, 1, "the text of a geometry", name, err) : NULL;
         if (!more) {
             rc = vp_fail(err, VP_ERUN, "%s: too large for a geometry file", name);
@@ -46,7 +46,7 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
             rc = vp_fail_errno(err, "%s", name);
         else
             text[n += got] = 0;
-        if (!rc && n >= 4 && !is_tiff(text, (size_t)n) && memchr(text, 0, (size_t)n))
+        if (!rc && n >= 4 && !is_stack(text, (size_t)n) && memchr(text, 0, (size_t)n))
             rc = vp_fail(err, VP_ERUN, "%s: expected the text of a geometry, got a byte of zero", name);
     }
     if (fd >= 0 && !standard_input)
@@ -78,12 +78,12 @@ static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *
     return found;
 }
 
-static int draft_tiff(struct vp_draft *d, const char *path, const char *name, bool standard_input,
+static int draft_stack(struct vp_draft *d, const char *path, const char *name, bool standard_input,
                       struct vp_err *err)
 {
     if (standard_input)
         return vp_fail_hint(err, VP_ERUN, "give the stack as a file, not on standard input",
-                            "%s: expected the text of a geometry, got TIFF", name);
+                            "%s: expected the text of a geometry, got a stack", name);
     const struct vp_reader_options options = {0};
     struct vp_reader *reader = NULL;
     if (vp_reader_open(&reader, &path, 1, &options, err))
@@ -104,7 +104,7 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
     char *text = slurp(path, name, &len, err);
     if (!text)
         return -1;
-    const int status = is_tiff(text, len) ? draft_tiff(d, path, name, standard_input, err)
+    const int status = is_stack(text, len) ? draft_stack(d, path, name, standard_input, err)
                                           : vp_draft_text(d, text, len, name, err);
     free(text);
     return status;
