@@ -166,7 +166,7 @@ static const char sections[] =
     "(ct-center(1)), beam hardening, motion, and whether the object is larger than the volume; ct-project --subtract "
     "shows where the residual is.\n\n"
     "MEMORY\n"
-    "The volumes held in memory, as 32-bit floats, are 4 for sirt, os-sart, mlem, osem and cgls, and 7 for fista-tv. "
+    "fista-tv holds 7 volumes of 32-bit floats in memory, all other methods 4. "
     "Projections are read again in every iteration; cgls reads them again only every 16 iterations. Projections from "
     "a pipe are kept in memory. With --device cuda one GPU projects and back-projects, if its memory holds the "
     "volume twice; all other work, fans and tilted views are done on the CPU. The result has the same bits for any "

@@ -98,35 +98,36 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "convolve with a kernel, or with one that changes over the image",
     .description =
-        "Convolves images and volumes with any kernel: small ones by the sum of products, those that are a product of "
-        "one along each axis (which is found out) axis by axis, all others by fast Fourier transforms of tiles. With "
-        "--grid or --positions the kernel changes over the image, as in instruments that blur every corner in a way of "
-        "its own. Pages along z are a volume; channels and times are never mixed. Samples are u8, u16, i8, i16, "
-        "f32 or f64.\n\n"
-        "Bits of the results do not depend on threads, memory or chunks: tiles lie where the image says, and the "
-        "choice of a method depends on the sizes of kernel and image alone.",
+        "Convolves images or volumes with any kernel. A kernel of one page is for images and the slices of volumes; "
+        "a kernel of several pages is for volumes. With --grid or --positions the kernel changes over the image, as "
+        "in instruments whose blur differs from place to place. Samples are u8, u16, i8, i16, f32 or f64.\n\n"
+        "The method depends only on the sizes of kernel and image:\n\n"
+        "- Small kernels: a sum of products.\n"
+        "- Separable kernels, which are detected: one axis after the other.\n"
+        "- All other kernels: fast Fourier transforms of tiles.\n\n"
+        "The bits of the result do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "ACCURACY\n"
-        "A constant is taken off the samples of each tile, and added to the results times the sum of the weights. So "
-        "rounding errors are those of the contrast, whatever the brightness: a result is within 5e-7 of the contrast "
-        "of the image (largest sample less smallest) times the sum of the kernel's magnitudes, and the last digit of "
-        "the result, of what the sum in f64 gives. In particular:\n\n"
-        "A constant image stays that constant to the last digit, up to the edges, with --normalize and any --edge but "
-        "zero; with --weights source the weights of a voxel need not add up to 1.\n\n"
-        "Kernels that add up to 0 (edges, derivatives, differences of Gaussians) are as exact on an offset as without. "
-        "A kernel's sum is that of its samples as they are stored: if that is not 0, an offset shows.\n\n"
-        "Where --edge zero puts zeros next to an offset, these are contrast. Where an edge is renormalised, errors "
-        "grow with the factor.\n\n"
-        "f64 samples are worked on in f64 (on the CPU, by transforms of FFTW; a program that was built without it "
-        "refuses them): with 2e-14 instead of 5e-7, and 1e-15 of the offset in grids and where zeros are beyond an "
-        "edge.\n\n"
-        "f32 and f64 samples that stand out of a tile of transforms by more than 65536 times the contrast of most of "
-        "its rows or columns, or that are larger than 1e30 (f64: 1e290), change no voxel that they do not reach: such "
-        "a tile is summed up directly, which takes longer. A NaN or an infinite sample makes NaN of every voxel that "
-        "the kernel spreads it to, and changes no other.",
+        "The error of a result is at most 5e-7 of the contrast of the image (largest minus smallest sample) times "
+        "the sum of the kernel's magnitudes, plus the rounding of the result, compared with the sum in f64. It does "
+        "not depend on the brightness, because a constant is subtracted from each tile and added again at the end. "
+        "In particular:\n\n"
+        "- A constant image stays exactly constant up to the edges, with --normalize and any --edge except zero. "
+        "With --weights source the weights of a voxel need not add up to 1.\n"
+        "- Kernels whose sum is 0 (edges, derivatives, differences of Gaussians) are as exact on a large offset as "
+        "without it. The sum is that of the stored samples; if it is not 0, the offset remains in the result.\n"
+        "- With --edge zero, the step from an offset to zero is contrast.\n"
+        "- With --edge renormalize, errors grow with the factor at the edge.\n\n"
+        "f64 samples are processed in f64, with 2e-14 instead of 5e-7, and an additional 1e-15 of the offset in "
+        "grids and beside zeros beyond an edge. This runs on the CPU and needs FFTW for transforms; a program built "
+        "without FFTW refuses f64.\n\n"
+        "A NaN or infinite sample makes only those voxels NaN that the kernel spreads it to. Very large samples (f32 "
+        "and f64: more than 65536 times the contrast of most rows or columns of a tile, or above 1e30, for f64 "
+        "1e290) do not change voxels that they do not reach, either: such a tile is summed directly, which takes "
+        "longer.",
     .see_also = "img-gauss(1), img-log(1), img-local(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_convolve,

@@ -132,33 +132,37 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "remove a known blur: Richardson-Lucy, Wiener",
     .description =
-        "Finds what blurred with the kernel gives the input: images, or with a kernel of several planes volumes; with "
-        "--grid or --positions the kernel changes over the image as in img-convolve (there is what the weights mean). "
-        "Each kernel is divided by its sum; Richardson-Lucy takes samples below 0, of kernel and input, as 0. It keeps "
-        "a constant.\n\n"
-        "Nothing is made up beyond the edges: what is looked for is larger than the input by what the kernel reaches, "
-        "and what it gives there may be anything. So bright things at or beyond an edge do not ring. Samples that are "
-        "NaN or infinite are left out in the same way, and filled in; an image without any other sample becomes "
-        "NaN.\n\n"
-        "Every iteration runs over the whole image (or volume). It needs 6 volumes of f32, each as large as image and "
-        "kernel together; --accelerate and wiener need 8. Where they lie:\n\n"
-        "- on a GPU, in its memory: larger images are refused, or with --device auto go to the CPU;\n"
-        "- on the CPU in memory, if --memory allows;\n"
-        "- else, and always with --chunk, in a scratch file without a name in $TMPDIR. Iterations then run box by box, "
-        "with memory for a few tiles of the convolution. The input is read twice, so a pipe needs --spool.\n\n"
-        "The bits of the result are the same in memory and out of a file, for any number of threads and any --memory. "
-        "f64 samples are worked on in f64, on the CPU, in twice the memory, by transforms of FFTW; a program that was "
-        "built without FFTW refuses them.",
+        "Reads images that are blurred by a known kernel and estimates the images before the blur. A kernel of one "
+        "page is for images, a kernel of several pages for volumes. With --grid or --positions the kernel changes "
+        "over the image, as in img-convolve(1), which explains --weights. Each kernel is divided by its sum, and a "
+        "constant image stays constant.\n\n"
+        "Nothing is assumed about the image beyond its edges. The estimate extends over them by the reach of the "
+        "kernel, and may have any values there, so bright parts at or beyond an edge do not cause ringing. NaN and "
+        "infinite samples are treated in the same way: they are ignored, and their places are estimated. If an image "
+        "has no other samples, the result is NaN. Richardson-Lucy replaces negative samples of input and kernel by "
+        "0.\n\n"
+        "Every iteration processes the whole image or volume. It needs 6 volumes of f32, each as large as image and "
+        "kernel together; --accelerate and wiener need 8. They are stored\n\n"
+        "- on a GPU, in its memory. If they do not fit, the program ends with an error; with --device auto it uses "
+        "the CPU.\n"
+        "- on the CPU in memory, if --memory allows.\n"
+        "- otherwise, and always with --chunk, in an unnamed file in $TMPDIR. Iterations then process box after box, "
+        "with memory for a few tiles. The input is read twice, so a pipe needs --spool.\n\n"
+        "The bits of the result are the same in memory and in a file, for any number of threads and any --memory. "
+        "f64 samples are processed in f64, on the CPU, with twice the memory, by transforms of FFTW; a program built "
+        "without FFTW refuses them.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "PICTURE\n"
-        "examples/pictures/deconvolve.png shows a part of the Hubble deep field as it is, as it would be seen through "
+        "examples/pictures/deconvolve.png shows a part of the Hubble deep field three times: as it is, blurred by "
         "the optics of a survey camera, whose point spread function was measured and changes over the field, and "
-        "restored from that: img-convolve -k psf.tif --grid 8x8 sky.tif -o blurred.tif; img-deconvolve -k psf.tif "
-        "--grid 8x8 -n 60 --accelerate blurred.tif -o restored.tif. Of the whole image the rms difference to what it "
-        "was is 10.9 grey values blurred and 4.6 restored.",
+        "restored. The commands:\n\n"
+        "    img-convolve -k psf.tif --grid 8x8 sky.tif -o blurred.tif\n"
+        "    img-deconvolve -k psf.tif --grid 8x8 -n 60 --accelerate blurred.tif \\\n"
+        "        -o restored.tif\n\n"
+        "Over the whole image, the rms difference to the original is 10.9 gray values blurred and 4.6 restored.",
     .see_also = "img-convolve(1), img-psf(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_deconvolve,
