@@ -177,8 +177,8 @@ static void man_row(struct vp_help_walk *w, const struct vp_opt *row, bool new_g
     free(help);
     free(extra);
     if (row->more) {
-        /* paragraphs after the first keep the indentation of the item */
-        const size_t first = vp_help_paragraph(row->more);
+        /* lists, and paragraphs after the first, keep the indentation of the item */
+        const size_t first = strncmp(row->more, "- ", 2) ? vp_help_paragraph(row->more) : 0;
         put_paragraphs(out, row->more, first, false);
         if (row->more[first]) {
             fputs(".RS\n", out);

@@ -42,8 +42,8 @@ static const struct vp_opt options[] = {
                       "kernel of even size, same of scipy.signal begins one voxel earlier."),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and else f32. To integers results are rounded to the nearest (halves to "
-                      "even) and clamped to the range of the type."),
+              .more = "auto is f64 for f64, and f32 for other types. In an integer type, values are rounded to the "
+                      "nearest integer (halves to even) and clamped to its range."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };

@@ -49,7 +49,7 @@ static const struct vp_opt options[] = {
             .help = "ratio of the power of the noise to that of the signal (wiener)"),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and else f32."),
+              .more = "auto is f64 for f64, and f32 for other types."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };

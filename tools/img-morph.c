@@ -67,21 +67,25 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "erode, dilate, open, close, top-hat, gradient",
     .description =
-        "Flat grey-value morphology of every image: pages along z as a volume, or with --2d each page by itself; "
-        "channels and times are never mixed. On a mask of 0 and 255 the same operations are the binary ones. Samples "
-        "are u8, u16, i8, i16 or f32.\n\n"
-        "Results are exact, at the edges too, where the neighbourhood is the part of it that lies in the image. With B "
-        "the offsets of a neighbourhood, an erosion is the minimum of f(x + b) over all b in B, and a dilation the "
-        "maximum of f(x - b): of a --footprint that is not symmetric they take opposite sides, as in scipy.ndimage's "
-        "grey_erosion and grey_dilation. So an opening is nowhere above the image, a closing nowhere below it, and "
-        "neither changes its own result. Where no sample of a footprint lies in the image, an erosion is the largest "
-        "value of the type, a dilation the smallest (f32: NaN). A gradient needs a footprint with its centre. "
-        "tophat, bothat and gradient of i8 and i16 are u16, so that nothing is clamped. In f32 NaN is left out of "
-        "minima and maxima. With a box the time does not depend on the radius.\n\n"
-        "The bits of the result do not depend on threads, memory or chunks.",
+        "Applies gray-value morphology with a flat neighbourhood: erosion, dilation, opening, closing, top-hat, "
+        "gradient. On a mask of 0 and 255 these are the binary operations. Pages along z are a volume; with --2d "
+        "each page is an image of its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "Results are exact. At the edge of the image only voxels that exist are used. With a box the time does not "
+        "depend on the radius. The bits of the result do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "NOTES\n"
+        "Let B be the offsets of a neighbourhood. An erosion is the minimum of f(x + b) over all b in B, a dilation "
+        "the maximum of f(x - b). With a --footprint that is not symmetric they therefore use opposite sides, as "
+        "grey_erosion and grey_dilation of scipy.ndimage do. An opening is never above the image, a closing never "
+        "below it, and repeating them changes nothing.\n\n"
+        "- If no sample of a footprint lies in the image, an erosion is the largest value of the type, a dilation "
+        "the smallest (f32: NaN).\n"
+        "- A gradient needs a footprint that contains its centre.\n"
+        "- tophat, bothat and gradient of i8 and i16 are u16, so nothing is clamped.\n"
+        "- NaN is ignored in minima and maxima.",
     .see_also = "img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_morph,

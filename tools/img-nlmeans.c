@@ -33,7 +33,7 @@ static const struct vp_opt options[] = {
              .more = "One number or three, as for --search; at most 64 voxels."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the result: same or f32",
-              .more = "same rounds to the nearest integer (halves to even) where the input has integers."),
+              .more = "same rounds to the nearest integer (halves to even) if the input has integers."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -91,16 +91,14 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "non-local means: remove noise, keep edges and texture",
     .description =
-        "Replaces every voxel v(x) by a weighted mean of the voxels v(y) of a search window around it. The weight is "
-        "exp(-max(d2 - 2 sigma^2, 0) / h^2), where d2 is the mean squared difference between the surroundings "
-        "(patches) of x and y: voxels that look alike are averaged, whatever lies between them (Buades, Coll "
-        "and Morel 2005).\n\n"
-        "At the edge of the image the voxels that exist are used: d2 is the mean over the pairs that exist. The "
-        "samples are the same to the bit whatever the memory, the number of threads and the boxes that the work "
-        "is cut into. "
-        "Pages along z are a volume; channels and times are never mixed.\n\n"
-        "Samples are u8, u16, i16 or f32 (i8 is taken as i16). A NaN spreads to all voxels within the sum of both "
-        "radii.",
+        "Removes noise and keeps edges and texture, by non-local means (Buades, Coll and Morel 2005). Each voxel "
+        "becomes a weighted mean of the voxels in a search window around it; the weight is large for voxels whose "
+        "surroundings look alike. Pages along z are a volume; with --2d each page is an image of its own. Samples "
+        "are u8, u16, i16 or f32; i8 is read as i16.\n\n"
+        "The weight of voxel y for voxel x is exp(-max(d2 - 2 sigma^2, 0) / h^2), where d2 is the mean squared "
+        "difference between the surroundings (patches) of x and y. At the edge of the image, d2 is the mean over the "
+        "pairs of voxels that exist. A NaN affects all voxels within the sum of both radii. The bits of the result "
+        "do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

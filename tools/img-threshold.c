@@ -48,12 +48,13 @@ static const struct vp_opt options[] = {
             .help = "threshold from the histogram: midway between the means of both classes (Ridler)"),
     VP_OPTIONS(struct params, local, vp_adaptive_options),
     VP_INT(struct params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 2, .max = VP_THRESHOLD_BINS,
-           .group = "Histogram", .help = "bins of the histogram of f32",
-           .more = "Integers have one for every value, also where a scale is recorded."),
+           .group = "Histogram",
+           .help = "number of bins of the histogram for f32",
+           .more = "Integers have one bin for each value, even if a scale is recorded."),
     VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
-             .help = "the values that the bins of f32 divide (default: those of the stack)",
-             .more = "Values outside count for the first and the last bin. By default the stack is read once more "
-                     "before, to find its smallest and largest value."),
+             .help = "range of values that the bins of f32 divide (default: the range of the stack)",
+             .more = "Values outside count in the first and the last bin. The default reads the stack once more, to "
+                     "find its smallest and largest value."),
     VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
              .help = "mark voxels above LOW that are connected with a voxel above HIGH",
              .more = "Two voxels are connected if a path of neighbours, all above LOW, joins them. With --below, "
@@ -323,22 +324,27 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "make masks by a threshold: given, from the histogram, or local",
     .description =
-        "Marks the voxels that are above a threshold: 255, others 0, in samples of u8. The threshold is given, taken "
-        "from the histogram of the image, or follows the neighbourhood of each voxel. Pages along z are a volume, or "
-        "with --2d each page is an image of its own; channels and times are never mixed. Samples are u8, u16, i8, i16 "
-        "or f32. A voxel that is equal to its threshold is not above it. NaN, and in f32 a voxel with a NaN in its "
-        "neighbourhood, is never marked.\n\n"
-        "Formulas and names are those of scikit-image (threshold_local, threshold_niblack, threshold_sauvola, "
-        "threshold_otsu and so on). At the edge of the image the local ones use the voxels that exist, where "
-        "scikit-image makes some up; elsewhere the masks are equal, but for voxels that lie on their threshold: here "
-        "integers are compared without rounding errors. With --edge mirror, nearest, zero or wrap they are those of "
-        "threshold_local's modes reflect, nearest, constant and wrap up to the edge. (threshold_niblack and "
-        "threshold_sauvola mirror about the middle of the last pixel, as none of these does.)\n\n"
-        "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the CPU's, but for local "
-        "thresholds of f32, where samples that lie on their threshold to within rounding may be on its other side.",
+        "Reads images and writes masks of u8: 255 for voxels above a threshold, 0 for all others. The threshold is "
+        "given (--at, --hysteresis), computed from the histogram of the image (--otsu and others), or computed from "
+        "the neighbourhood of each voxel (--local). Pages along z are a volume; with --2d each page is an image of "
+        "its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "A voxel equal to its threshold is not above it. A NaN is never marked, nor is a voxel with a NaN in its "
+        "neighbourhood by a local threshold.\n\n"
+        "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the same as on the "
+        "CPU, except for local thresholds of f32: there, a sample that equals its threshold within rounding may be "
+        "on its other side.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "NOTES\n"
+        "Formulas and names are those of scikit-image (threshold_local, threshold_niblack, threshold_sauvola, "
+        "threshold_otsu and so on). The masks are equal, with these exceptions:\n\n"
+        "- At the edge of the image, local thresholds use only voxels that exist. With --edge mirror, nearest, zero "
+        "or wrap they equal threshold_local with mode reflect, nearest, constant or wrap. (threshold_niblack and "
+        "threshold_sauvola reflect at the centre of the last pixel; no rule here does.)\n"
+        "- A voxel that lies on its threshold may differ, because integers are compared without rounding errors "
+        "here.",
     .see_also = "img-morph(1), img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_threshold,

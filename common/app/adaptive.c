@@ -36,8 +36,9 @@ const struct vp_opt vp_adaptive_options[] = {
              .help = "factor of niblack and sauvola (default: 0.2) and of bradley (default: 0.15)"),
     VP_REAL(struct vp_adaptive_params, r, "r", 0, .metavar = "R", .min = 0, .max = INFINITY,
             .help = "sauvola: largest possible standard deviation",
-            .more = "By default half of the range of the sample type, 127.5 for u8, and samples are taken as they are "
-                    "stored. f32 needs one, in the unit of the values; half of their range is a good choice."),
+            .more = "The default is half of the range of the sample type (127.5 for u8), for samples as they are "
+                    "stored. For f32 it must be given, in the unit of the values; half of their range is a good "
+                    "choice."),
     VP_REAL(struct vp_adaptive_params, offset, "offset", 0, .metavar = "V", .def = "0", .min = -INFINITY,
             .max = INFINITY,
             .help = "subtract V from every threshold",

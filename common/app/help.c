@@ -240,7 +240,8 @@ bool vp_help_heading(const char *line, size_t n)
 
 bool vp_help_is_late(const char *line, size_t n)
 {
-    static const char *const late[] = {"NOTES", "LIMITS", "MANY HOSTS", "TIMES", "METHOD", "MEMORY", "ACCURACY", "PICTURE", "REFERENCES"};
+    static const char *const late[] = {"NOTES", "LIMITS", "MANY HOSTS", "TIMES", "METHOD", "MEMORY", "ACCURACY",
+                                       "PICTURE", "RADIUS MAPS", "REFERENCES"};
     for (size_t i = 0; i < sizeof late / sizeof *late; i++)
         if (strlen(late[i]) == n && !strncmp(late[i], line, n))
             return true;
