@@ -69,7 +69,8 @@ static const struct vp_example examples[] = {
     {"Spots of neutrons or gamma rays, a few pixels wide, each in one view.",
      "ct-normalize --flat flat.tif --zinger 1.5 --zinger-size 5 --zinger-views 1.2 counts.tif -o proj.tif"},
     {"A beam whose pattern moves: each view gets the mixture of flats that suits it.",
-     "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 3 -o flats.tif\n"
+     "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 3 |\n"
+     "    img-math 'a * (1 + 2e-5 * (x - 31.5) * (page - 44.5))' -o flats.tif\n"
      "ct-normalize --flat flats.tif --flat-modes 3 counts.tif -o proj.tif"},
     {"A beam of changing intensity; the outermost columns never see the object.",
      "ct-normalize --flat flat.tif --air 0:4 --air 60:64 counts.tif -o proj.tif"},
