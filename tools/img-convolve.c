@@ -25,7 +25,8 @@ static const struct vp_opt options[] = {
               .more = "renormalize uses the voxels that exist and scales the sum by what is missing of the kernel's: a "
                       "constant stays one. It needs kernels that add up to more than 0. nearest, mirror "
                       "(c b a | a b c), zero and wrap make voxels up, with weights of the source by the places where "
-                      "these would be. auto is renormalize, and zero where the result is full."),
+                      "these would be. auto is renormalize; zero where the result is full, and for --weights source of "
+                      "positions that form no grid."),
     VP_CHOICE(struct params, crop, "crop", 0, "same|full|valid", .metavar = "SIZE", .def = "same",
               .help = "size of the result: same as the input's, full or valid",
               .more = "full is all that a sample of the kernel reaches: N + K - 1 voxels along each axis, for N of the "
@@ -62,9 +63,11 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static enum vp_edge edge_of(const struct params *p)
+static enum vp_edge edge_of(const struct params *p, const struct vp_convolve_given *g)
 {
-    return p->edge ? (enum vp_edge)(p->edge - 1) : p->crop == VP_CROP_FULL ? VP_EDGE_ZERO : VP_EDGE_RENORMALIZE;
+    const bool zero = p->crop == VP_CROP_FULL || (g->between && g->weights == VP_WEIGHTS_SOURCE);
+
+    return p->edge ? (enum vp_edge)(p->edge - 1) : zero ? VP_EDGE_ZERO : VP_EDGE_RENORMALIZE;
 }
 
 static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
@@ -81,12 +84,13 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
     g.normalize = p->normalize;
-    g.edge = edge_of(p);
+    g.edge = edge_of(p, &g);
     g.crop = (enum vp_crop)p->crop;
     rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
          || vp_chain_add(&im.chain, &op, err);
+    const bool anywhere = g.between;
     vp_kernels_free(&g);
-    if (!rc)
+    if (!rc && !anywhere)
         memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
     return vp_images_end(&im, run, rc, NULL, err);
 }

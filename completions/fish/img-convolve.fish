@@ -2,6 +2,7 @@
 complete -c img-convolve -l kernel -s k -r -F -d 'the kernel, or with --grid one on each page (must be given)'
 complete -c img-convolve -l grid -x -d 'a kernel for each of NX by NY equal parts of the image'
 complete -c img-convolve -l positions -r -F -d 'a kernel for each of the places that FILE lists'
+complete -c img-convolve -l between -x -a 'auto linear nearest' -d 'kernels between the positions'
 complete -c img-convolve -l weights -x -a 'output source' -d 'weights of a grid\'s kernels: those of the output pixel, or of the source'
 complete -c img-convolve -l normalize -d 'divide each kernel by the sum of its samples'
 complete -c img-convolve -l correlate -d 'correlation: the kernel is not turned around'

@@ -2,6 +2,7 @@
 complete -c img-deconvolve -l kernel -s k -r -F -d 'the kernel, or with --grid one on each page (must be given)'
 complete -c img-deconvolve -l grid -x -d 'a kernel for each of NX by NY equal parts of the image'
 complete -c img-deconvolve -l positions -r -F -d 'a kernel for each of the places that FILE lists'
+complete -c img-deconvolve -l between -x -a 'auto linear nearest' -d 'kernels between the positions'
 complete -c img-deconvolve -l weights -x -a 'output source' -d 'weights of a grid\'s kernels: those of the output pixel, or of the source'
 complete -c img-deconvolve -l method -x -a 'richardson-lucy wiener' -d 'richardson-lucy or wiener'
 complete -c img-deconvolve -l iterations -s n -x -d 'largest number of iterations'
