@@ -108,7 +108,7 @@ static int64_t index_of(const double *v, int64_t n, double x)
 
 /* Assigns pages to the nodes of the grid that their positions form: node[page]; if they form none, positions to pages. */
 static int make_grid(double *const at[2], int64_t n[2], const char *name, const struct places *p, int64_t *node,
-                     enum vp_between *between, struct vp_err *err)
+                     enum vp_among *between, struct vp_err *err)
 {
     for (int a = 0; a < 2; a++)
         n[a] = different(at[a], a ? p->y : p->x, p->n);
@@ -133,7 +133,7 @@ static int make_grid(double *const at[2], int64_t n[2], const char *name, const 
     return 0;
 }
 
-int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, enum vp_between *between, const char *path,
+int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, enum vp_among *between, const char *path,
                      int64_t kernels, struct vp_err *err)
 {
     struct places p = {.x = vp_alloc_raw((size_t)kernels, sizeof(double), "places", err),
@@ -234,7 +234,7 @@ static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, c
         goto out;
     for (int64_t i = 0; i < pages; i++)
         node[i] = i;
-    g->between = (enum vp_between)p->between;
+    g->between = (enum vp_among)p->between;
     if (p->positions && vp_kernel_places(at, g->nodes, node, &g->between, p->positions, pages, err))
         goto out;
     got = 1;

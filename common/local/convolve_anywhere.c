@@ -25,7 +25,7 @@ struct anywhere {
 
 /* Memory of a thread. */
 struct anywhere_work {
-    struct vp_node_weights *weights; /* of the tile's results, or of the samples that these need */
+    struct vp_node_weights *weights; /* at the tile's results, or at the samples that these need */
     unsigned char *mark;       /* kernels that have weights there */
     void *result, *samples;    /* a kernel's results; weighted samples */
     double *sum;

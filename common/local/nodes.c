@@ -24,7 +24,7 @@ struct vp_nodes {
     int64_t n, triangles, sides;
     struct node *at;            /* in the order of pages */
     struct triangle *triangle;
-    struct side *side;          /* of the hull; or the segments of a line */
+    struct side *side;          /* sides of the hull; or the segments of a line */
 };
 
 /* ---- triangulation ---- */

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         int64_t count[2], node[MOST];
         bool taken[MOST] = {false};
         struct vp_err err = VP_ERR_INIT;
-        enum vp_between between = VP_BETWEEN_GRID;
+        enum vp_among between = VP_BETWEEN_GRID;
         if (vp_kernel_places(at, count, node, &between, path, kernels, &err)) {
             fuzz_refused(&err);
             continue;
