@@ -8,6 +8,40 @@ kernel() {
     rm "$1.tif"
 }
 
+@test "kernels anywhere: near a grid's where they form one, the same bits for any chunk; restored by deconvolution" {
+    ct-phantom --volume 200x160x1 -o image.tif
+    for i in 1 2 3 4; do
+        img-cat --region 0:15,0:15 image.tif | img-math "exp(-((x-7)^2 + (y-7)^2)/(2*$i+4))" -o k$i.tif
+    done
+    img-cat k1.tif k2.tif k3.tif k4.tif -o four.tif
+    printf '49.5 39.5\n149.5 39.5\n49.5 119.5\n149.5 119.5\n' > at.txt
+    img-convolve -k four.tif --grid 2x2 --normalize image.tif -o grid.tif
+    img-convolve -k four.tif --positions at.txt --normalize image.tif -o same.tif
+    ok img-cmp --atol 1e-6 grid.tif same.tif
+    ok img-convolve -k four.tif --positions at.txt --between linear --normalize image.tif -o linear.tif
+    ok img-cmp --max-rel-l2 0.02 grid.tif linear.tif
+    printf '20 30\n180.5 11\n97.25 150\n60 88\n' > at.txt
+    for how in "" "--between nearest" "--weights source" "--type same"; do
+        read -ra options <<<"$how"
+        img-convolve -k four.tif --positions at.txt --normalize "${options[@]}" image.tif --raw-out -o want.raw
+        for small in "--chunk 50x40x1 -j 1" "--chunk 7x160x1 -j 3" "--memory 20M -j 2"; do
+            read -ra limits <<<"$small"
+            ok img-convolve -k four.tif --positions at.txt --normalize "${options[@]}" "${limits[@]}" image.tif --raw-out -o out.raw
+            cmp want.raw out.raw
+        done
+    done
+    # a constant stays one, within the hull and beyond
+    img-math '0 * a + 7.3' image.tif -o flat.tif
+    ok img-convolve -k four.tif --positions at.txt --normalize flat.tif -o out.tif
+    ok img-cmp --atol 2e-6 flat.tif out.tif
+    img-convolve -k four.tif --positions at.txt --normalize --edge mirror image.tif -o blurred.tif
+    ok img-deconvolve -k four.tif --positions at.txt -n 30 blurred.tif -o sharp.tif
+    ok img-deconvolve -k four.tif --positions at.txt -n 30 --chunk 64x64x1 blurred.tif -o out.tif
+    ok img-cmp sharp.tif out.tif
+    rms() { img-cmp "$1" image.tif | awk '/rms error/ { print $3 }'; }
+    awk -v a="$(rms sharp.tif)" -v b="$(rms blurred.tif)" 'BEGIN { if (!(a < 0.8 * b)) { print a, b; exit 1 } }'
+}
+
 @test "a delta leaves the image as it is; beside the middle it moves it" {
     noise a.tif 60x50x3 u16
     kernel delta.tif 9x7x1 'x == 4 and y == 3'
@@ -237,8 +271,13 @@ kernel() {
     [[ "$(ldd "$(command -v img-convolve)")" == *libfftw3* ]] ||
         fails 1 "but this program was built without FFTW" img-convolve -k k.tif d.tif
     printf '1 1\n2 2\n3 3\n4 4\n5 5\n6 6\n' > at.txt
-    fails 1 "6 positions of 6 different x and 6 different y: expected a rectangular grid" \
-        img-convolve -k stack.tif --positions at.txt a.tif
+    fails 2 "form no rectangular grid: expected --crop same" \
+        img-convolve -k stack.tif --positions at.txt --crop full a.tif
+    fails 2 "form no rectangular grid: expected --edge zero" \
+        img-convolve -k stack.tif --positions at.txt --weights source --edge mirror a.tif
+    fails 2 "--between needs --positions" img-convolve -k stack.tif --grid 2x3 --between nearest a.tif
+    printf '1 1\n2 2\n3 3\n4 4\n5 5\n2 2.0001\n' > at.txt
+    fails 1 "kernels 1 and 5 have the same position" img-convolve -k stack.tif --positions at.txt a.tif
     printf '1 1\n2 x\n' > at.txt
     fails 1 "at.txt: line 2: expected x y" img-convolve -k stack.tif --positions at.txt a.tif
     printf '1 1\n2 1\n' > at.txt

@@ -212,6 +212,7 @@ many.tif"
     printf '%s\n' '# made up' 'load = 1e9' 'filter = 1e9' 'exchange = 1e9' 'backproject = 1e10' 'reduce = 2e9' 'store = 1e9' \
         'host_ranks = 4' 'memory = 4e9' "# measured $(printf '%01000d' 1) times" > model
     ok ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --model model
+    [[ "$output" == *"16 on 4 hosts"* ]]
     for key in T_load T_filter T_allgather T_bp T_reduce T_store; do grep -q "^$key: " <<<"$output"; done
     # 2^30 voxels by 60 views on 16 ranks of 1e10: the planner's numbers are the formula's
     bp=$(awk '/^T_bp:/ { print $2 }' <<<"$output")

@@ -25,7 +25,8 @@ static const struct vp_opt options[] = {
               .more = "See voxpipe(7), Edges. renormalize uses the voxels that exist, and divides the sum by the "
                       "part of the kernel's sum that they cover, so a constant image stays constant; each kernel "
                       "must have a sum above 0. With --weights source, the added voxels of the other rules have the "
-                      "weights of their positions. auto is renormalize, or zero for --crop full."),
+                      "weights of their positions. auto is renormalize; it is zero for --crop full, and for "
+                      "--weights source of positions that form no grid."),
     VP_CHOICE(struct params, crop, "crop", 0, "same|full|valid", .metavar = "SIZE", .def = "same",
               .help = "size of the result: same as the input, full or valid",
               .more = "With N voxels of the image and K of the kernel along an axis:\n\n"
@@ -64,9 +65,11 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static enum vp_edge edge_of(const struct params *p)
+static enum vp_edge edge_of(const struct params *p, const struct vp_convolve_given *g)
 {
-    return p->edge ? (enum vp_edge)(p->edge - 1) : p->crop == VP_CROP_FULL ? VP_EDGE_ZERO : VP_EDGE_RENORMALIZE;
+    const bool zero = p->crop == VP_CROP_FULL || (g->between && g->weights == VP_WEIGHTS_SOURCE);
+
+    return p->edge ? (enum vp_edge)(p->edge - 1) : zero ? VP_EDGE_ZERO : VP_EDGE_RENORMALIZE;
 }
 
 static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
@@ -83,12 +86,13 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
     g.normalize = p->normalize;
-    g.edge = edge_of(p);
+    g.edge = edge_of(p, &g);
     g.crop = (enum vp_crop)p->crop;
     rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
          || vp_chain_add(&im.chain, &op, err);
+    const bool anywhere = g.between;
     vp_kernels_free(&g);
-    if (!rc)
+    if (!rc && !anywhere)
         memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
     return vp_images_end(&im, run, rc, NULL, err);
 }

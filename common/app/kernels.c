@@ -26,9 +26,16 @@ const struct vp_opt vp_kernel_options[] = {
                     "outermost centres they are constant. A single number is for both NX and NY."),
     VP_FILE(struct vp_kernel_params, positions, "positions", 0, .metavar = "FILE",
             .help = "use one kernel for each position that FILE lists",
-            .more = "Each line is a position, in the order of the pages: x y, in pixels from 0, or page x y. # "
-                    "begins a comment. The positions must form a rectangular grid, in any order, with any spacing. "
-                    "FILE may be - (standard input) if image and kernels are named files."),
+            .more = "A line for each page, in their order: x y, in pixels from 0, or page x y; what follows # does not "
+                    "count. Any order is allowed. FILE may be - (standard input) where image and kernels are named."),
+    VP_CHOICE(struct vp_kernel_params, between, "between", 0, "auto|linear|nearest", .metavar = "HOW", .def = "auto",
+              .help = "interpolation between the positions",
+              .more = "auto: bilinear, if the positions form a rectangular grid with any distances; else linear.\n\n"
+                      "linear: weights in the triangles of a Delaunay triangulation; beyond their hull those of the "
+                      "nearest point of it. The weights are continuous everywhere.\n\n"
+                      "nearest: the kernel of the nearest position. The kernel changes abruptly between two of them.\n\n"
+                      "Positions that form no grid, and linear and nearest, are for the CPU and --crop same. Each kernel "
+                      "renormalises its own edge; --weights source takes --edge zero. Positions count to 1/256 pixel."),
     VP_CHOICE(struct vp_kernel_params, weights, "weights", 0, "output|source", .metavar = "WHOSE", .def = "output",
               .help = "interpolate a grid of kernels at the output pixel, or at the source",
               .more = "W are the interpolation weights and K the kernels.\n\n"
@@ -101,16 +108,23 @@ static int64_t index_of(const double *v, int64_t n, double x)
     return best;
 }
 
-/* Assigns pages to the nodes of the grid that their positions form: node[page]. */
+/* Assigns pages to the nodes of the grid that their positions form: node[page]; if they form none, positions to pages. */
 static int make_grid(double *const at[2], int64_t n[2], const char *name, const struct places *p, int64_t *node,
-                     struct vp_err *err)
+                     enum vp_among *between, struct vp_err *err)
 {
     for (int a = 0; a < 2; a++)
         n[a] = different(at[a], a ? p->y : p->x, p->n);
-    if (n[0] > p->n / n[1] || n[0] * n[1] != p->n)
-        return vp_fail(err, VP_ERUN,
-                       "%s: %lld positions of %lld different x and %lld different y: expected a rectangular grid",
-                       name, (long long)p->n, (long long)n[0], (long long)n[1]);
+    if (*between || n[0] > p->n / n[1] || n[0] * n[1] != p->n) {
+        *between = *between ? *between : VP_BETWEEN_TRIANGLES;
+        for (int64_t i = 0; i < p->n; i++) {
+            at[0][i] = p->x[i];
+            at[1][i] = p->y[i];
+            node[i] = i;
+        }
+        n[0] = p->n;
+        n[1] = 1;
+        return 0;
+    }
     for (int64_t i = 0; i < p->n; i++) {
         node[i] = index_of(at[1], n[1], p->y[i]) * n[0] + index_of(at[0], n[0], p->x[i]);
         for (int64_t other = 0; other < i; other++)
@@ -121,8 +135,8 @@ static int make_grid(double *const at[2], int64_t n[2], const char *name, const 
     return 0;
 }
 
-int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const char *path, int64_t kernels,
-                     struct vp_err *err)
+int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, enum vp_among *between, const char *path,
+                     int64_t kernels, struct vp_err *err)
 {
     struct places p = {.x = vp_alloc_raw((size_t)kernels, sizeof(double), "places", err),
                        .y = vp_alloc_raw((size_t)kernels, sizeof(double), "places", err), .kernels = kernels};
@@ -133,7 +147,7 @@ int vp_kernel_places(double *const at[2], int64_t n[2], int64_t *node, const cha
     if (!rc && p.n < kernels)
         rc = vp_fail(err, VP_ERUN, "%s: %lld positions, but %lld kernels", vp_text_name(path), (long long)p.n,
                      (long long)kernels);
-    rc = rc ? rc : make_grid(at, n, vp_text_name(path), &p, node, err);
+    rc = rc ? rc : make_grid(at, n, vp_text_name(path), &p, node, between, err);
     free(p.x);
     free(p.y);
     return rc;
@@ -146,6 +160,8 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
 {
     if (p->grid.n && p->positions)
         return vp_fail(err, VP_EUSAGE, "--grid and --positions: expected one of them");
+    if (p->between && !p->positions)
+        return vp_fail(err, VP_EUSAGE, "--between needs --positions");
     if (p->grid.n > 2)
         return vp_fail(err, VP_EUSAGE, "--grid: expected NXxNY, got three numbers");
     if (s->pages < 0)
@@ -220,7 +236,8 @@ static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, c
         goto out;
     for (int64_t i = 0; i < pages; i++)
         node[i] = i;
-    if (p->positions && vp_kernel_places(at, g->nodes, node, p->positions, pages, err))
+    g->between = (enum vp_among)p->between;
+    if (p->positions && vp_kernel_places(at, g->nodes, node, &g->between, p->positions, pages, err))
         goto out;
     got = 1;
     for (int64_t i = 0; i < pages && got == 1; i++) {

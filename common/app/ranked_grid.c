@@ -7,6 +7,7 @@
 #include "engine/rates.h"
 #include "stack/reader.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,10 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
         return -1;
+    if (!r->ranks && r->model.host_ranks > 0)
+        r->problem.hosts = r->hosts = (int)ceil(r->size / r->model.host_ranks);
+    if (!r->ranks && r->params->model && r->model.upload > 0) /* ranks with a device each, planned on a machine without */
+        r->problem.on_host = false;
     return 0;
 }
 

@@ -476,7 +476,7 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     if (exact && !(c->exact = vp_alloc(1, sizeof *c->exact, "convolution", err)))
         return -1;
     c->first = p->n[2] > 1 ? 2 : 1;
-    c->tiles = exact || c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL
+    c->tiles = exact || g->apart || c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL
              : one ? VP_STRIPS : VP_CELLS;
     for (int64_t i = 0; c->tiles == VP_CELLS && i <= p->nodes[0]; i++)
         if (p->start[0][i] < p->start[0][i + 1])
@@ -586,6 +586,8 @@ static int64_t halo_of(const struct vp_op *op, int axis)
 int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in,
                       enum vp_type out, struct vp_err *err)
 {
+    if (g->between)
+        return vp_convolve_anywhere(op, g, size, in, out, err);
     struct vp_convolve_params *p = calloc(1, sizeof *p);
     struct vp_convolve_cpu *c = calloc(1, sizeof *c);
     double cost = 1;

@@ -29,6 +29,12 @@ enum vp_weights { VP_WEIGHTS_OUTPUT, VP_WEIGHTS_SOURCE };
  * Weights of a grid extend outside the image as those of the outermost nodes. */
 enum vp_crop { VP_CROP_SAME, VP_CROP_FULL, VP_CROP_VALID };
 
+/* Nodes: those of a rectangular grid; or anywhere, one for each kernel, and then the nearest, or linear in triangles
+ * (local/nodes.h). Nodes anywhere are operation "convolve-anywhere", for images and on the CPU only: each kernel goes
+ * over the tiles in which it has weights, as by itself with its own edge, and the results are added up; with weights of
+ * the source it goes over the weighted samples, with zeros beyond the edge. */
+enum vp_among { VP_BETWEEN_GRID, VP_BETWEEN_TRIANGLES, VP_BETWEEN_NEAREST };
+
 #define VP_CONVOLVE_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
 /* op->params: everything that a result depends on, for every device. One input: u8 u16 i16 f32, and on the CPU f64,
@@ -77,7 +83,10 @@ struct vp_convolve_given {
     const float *kernels;      /* copied; */
     const double *exact;       /* f64: these */
     const struct vp_fft64 *fft; /* transforms for f64; NULL: f64 is refused */
-    const double *node[2];     /* NULL: the centres of nodes[a] equal parts of the image */
+    const double *node[2];     /* NULL: the centres of nodes[a] equal parts of the image; anywhere: x and y of each of
+                                  nodes[0] kernels, nodes[1] is 1 */
+    enum vp_among between;
+    bool apart;                /* tiles of transforms share nothing: a box may be a single tile */
     bool positive;             /* samples of kernels below 0 count as 0 */
     bool correlate, normalize; /* in(p + (k - centre)) instead; each kernel divided by its sum */
     enum vp_weights weights;

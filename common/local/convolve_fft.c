@@ -28,7 +28,8 @@ enum { PAST = 64 }; /* floats after a row that may be touched */
 static struct vp_convolve_sizes sizes_of(const struct vp_convolve_cpu *c, int64_t lanes)
 {
     struct vp_convolve_sizes s = {.lanes = lanes, .e = 2 * lanes, .blocks = c->tile[0] / lanes,
-                                  .half = c->tile[c->first] / 2, .mid = c->first == 2 ? c->tile[1] : 1, .x = c->tile[0]};
+                                  .half = c->tile[c->first] / 2, .mid = c->first == 2 ? c->tile[1] : 1,
+                                      .x = c->tile[0]};
 
     s.groups = (s.half + lanes - 1) / lanes;
     s.rows = s.groups * lanes;
@@ -98,7 +99,8 @@ static uint64_t rows_bytes(const struct vp_convolve_params *p, int threads)
 
     if (c->keeps)
         return 0;
-    return vp_round64((size_t)(node_rows(p, threads) * p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float));
+    return vp_round64((size_t)(node_rows(p, threads) * p->nodes[0] * sizes_of(c,
+                                                                              c->fft->lanes).spectrum) * sizeof(float));
 }
 
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, int threads)
@@ -166,7 +168,8 @@ static void spectrum_of(const struct vp_convolve_params *p, struct vp_convolve_w
         at[a] = piece[a] * c->piece[a];
         n[a] = vp_min64(c->piece[a], p->n[a] - at[a]);
     }
-    const int64_t blocks = (n[0] + s->lanes - 1) / s->lanes, mids = s->mid > 1 ? n[1] : 1, some = VP_CONVOLVE_CHUNK * 16;
+    const int64_t blocks = (n[0] + s->lanes - 1) / s->lanes, mids = s->mid > 1 ? n[1] : 1,
+        some = VP_CONVOLVE_CHUNK * 16;
     if (s->mid > 1)
         memset(w->f, 0, (size_t)(blocks * s->mid * s->rows * s->e) * sizeof *w->f);
     for (int64_t x = 0; x < n[0]; x += some) {
@@ -178,7 +181,8 @@ static void spectrum_of(const struct vp_convolve_params *p, struct vp_convolve_w
         for (int64_t mid = 0; mid < mids; mid++) {
             for (int64_t r = 0; r < n[first]; r++) {
                 const int64_t y = first == 1 ? r : mid, z = first == 1 ? 0 : r;
-                const float *k = p->kernels + ((node * p->n[2] + at[2] + z) * p->n[1] + at[1] + y) * p->n[0] + at[0] + x;
+                const float *k = p->kernels + ((node * p->n[2] + at[2] + z) * p->n[1] + at[1] + y) * p->n[0] + at[0]
+                    + x;
                 for (int64_t i = 0; i < m; i++)
                     w->load[r * s->load + i] = k[i] * scale;
             }
@@ -341,7 +345,8 @@ static int do_tiles(struct convolve_tasks *t, struct vp_convolve_work *w, const 
     if (cut) {
         rc = vp_convolve_cells(j, w, x, x + k->n, y, z, err);
     } else {
-        const int64_t at[3] = {t->from[0] + k->i * c->out[0], t->from[1] + k->row * c->out[1], t->from[2] + k->z * c->out[2]};
+        const int64_t at[3] = {t->from[0] + k->i * c->out[0], t->from[1] + k->row * c->out[1], t->from[2]
+                               + k->z * c->out[2]};
         rc = vp_convolve_general(j, w, at, err);
     }
     __atomic_add_fetch(&t->done[k->row], k->n, __ATOMIC_RELEASE);
@@ -433,7 +438,8 @@ int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struc
     const struct vp_box *out = &j->out->box;
     struct vp_convolve_work ignored;
     const size_t bytes = workspace_layout(&ignored, p, NULL);
-    struct convolve_tasks t = {.j = j, .from = {out->lo[0], out->lo[1], out->lo[2]}, .threads = threads, .ring = node_rows(p, threads),
+    struct convolve_tasks t = {.j = j, .from = {out->lo[0], out->lo[1], out->lo[2]}, .threads = threads,
+                               .ring = node_rows(p, threads),
                       .kinds = p->nodes[0] * c->pieces[0] * c->pieces[1] * c->pieces[2]};
 
     for (int a = 0; a < 3; a++)

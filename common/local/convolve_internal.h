@@ -171,6 +171,10 @@ void vp_convolve_ones_place(struct vp_convolve_ones *o, const struct vp_convolve
 void vp_convolve_store_source(const struct vp_convolve_job *j, const struct vp_convolve_ones *o, const int64_t at[3],
                               void *image, double base);
 
+/* Makes the operation for nodes anywhere (convolve_anywhere.c). */
+int vp_convolve_anywhere(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in,
+                         enum vp_type out, struct vp_err *err);
+
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, int threads);
 int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
 /* Returns the bytes of all spectra. */

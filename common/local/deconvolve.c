@@ -262,9 +262,10 @@ static int make(struct vp_deconvolve_params *p, const struct vp_deconvolve_given
     k.method = NULL;
     double *node[2] = {NULL, NULL};
     for (int a = 0; a < 2; a++) { /* position of the image in the frame */
-        node[a] = vp_alloc_raw((size_t)k.nodes[a], sizeof *node[a], "nodes", err);
+        const int64_t nodes = k.nodes[k.between ? 0 : a];
+        node[a] = vp_alloc_raw((size_t)nodes, sizeof *node[a], "nodes", err);
         const double size = (double)(p->frame[a] - (k.n[a] - 1));
-        for (int64_t i = 0; node[a] && i < k.nodes[a]; i++)
+        for (int64_t i = 0; node[a] && i < nodes; i++)
             node[a][i] = (double)p->before[a] + (g->kernel.node[a] ? g->kernel.node[a][i]
                                                  : ((double)i + 0.5) * size / (double)k.nodes[a] - 0.5);
         k.node[a] = node[a];
@@ -304,7 +305,7 @@ int vp_deconvolve_local(struct vp_op *op, const struct vp_deconvolve_given *g, c
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = (struct vp_deconvolve_params){.g = *g, .in = in, .out = out};
     p->g.kernel = (struct vp_convolve_given){0};
-    *op = (struct vp_op){.kernel = "deconvolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
+    *op = (struct vp_op){.kernel = g->kernel.between ? "deconvolve-anywhere" : "deconvolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
                          .free = release, .scratch = scratch, .run = run, .two_pass = &two_pass};
     op->step[2] = n[2] == 1; /* planes stand alone */
     for (int a = 0; a < 3; a++) {
@@ -323,6 +324,8 @@ int vp_deconvolve_local(struct vp_op *op, const struct vp_deconvolve_given *g, c
              g->method == VP_LEAST_SQUARES ? "Wiener deconvolution" : "Richardson-Lucy deconvolution",
                  (long long)g->iterations,
              g->accelerate ? ", accelerated" : "", g->tv > 0 ? ", damped" : "", (long long)n[0], (long long)n[1],
-             (long long)n[2], g->kernel.nodes[0] * g->kernel.nodes[1] > 1 ? " (a grid)" : "");
+             (long long)n[2], g->kernel.between                              ? " (anywhere)"
+             : g->kernel.nodes[0] * g->kernel.nodes[1] > 1 ? " (a grid)"
+                                                            : "");
     return 0;
 }

@@ -2,6 +2,7 @@
 complete -c img-convolve -l kernel -s k -r -F -d 'file of the kernel, or with --grid of one kernel on each page (required)'
 complete -c img-convolve -l grid -x -d 'use one kernel for each of NX by NY equal parts of the image'
 complete -c img-convolve -l positions -r -F -d 'use one kernel for each position that FILE lists'
+complete -c img-convolve -l between -x -a 'auto linear nearest' -d 'interpolation between the positions'
 complete -c img-convolve -l weights -x -a 'output source' -d 'interpolate a grid of kernels at the output pixel, or at the source'
 complete -c img-convolve -l normalize -d 'divide each kernel by the sum of its samples'
 complete -c img-convolve -l correlate -d 'do not mirror the kernel: correlation'

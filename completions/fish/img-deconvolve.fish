@@ -2,6 +2,7 @@
 complete -c img-deconvolve -l kernel -s k -r -F -d 'file of the kernel, or with --grid of one kernel on each page (required)'
 complete -c img-deconvolve -l grid -x -d 'use one kernel for each of NX by NY equal parts of the image'
 complete -c img-deconvolve -l positions -r -F -d 'use one kernel for each position that FILE lists'
+complete -c img-deconvolve -l between -x -a 'auto linear nearest' -d 'interpolation between the positions'
 complete -c img-deconvolve -l weights -x -a 'output source' -d 'interpolate a grid of kernels at the output pixel, or at the source'
 complete -c img-deconvolve -l method -x -a 'richardson-lucy wiener' -d 'algorithm: richardson-lucy or wiener'
 complete -c img-deconvolve -l iterations -s n -x -d 'largest number of iterations'

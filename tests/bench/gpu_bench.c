@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Back-projection and copies on every GPU there is: GUPS = nx ny nz views / (seconds 2^30), where the seconds are
  * those of the device (events), packing included, and the error is that of 4096 random voxels against the float64
- * formula, on white noise, which is the hardest case. usage: gpu_bench [LARGEST [REPEATS]] */
+ * formula, on white noise, which is the hardest case. usage: gpu_bench [LARGEST [REPEATS]]; gpu_bench table4 [REPEATS]:
+ * the sizes of iFDK's kernel (Chen et al. 2019, table 4), which astra_bench.py measures of ASTRA */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,6 +227,7 @@ static int copy_speed(const struct vp_backend *gpu, int device, double speed[3],
 
 int main(int argc, char **argv)
 {
+    const bool table4 = argc > 1 && !strcmp(argv[1], "table4");
     const int64_t largest = argc > 1 ? atoll(argv[1]) : 2048;
     const int repeats = argc > 2 ? atoi(argv[2]) : 3;
     struct vp_err err = VP_ERR_INIT;
@@ -244,7 +246,10 @@ int main(int argc, char **argv)
         printf("device %d: %s, %s; copies: %.0f GB/s on the device (read and write), %.1f to it, %.1f from it\n",
                devices[d], info.name, vp_bytes_text(info.total).text, speed[0], speed[1], speed[2]);
     }
-    for (int i = 0; i < N_SETUPS; i++)
+    for (int64_t detector = 512; detector <= 2048 && table4; detector *= 2)
+        for (int64_t volume = 128; volume <= 1024; volume *= 2)
+            measure(gpu, devices[0], &(struct setup){"table 4", detector, 1024, volume, 0, 0, 1}, repeats);
+    for (int i = 0; i < N_SETUPS && !table4; i++)
         if (SETUPS[i].detector <= largest && SETUPS[i].volume <= largest)
             measure(gpu, devices[0], &SETUPS[i], repeats);
     free(devices);
