@@ -151,7 +151,7 @@ static int parse(struct vp_source *s, struct nrrd *r, char *text, size_t n, uint
         *colon = '\0';
         if (colon[1] == '=') { /* a key and value of their own */
             if (!strncmp(line, OURS, strlen(OURS)))
-                (void)vp_meta_add(&s->stack.meta, line + strlen(OURS), colon + 2); /* what is malformed is left out */
+                (void)vp_meta_add(&s->stack.meta, line + strlen(OURS), colon + 2); /* malformed ones are left out */
         } else if (take(s, r, line, colon + 1 + strspn(colon + 1, " \t"), err))
             return -1;
         if (!stop)

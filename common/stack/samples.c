@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What formats of a header and plain samples share. */
+/* Shared by formats of a header and plain samples. */
 #include "stack/samples.h"
 #include "base/err.h"
 #include "base/places.h"

@@ -39,7 +39,6 @@ static int refuse(struct vp_input *in, struct vp_err *err)
         {"BZh", 3, 0, "it is compressed; use bzcat"},
         {"PK\3\4", 4, 0, "it is a zip archive; use unzip"},
         {"\xff\xd8\xff", 3, 0, "it is a JPEG; ImageJ saves it as TIFF"},
-        {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8, 0, "it is an OLE2 file, as Zeiss' txrm and xrm; export it as TIFF there"},
         {"SIMPLE  =", 9, 0, "it is a FITS file; --raw-in WxHxD:f32be,skip=2880 reads it, with its own size, type and header"},
         {"DICM", 4, 128, "it is a DICOM file; ImageJ saves it as TIFF"},
     };
@@ -97,7 +96,7 @@ int vp_source_open(struct vp_source **out, struct vp_input *in, const struct vp_
         return -1;
     }
     if (o->part && !format->parts) {
-        vp_fail(err, VP_ERUN, "%s: only files of several data sets have parts (HDF5): expected its name alone", in->name);
+        vp_fail(err, VP_ERUN, "%s: only files of several data sets have parts (HDF5, txrm): expected its name alone", in->name);
         vp_input_close(in);
         return -1;
     }

@@ -79,6 +79,7 @@ int vp_format_lead(const struct vp_format *format, const struct vp_stack *s, str
     F(vp_tiff_file)                                                                                                    \
     F(vp_tiff_pipe)                                                                                                    \
     F(vp_hdf5)                                                                                                         \
+    F(vp_txrm)                                                                                                         \
     F(vp_npy)                                                                                                          \
     F(vp_nrrd)                                                                                                         \
     F(vp_meta_image)                                                                                                   \
