@@ -15,7 +15,7 @@ enum { IN_FOLDER = 100, U8 = 3, U16 = 5, F32 = 10, CONE = 1 };
 
 struct txrm {
     struct vp_ole *ole;
-    int64_t *stream; /* of each image */
+    int64_t *stream; /* number of the stream of each image */
 };
 
 static int sniff(struct vp_input *in, const struct vp_reader_options *o, struct vp_err *err)
