@@ -808,7 +808,7 @@ keeps() {
     fails 2 "x.raw: the output is TIFF" img-convert a.tif -o x.raw
     [[ "$stderr" == *"hint: add --raw-out"* ]]
     fails 2 "x.tif: the output is samples without a header" img-convert --raw-out a.tif -o x.tif
-    fails 2 "x.nrrd: the output is TIFF" ct-phantom --volume 4x4x4 -o x.nrrd
+    fails 2 "x.dcm: the output is TIFF" ct-phantom --volume 4x4x4 -o x.dcm
     fails 2 "x.tiff: the output is a PNG" img-view a.tif -o x.tiff
     run ! ls x.*
     for f in x x.TIFF x.data x.tif.new .png png x.d/y; do

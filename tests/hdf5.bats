@@ -140,7 +140,6 @@ with h5py.File('none.h5', 'w') as f: f['numbers'] = np.arange(5)"
     same one.h5 a.raw
     same two.h5:/x/volume a.raw
     same two.h5:/x a.raw
-    same two.h5:x/volume a.raw 2>/dev/null || true
     fails 1 "two.h5: expected one data set, got 3: /complex, /mask, /x/volume" img-info two.h5
     [[ "$stderr" == *"hint: name one, as in FILE.h5:/complex"* ]]
     fails 1 "none.h5: expected a data set of 3 axes or 2, got none" img-info none.h5
@@ -151,7 +150,7 @@ with h5py.File('none.h5', 'w') as f: f['numbers'] = np.arange(5)"
     fails 1 "expected :/PATH, :flats, :flats.N or :darks after the file's name" img-info two.h5:text
     fails 1 "one.h5:flats: the scan has no such flats" img-info one.h5:flats
     img-convert one.h5 -o a.tif
-    fails 1 "only files of several data sets have parts (HDF5)" img-info a.tif:/x
+    fails 1 "only files of several data sets have parts (HDF5, txrm)" img-info a.tif:/x
     # a file whose name has a colon is a file
     cp one.h5 'two.h5:odd'
     same two.h5:odd a.raw
@@ -256,7 +255,8 @@ for n, i, o in (('lz4', 32004, (0,)), ('shuffle', 32008, (0, 2)), ('blosc', 3200
     head -c 9000 a.tif >cut.tif
     run ! img-convert cut.tif -o x.h5
     run ! sh -c 'head -c 9000 a.tif | img-convert -o x.h5'
-    [ ! -e x.h5 ] && [ -z "$(find . -name '.voxpipe*')" ]
+    [ ! -e x.h5 ]
+    [ -z "$(find . -name '.voxpipe*')" ]
     ok img-convert a.tif -o 's_%02d.h5'
     img-cat s_*.h5 | img-cmp -q - a.tif
     py "
@@ -274,8 +274,7 @@ for t, c in (('a', 'float32'),):
         py "h5py.File('$type.h5')['entry/data/data'][:].tofile('h5py.raw')"
         img-convert --raw-out $type.tif | cmp - h5py.raw
     done
-    img-convert --raw-out a.tif -o x.h5 2>err && exit 1
-    grep -q "the output is samples without a header" err
+    fails 2 "the output is samples without a header" img-convert --raw-out a.tif -o x.h5
 }
 
 @test "without the plugin it is said what is missing" {

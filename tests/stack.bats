@@ -106,11 +106,6 @@ foreign() {
     printf 'SIMPLE  =                    T' >a.fits
     printf '%128sDICM' '' >a.dcm
     printf '\320\317\021\340\241\261\032\341....' >a.txrm
-    printf 'ObjectType = Image\nNDims = 3\n' >a.mha
-    printf '{\nHeaderID = EH:000001' >a.edf
-    printf '\223NUMPY\001\000v\000' >a.npy
-    printf '\134\001\000\000........' >a.nii
-    printf 'NRRD0004\n' >a.nrrd
     while read -r file text; do
         fails 1 "$file: not a TIFF: starts with" img-info "$file"
         [[ $stderr == *"hint: $text"* ]] || { echo "$stderr"; return 1; }
@@ -119,11 +114,6 @@ foreign() {
 a.fits it is a FITS file; --raw-in
 a.dcm it is a DICOM file
 a.txrm it is an OLE2 file
-a.mha it is a MetaImage header; --raw-in
-a.edf if it is an EDF file, --raw-in
-a.npy it is a NumPy file; --raw-in
-a.nii it is a NIfTI file; --raw-in
-a.nrrd it is a NRRD file; --raw-in
 EOT
     [ ! -e never.tif ]
     # and as the hint says

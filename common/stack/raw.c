@@ -2,7 +2,7 @@
 /* Headerless samples, of a layout that the user states: WxH[xN]:TYPE[le|be][,skip=BYTES]. */
 #include "base/err.h"
 #include "base/size.h"
-#include "stack/source.h"
+#include "stack/samples.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,7 +149,20 @@ static int more(struct vp_source *s, struct vp_err *err)
     return n > 0;
 }
 
-static int begin(struct vp_source *s, int64_t page, struct vp_err *err)
+int vp_samples_open(struct vp_source *s, uint64_t skip, bool swap, struct vp_err *err)
+{
+    struct raw *r = s->own = vp_alloc(1, sizeof *r, s->name, err);
+    if (!r)
+        return -1;
+    *r = (struct raw){.skip = skip, .swap = swap};
+    if (!vp_page_bytes(&s->stack))
+        return vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld cannot be held", s->name, (long long)s->stack.nx,
+                       (long long)s->stack.ny);
+    s->seekable = s->in.anywhere;
+    return s->seekable ? check_size(r, &s->stack, s->name, s->in.size, err) : begin_pipe(s, skip, 0, err);
+}
+
+int vp_samples_begin(struct vp_source *s, int64_t page, struct vp_err *err)
 {
     struct raw *r = s->own;
     for (; r->page < page; r->page++) {
@@ -160,7 +173,7 @@ static int begin(struct vp_source *s, int64_t page, struct vp_err *err)
     return 1;
 }
 
-static int rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+int vp_samples_rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
 {
     const struct raw *r = s->own; /* NULL: nothing comes before the samples (vp_source_samples) */
     const size_t size = vp_type_size(s->stack.type), n = (size_t)(y1 - y0) * (size_t)s->stack.nx;
@@ -174,11 +187,12 @@ static int rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void 
     return rc;
 }
 
-static void close_raw(struct vp_source *s)
+void vp_samples_close(struct vp_source *s)
 {
     free(s->own);
 }
 
 const struct vp_format vp_raw_samples = {
-    .name = "raw samples", .sniff = sniff, .open = open_raw, .begin = begin, .rows = rows, .close = close_raw,
+    .name = "raw samples", .sniff = sniff, .open = open_raw, .begin = vp_samples_begin, .rows = vp_samples_rows,
+    .close = vp_samples_close,
 };

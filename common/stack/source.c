@@ -33,22 +33,14 @@ static int refuse(struct vp_input *in, struct vp_err *err)
         size_t n, at; /* bytes; the first one's place in the file */
         const char *what;
     } known[] = {
-        {"\x89PNG", 4, 0, "it is a PNG; ImageJ saves it as TIFF"},
         {"\x1f\x8b", 2, 0, "it is compressed; use zcat"},
         {"\x28\xb5\x2f\xfd", 4, 0, "it is compressed; use zstdcat"},
         {"\xfd\x37zXZ", 5, 0, "it is compressed; use xzcat"},
         {"BZh", 3, 0, "it is compressed; use bzcat"},
         {"PK\3\4", 4, 0, "it is a zip archive; use unzip"},
         {"\xff\xd8\xff", 3, 0, "it is a JPEG; ImageJ saves it as TIFF"},
-        {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8, 0, "it is an OLE2 file, as Zeiss' txrm and xrm; export it as TIFF there"},
-        {"\x93NUMPY", 6, 0, "it is a NumPy file; --raw-in WxHxD:f32,skip=128 reads it, with its own size and type"},
-        {"NRRD", 4, 0, "it is a NRRD file; --raw-in WxHxD:TYPE,skip=N reads uncompressed samples after its header"},
-        {"ObjectType", 10, 0, "it is a MetaImage header; --raw-in WxHxD:TYPE reads the samples in its ElementDataFile"},
-        {"NDims", 5, 0, "it is a MetaImage header; --raw-in WxHxD:TYPE reads the samples in its ElementDataFile"},
         {"SIMPLE  =", 9, 0, "it is a FITS file; --raw-in WxHxD:f32be,skip=2880 reads it, with its own size, type and header"},
-        {"\x5c\x01\0\0", 4, 0, "it is a NIfTI file; --raw-in WxHxD:TYPE,skip=352 reads it, with its own size and type"},
         {"DICM", 4, 128, "it is a DICOM file; ImageJ saves it as TIFF"},
-        {"{", 1, 0, "if it is an EDF file, --raw-in WxH:TYPE,skip=1024 reads it, with its own size, type and header"},
     };
     unsigned char head[VP_HEAD];
     char shown[64] = "", *q = shown;
@@ -104,7 +96,7 @@ int vp_source_open(struct vp_source **out, struct vp_input *in, const struct vp_
         return -1;
     }
     if (o->part && !format->parts) {
-        vp_fail(err, VP_ERUN, "%s: only files of several data sets have parts (HDF5): expected its name alone", in->name);
+        vp_fail(err, VP_ERUN, "%s: only files of several data sets have parts (HDF5, txrm): expected its name alone", in->name);
         vp_input_close(in);
         return -1;
     }

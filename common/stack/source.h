@@ -78,7 +78,14 @@ int vp_format_lead(const struct vp_format *format, const struct vp_stack *s, str
     F(vp_raw_samples) /* first: with --raw-in nothing else is meant */                                                 \
     F(vp_tiff_file)                                                                                                    \
     F(vp_tiff_pipe)                                                                                                    \
-    F(vp_hdf5)
+    F(vp_hdf5)                                                                                                         \
+    F(vp_txrm)                                                                                                         \
+    F(vp_npy)                                                                                                          \
+    F(vp_nrrd)                                                                                                         \
+    F(vp_meta_image)                                                                                                   \
+    F(vp_nifti)                                                                                                        \
+    F(vp_png)                                                                                                          \
+    F(vp_edf)
 
 #define VP_FORMAT(format) extern const struct vp_format format;
 VP_FORMATS(VP_FORMAT)
