@@ -196,14 +196,14 @@ bool make_boxes(const vp_pair_shape *s, project_args *a, int group, int sharing,
     *blocks = make_blocks(a);
     const int last_row = (a->rows - 1) / PROJECT_BLOCK_ROWS;
     for (int first = 0; first < a->views; first += sharing)
-        for (int at = 0; at < 5; at++)
+        for (int at = 0; at < 11; at++)
             for (int end = 0; end < 2; end++)
                 for (int r = 0; r < 3; r++)
-                    widen_box(*a, first, (*blocks - 1) * at / 4, r * last_row / 2 * PROJECT_BLOCK_ROWS,
+                    widen_box(*a, first, at < 5 ? (*blocks - 1) * at / 4 : std::max(at < 8 ? at - 4 : *blocks + 6 - at, 0), r * last_row / 2 * PROJECT_BLOCK_ROWS,
                               end ? a->plane0 + a->planes - 1 : a->plane0, most);
     /* between the places that were looked at, extents differ by a small part of a column or voxel */
-    a->box_q = (int)most[0] + 2;
-    a->box_z = (int)vp_round_up((int64_t)most[1] + 4, 4 / s->channels);
+    a->box_q = (int)most[0] + 4;
+    a->box_z = (int)vp_round_up((int64_t)most[1] + 7 + 4 / s->channels, 4 / s->channels);
     if (a->box_q > 256 || a->box_z > 256)
         return false;
     for (a->stages = 4; a->stages >= 2; a->stages--)

@@ -175,6 +175,7 @@ struct __align__(16) board {
 };
 
 /* Sets the origins of every WARPS-th box: a lane is a view and a corner of its columns and rows. */
+template <int M>
 __device__ __forceinline__ void place_boxes(const project_args &a, int d, int row0, int first_view, board &b)
 {
     const int lane = threadIdx.x & 31, slot = lane & (a.group - 1), mine = first_view + slot, corner = lane / a.group;
@@ -189,6 +190,7 @@ __device__ __forceinline__ void place_boxes(const project_args &a, int d, int ro
         int q0 = __reduce_min_sync(~0u, counts ? begin : INT_MAX), z0 = __reduce_min_sync(~0u, counts ? k : INT_MAX);
         const int q1 = -__reduce_min_sync(~0u, counts ? -end : INT_MAX);
         const int z1 = -__reduce_min_sync(~0u, counts ? -k : INT_MAX);
+        z0 &= -(4 / M); /* boxes begin at multiples of 16 bytes */
         if (q0 > q1)
             q0 = z0 = 0;
         else if (q1 - q0 >= a.box_q || z1 + 2 - z0 >= a.box_z)
@@ -208,10 +210,10 @@ __global__ void __launch_bounds__(WARPS * 32, 2)
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const int d = (int)blockIdx.y, row0 = (int)blockIdx.z * PROJECT_BLOCK_ROWS, first_view = (int)blockIdx.x * a.sharing;
 
-    if (threadIdx.x == 0) /* the compiler initialises one barrier a warp, even if lanes have several */
+    if (threadIdx.x == 0)
         for (int s = 0; s < a.stages; s++)
             barrier_init(&b.full[s], 1), b.read[s] = 0;
-    place_boxes(a, d, row0, first_view, b);
+    place_boxes<M>(a, d, row0, first_view, b);
     barriers_ready();
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     const auto fetch = [&](int n, int stage) {
