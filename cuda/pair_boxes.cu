@@ -199,7 +199,8 @@ bool make_boxes(const vp_pair_shape *s, project_args *a, int group, int sharing,
         for (int at = 0; at < 11; at++)
             for (int end = 0; end < 2; end++)
                 for (int r = 0; r < 3; r++)
-                    widen_box(*a, first, at < 5 ? (*blocks - 1) * at / 4 : std::max(at < 8 ? at - 4 : *blocks + 6 - at, 0), r * last_row / 2 * PROJECT_BLOCK_ROWS,
+                    widen_box(*a, first, at < 5 ? (*blocks - 1) * at / 4 : std::max(at < 8 ? at - 4 : *blocks + 6 - at, 0),
+                              r * last_row / 2 * PROJECT_BLOCK_ROWS,
                               end ? a->plane0 + a->planes - 1 : a->plane0, most);
     /* between the places that were looked at, extents differ by a small part of a column or voxel */
     a->box_q = (int)most[0] + 4;
@@ -242,7 +243,7 @@ bool choose_boxes(const vp_pair_shape *s, project_args *a, int *blocks)
 {
     project_args best = *a;
     double least = INFINITY;
-    for (int group = 8; group >= 1; group /= 2)
+    for (int group = 4; group >= 1; group /= 2)
         for (int sharing = group; sharing >= 1; sharing /= 2) {
             int n;
             if ((sharing > 1 && sharing / 2 >= a->views) || !make_boxes(s, a, group, sharing, SHARED_OF_TWO, &n))
@@ -252,7 +253,18 @@ bool choose_boxes(const vp_pair_shape *s, project_args *a, int *blocks)
                 best = *a, least = size, *blocks = n;
         }
     *a = best;
-    return least < INFINITY;
+    if (!(least < INFINITY))
+        return false;
+    /* columns of all blocks: views whose ends are cut off differ there */
+    double most[2] = {1, 1};
+    for (int first = 0; first < a->views; first += a->sharing)
+        for (int d = 0; d < *blocks; d++)
+            for (int end = 0; end < 2; end++)
+                widen_box(*a, first, d, 0, end ? a->plane0 + a->planes - 1 : a->plane0, most);
+    a->box_q = std::max(a->box_q, (int)most[0] + 2);
+    while (a->stages > 2 && project_tiled_shared(s->channels, *a) > SHARED_OF_TWO)
+        a->stages--;
+    return a->box_q <= 256 && project_tiled_shared(s->channels, *a) <= SHARED_OF_TWO;
 }
 
 int volume_map(const vp_pair_shape *s, const project_args &a, const float *x, CUtensorMap *map, vp_err *err)

@@ -7,6 +7,7 @@
  *   edges with the rows.
  * Coordinates: depth, u and row of the column in float64; the distances of the column's two edges from its middle in
  *   float32, since they are small.
+ * Cost: 1,754 x 2^30 updates a second at 1024^3 from views of 1024^2, with mirrors (H100 80GB HBM3).
  * Registers, shared memory, synchronisation: as there. Views are weighted with the length of rays when they are packed. */
 #include <limits.h>
 
@@ -199,8 +200,8 @@ struct areas_of<SET_DOUBLE> : areas<K, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 1
 };
 
 /* Warps of a tile, by the registers of their sums. */
-template <int Z> constexpr int WX = 4;
-template <int Z> constexpr int WY = Z == 2 ? 5 : 6;
+template <int Z> constexpr int WX = Z == 2 ? 3 : 4;
+template <int Z> constexpr int WY = Z == 2 ? 8 : 6;
 
 /* Lines that a column meets in most places; at most one more. */
 constexpr int few_lines(column_set set)
