@@ -13,6 +13,7 @@ MANDIR  ?= $(PREFIX)/share/man
 BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPDIR  ?= $(PREFIX)/share/zsh/site-functions
 FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+DOCDIR  ?= $(PREFIX)/share/doc/voxpipe
 ifneq ($(filter default undefined,$(origin CC)),) # undefined: recursive make, which has no defaults
 CC      := gcc
 endif
@@ -75,7 +76,7 @@ OBJ     := $(O)/obj-$(HASH)
 BIN     := $(O)/bin
 
 # All that is missing is named at once, before the first file is compiled.
-NOTHING := clean help uninstall
+NOTHING := clean help install-data uninstall
 ifneq ($(filter-out $(NOTHING),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(wildcard $(OBJ)/complete),)
 ifneq ($(shell sh packaging/missing.sh '$(CC)' '$(CPPFLAGS) $(CFLAGS)'),)
@@ -121,7 +122,20 @@ else ifeq ($(MPI),1)
 $(error MPI=1, but there is no mpicc: set MPICC=/path/to/mpicc)
 endif
 endif
-PLUGINS := $(PLUGIN) $(RANKS)
+# The HDF5 plugin, if its header is found, likewise. HDF5FLAGS and HDF5LIBS replace what pkg-config says.
+HDF5    ?= auto
+ifneq ($(HDF5),0)
+HDF5FLAGS ?= $(shell pkg-config --cflags hdf5 2>/dev/null)
+HDF5LIBS  ?= $(or $(shell pkg-config --libs hdf5 2>/dev/null),-lhdf5)
+ifeq ($(shell echo '\#include <hdf5.h>' | $(CC) $(HDF5FLAGS) -E -x c - >/dev/null 2>&1 && echo yes),yes)
+CONTAINER := $(O)/lib/voxpipe/voxpipe-hdf5.so
+else ifeq ($(HDF5),1)
+$(error HDF5=1, but there is no hdf5.h: install HDF5 (libhdf5-dev), or set HDF5FLAGS and HDF5LIBS)
+endif
+endif
+PLUGINS := $(PLUGIN) $(RANKS) $(CONTAINER)
+# One program has all names, which are links to it: the library is in memory and on disk once, and linked once. The two
+# that FFTW is linked with are a second one, so that the GNU GPL has no part in the rest.
 WITHFFTW := img-convolve img-deconvolve
 ifneq ($(FFTW),0)
 FFTWLIBS := $(shell pkg-config --libs fftw3 2>/dev/null || \
@@ -132,6 +146,14 @@ else ifeq ($(FFTW),1)
 $(error FFTW=1, but there is no fftw3.h: install FFTW 3 (libfftw3-dev))
 endif
 endif
+SECOND   := $(if $(FFTWOBJ),$(filter $(WITHFFTW),$(TOOLS)))
+MAINS    := $(filter voxpipe,$(TOOLS)) $(firstword $(SECOND))
+BUNDLE2  := $(if $(filter 1,$(FFTW)),$(SECOND))
+PROGRAMS := $(patsubst %,X(vp_program_%),$(subst -,_,$(TOOLS)))
+# links FOLDER SECOND: the names as links to the programs there
+links     = for t in $(TOOLS); do \
+                case " $(2) " in *" $$t "*) m=$(firstword $(2)) ;; *) m=voxpipe ;; esac; \
+                [ $$t = $$m ] || [ "$(1)/$$t" -ef "$(1)/$$m" ] || ln -sf $$m "$(1)/$$t" || exit 1; done
 CUDAROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=sm_90
 HOPPER_ARCH ?= -gencode arch=compute_90a,code=sm_90a \
@@ -147,7 +169,7 @@ Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2);)
 
 ## all: build every program into build/bin (default)
-all: $(TOOLS:%=$(BIN)/%) $(PLUGINS)
+all: links $(PLUGINS)
 
 define isa_rule
 $(OBJ)/%.$(1).o: %.c Makefile
@@ -183,10 +205,17 @@ $(RANKS): $(OBJ)/mpi/mpi.o $(LIB) $(O)/flags
 	$(call say,LD,$@)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(filter-out -fopenmp,$(ALLCFLAGS)) \
 	    $(HARDLD) -shared -o $@.tmp $(OBJ)/mpi/mpi.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) -lpthread && mv -f $@.tmp $@
 
+$(OBJ)/hdf5/%.o: hdf5/%.c Makefile
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) $(HDF5FLAGS) -fvisibility=hidden -MMD -MP -MT $@ -c -o $@ $<
+$(CONTAINER): $(OBJ)/hdf5/hdf5.o $(LIB) $(O)/flags
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(filter-out -fopenmp,$(ALLCFLAGS)) $(HARDLD) -shared -o $@.tmp \
+	    $(OBJ)/hdf5/hdf5.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) $(HDF5LIBS) -lpthread && mv -f $@.tmp $@
+
 # Changes if a shared header does.
 $(OBJ)/build.h: FORCE
 	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
-$(OBJ)/common/device/find.o $(OBJ)/common/device/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
+$(OBJ)/common/base/plugin.o $(OBJ)/common/device/find.o $(OBJ)/common/device/ranks.o $(OBJ)/mpi/mpi.o \
+    $(OBJ)/hdf5/hdf5.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
     $(OBJ)/build.h
 
 $(LIB): $(LIBOBJ)
@@ -195,12 +224,26 @@ $(LIB): $(LIBOBJ)
 # relinked when FFTW is added or removed
 $(OBJ)/fftw.use: FORCE
 	@mkdir -p $(@D) && { echo '$(FFTW) $(FFTWLIBS)' | cmp -s - $@ || echo '$(FFTW) $(FFTWLIBS)' >$@; }
-$(foreach i,$(WITHFFTW:%=bin/%) $(if $(filter 1,$(FFTW)),$(WITHFFTW:%=bundle/%)) \
+$(foreach i,$(if $(SECOND),bin/img-convolve) $(if $(BUNDLE2),bundle/img-convolve) \
     unit/convolve_test unit/deconvolve_test unit/plans_test bench/convolve_bench,\
     $(eval $(OBJ)/$(i): $(FFTWOBJ) $(OBJ)/fftw.use) \
     $(eval $(OBJ)/$(i): MORELIBS := $(FFTWOBJ) $(FFTWLIBS)))
-$(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
+
+# vp_program of tools/NAME.c is vp_program_NAME; common/app/main.c finds it
+$(OBJ)/programs.h: FORCE
+	@mkdir -p $(@D) && { echo '$(PROGRAMS)' | cmp -s - $@ || echo '$(PROGRAMS)' >$@; }
+$(OBJ)/common/app/main.o: $(OBJ)/programs.h
+$(OBJ)/tools/%.o: tools/%.c Makefile
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -Dvp_program=vp_program_$(subst -,_,$*) -MMD -MP -MT $@ -c -o \
+	    $@ $<
+$(OBJ)/bin/voxpipe: $(patsubst %,$(OBJ)/tools/%.o,$(filter-out $(SECOND),$(TOOLS)))
+$(OBJ)/bundle/voxpipe: $(patsubst %,$(OBJ)/tools/%.o,$(filter-out $(BUNDLE2),$(TOOLS)))
+$(OBJ)/bin/img-convolve $(OBJ)/bundle/img-convolve: $(WITHFFTW:%=$(OBJ)/tools/%.o)
+# Programs of a bundle find its libraries beside them. Others do not search there: files beside a copy may be anyone's.
+$(OBJ)/bundle/%: RPATH := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe'
+$(OBJ)/bin/% $(OBJ)/bundle/%: $(LIB) $(OBJ)/fftw.use
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter $(OBJ)/tools/%.o,$^) $(LIB) $(LDFLAGS) $(GOMP) \
+	    $(RPATH) $(MORELIBS) $(LIBS)
 $(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
 $(OBJ)/unit/opt_test: $(OBJ)/docs/check.o
 $(OBJ)/unit/plans_test: $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/plans/*.c))
@@ -246,23 +289,19 @@ $(O)/emulated/voxpipe-cuda.so: $(EMUOBJ) $(LIB)
 	    -lpthread -lm && mv -f $@.tmp $@
 $(O)/emulated/emulate_test: $(EMUDIR)/emulate_test.o $(EMUDIR)/emulate.o
 	$(call say,LD,$@)mkdir -p $(@D) && $(CXX) -o $@ $^ -lpthread
-$(BIN)/%: $(OBJ)/bin/% $(O)/flags
+$(MAINS:%=$(BIN)/%): $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
+links: $(MAINS:%=$(BIN)/%)
+	@$(call links,$(BIN),$(SECOND))
+$(patsubst %,$(BIN)/%,$(filter-out $(MAINS),$(TOOLS))): links ;
 
-# The generator of man pages and completions links all programs' tables: tools/NAME.c, with vp_program renamed.
-# Made for `make docs` and the tests, never installed.
+# The generator of man pages and completions, for `make docs` and the tests, never installed
 DOCS    := $(O)/docs/generate
 DOCSOBJ := $(patsubst %.c,$(OBJ)/%.o,$(wildcard docs/*.c))
-PROGRAMS := $(patsubst %,X(vp_program_%),$(subst -,_,$(TOOLS)))
-DOCSFLAGS = -O0 -U_FORTIFY_SOURCE -Idocs -I$(OBJ)/docs -DVP_RELEASE='"$(shell cat VERSION)"'
-$(OBJ)/docs/%.o: docs/%.c Makefile VERSION | $(OBJ)/docs/programs.h
+DOCSFLAGS = -O0 -U_FORTIFY_SOURCE -Idocs -DVP_RELEASE='"$(shell cat VERSION)"'
+$(OBJ)/docs/%.o: docs/%.c $(OBJ)/programs.h Makefile VERSION
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) $(DOCSFLAGS) -MMD -MP -MT $@ -c -o $@ $<
-$(OBJ)/docs/tools/%.o: tools/%.c Makefile
-	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -U_FORTIFY_SOURCE \
-	    -Dvp_program=vp_program_$(subst -,_,$*) -MMD -MP -MT $@ -c -o $@ $<
-$(OBJ)/docs/programs.h: FORCE
-	@mkdir -p $(@D) && { echo '$(PROGRAMS)' | cmp -s - $@ || echo '$(PROGRAMS)' >$@; }
-$(DOCS): $(DOCSOBJ) $(TOOLS:%=$(OBJ)/docs/tools/%.o) $(LIB) $(O)/flags
+$(DOCS): $(DOCSOBJ) $(TOOLS:%=$(OBJ)/tools/%.o) $(LIB) $(O)/flags
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@.tmp $(filter-out $(O)/flags,$^) $(LDFLAGS) $(GOMP) \
 	    $(LIBS) && mv -f $@.tmp $@
 
@@ -328,29 +367,41 @@ model: $(OBJ)/bench/model $(PLUGINS)
 pairs: all
 	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
 
-## docs: regenerate man pages and completions from the option tables (committed; a test compares them)
+## docs: regenerate man pages and completions from the option tables, and docs/manual from the man pages (committed;
+## tests compare them)
 docs: $(DOCS)
 	@$(DOCS) .
+	@perl docs/markdown.pl man docs/manual
 
 INSTALL_PROGRAM ?= install
 MAN1 = $(wildcard man/*.1)
 MAN5 = $(wildcard man/*.5)
 MAN7 = $(wildcard man/*.7)
+# Those that work outside of this tree. README.md shows pictures of them.
+DOCUMENTS = README.md CHANGELOG.md SECURITY.md LICENSE docs/performance.md
+EXAMPLES  = $(wildcard examples/cluster/* examples/octave/* examples/pictures/* examples/python/*.py examples/python/*.md)
 
 ## install-strip: the same without symbols
 install-strip:
 	$(MAKE) install INSTALL_PROGRAM='install -s --strip-program=$(STRIP)'
 
-## install: into $(DESTDIR)$(PREFIX): programs, man pages, completions
-install: all
-	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man5" "$(DESTDIR)$(MANDIR)/man7" \
+## install: into $(DESTDIR)$(PREFIX): programs, man pages, completions, documents, examples
+install: all install-data
+	install -d "$(DESTDIR)$(BINDIR)"
+	$(INSTALL_PROGRAM) -m 755 $(MAINS:%=$(BIN)/%) "$(DESTDIR)$(BINDIR)"
+	$(call links,$(DESTDIR)$(BINDIR),$(SECOND))
+	$(if $(strip $(PLUGINS)),install -d "$(DESTDIR)$(LIBDIR)" && \
+	    $(INSTALL_PROGRAM) -m 755 $(PLUGINS) "$(DESTDIR)$(LIBDIR)")
+
+# All that is the same on every machine, for bundles, too
+install-data:
+	install -d "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man5" "$(DESTDIR)$(MANDIR)/man7" \
 	    "$(DESTDIR)$(BASHCOMPDIR)" "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)"
-	$(INSTALL_PROGRAM) -m 755 $(TOOLS:%=$(BIN)/%) "$(DESTDIR)$(BINDIR)"
 	install -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
 	install -m 644 $(MAN5) "$(DESTDIR)$(MANDIR)/man5"
 	install -m 644 $(MAN7) "$(DESTDIR)$(MANDIR)/man7"
-	$(if $(strip $(PLUGINS)),install -d "$(DESTDIR)$(LIBDIR)" && \
-	    $(INSTALL_PROGRAM) -m 755 $(PLUGINS) "$(DESTDIR)$(LIBDIR)")
+	for f in $(DOCUMENTS) $(EXAMPLES); do install -d "$(DESTDIR)$(DOCDIR)/$$(dirname $$f)" && \
+	    install -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
 	for t in $(TOOLS); do \
 	    install -m 644 completions/bash/$$t "$(DESTDIR)$(BASHCOMPDIR)/$$t" && \
 	    install -m 644 completions/zsh/_$$t "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" && \
@@ -358,14 +409,9 @@ install: all
 
 BUNDLE ?= bundle
 STRIP  ?= strip
-# Programs of a bundle find its libraries beside them. Others do not search there: files beside a copy may be anyone's.
-$(OBJ)/bundle/%: $(OBJ)/tools/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) \
-	    -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' $(MORELIBS) $(LIBS)
-$(WITHFFTW:%=$(OBJ)/bundle/%): $(OBJ)/fftw.use
-
 ## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries, notices, man pages
-bundle: all $(TOOLS:%=$(OBJ)/bundle/%)
+bundle: all $(patsubst %,$(OBJ)/bundle/%,voxpipe $(firstword $(BUNDLE2)))
+	@$(call links,$(OBJ)/bundle,$(BUNDLE2))
 	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN)
 	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
 
@@ -374,9 +420,11 @@ STANDARD := $(if $(filter /usr /usr/local,$(PREFIX)),$(if $(DESTDIR),,1))
 uninstall:
 	for t in $(TOOLS); do rm -f "$(DESTDIR)$(BINDIR)/$$t" "$(DESTDIR)$(BASHCOMPDIR)/$$t" \
 	    "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish"; done
-	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so" "$(DESTDIR)$(LIBDIR)/voxpipe-mpi.so"
+	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so" "$(DESTDIR)$(LIBDIR)/voxpipe-mpi.so" \
+	    "$(DESTDIR)$(LIBDIR)/voxpipe-hdf5.so"
+	for f in $(DOCUMENTS) $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
 	for m in $(MAN1) $(MAN5) $(MAN7); do rm -f "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}"; done
-	for d in "$(LIBDIR)" "$(BASHCOMPDIR)" "$(ZSHCOMPDIR)" "$(FISHCOMPDIR)" "$(MANDIR)/man1" "$(MANDIR)/man5" \
+	for d in "$(LIBDIR)" $(patsubst %/,"$(DOCDIR)/%",$(filter-out ./,$(sort $(dir $(DOCUMENTS) $(EXAMPLES))))) "$(BASHCOMPDIR)" "$(ZSHCOMPDIR)" "$(FISHCOMPDIR)" "$(MANDIR)/man1" "$(MANDIR)/man5" \
 	    "$(MANDIR)/man7" "$(BINDIR)"; do \
 	    while case "$$d" in "$(PREFIX)"/*$(if $(STANDARD),/*) | $(if $(STANDARD),--,"$(PREFIX)")) true;; *) false;; esac && \
 	        { rmdir "$(DESTDIR)$$d" 2>/dev/null || [ ! -e "$(DESTDIR)$$d" ]; }; do d=$${d%/*}; done; \
@@ -401,10 +449,10 @@ help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' \
 	    '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0 CPPFLAGS= LDFLAGS=' \
+	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 HDF5=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0 CPPFLAGS= LDFLAGS=' \
 	    'PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install \
+.PHONY: FORCE all links unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install install-data \
     install-strip bundle uninstall sanitize clean help
 .SECONDARY:
 

@@ -12,8 +12,8 @@ if [ -e "$out" ] && [ ! -e "$notices/README" ]; then
     exit 1
 fi
 rm -rf "$out"
-mkdir -p "$out/bin" "$lib" "$notices" "$out/share/man/man1" "$out/share/man/man5" "$out/share/man/man7"
-cp "$programs"/* "$out/bin"
+mkdir -p "$out/bin" "$lib" "$notices"
+cp -P "$programs"/* "$out/bin"
 [ -z "$plugin" ] || cp "$plugin" "$lib"
 
 cat >"$notices/README" <<EOF
@@ -75,8 +75,9 @@ fi
 [ -z "$plugin" ] || echo "voxpipe-cuda.so holds NVIDIA's CUDA runtime: its terms are those of the CUDA toolkit (EULA)" >>"$notices/README"
 
 for file in "$out"/bin/* "$lib"/*; do
+    [ ! -h "$file" ] || continue # a name
     chmod 755 "$file"
     ${STRIP:-strip} --strip-unneeded "$file"
 done
-for section in 1 5 7; do cp "$root"/man/*."$section" "$out/share/man/man$section"; done
+${MAKE:-make} -s -C "$root" install-data DESTDIR= PREFIX="$(cd "$out" && pwd)"
 cp "$root/LICENSE" "$root/README.md" "$out"

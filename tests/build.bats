@@ -67,6 +67,9 @@ value() { make -C "$1" -s -p -n CUDA=0 2>/dev/null | sed -n "s/^$2 :\\{0,2\\}= /
         [ "$file" = b/bin/img-cat ] || grep -q "^$(basename "$file"): " b/licenses/README
     done
     [ -z "$(find b/lib/voxpipe -name 'libc.so*')" ]
+    for file in man/man7/voxpipe.7 bash-completion/completions/img-cat doc/voxpipe/examples/python/voxpipe.py; do
+        [ -s "b/share/$file" ]
+    done
     [ -s b/LICENSE ]
     [ -s b/share/man/man1/img-cat.1 ]
     # what is not a bundle is not taken away for one
@@ -122,19 +125,56 @@ object() {
     [ "$(make -C "$ROOT" -s -p -n CUDA=0 HARDEN=0 | sed -n 's/^HARD[A-Z]* :*= *//p' | xargs)" = 0 ]
 }
 
-@test "uninstall leaves nothing that install made, and nothing else is touched" {
-    flags=(-s -C "$ROOT" O="$BUILD" CUDA=0 MPI=0 -o all DESTDIR="$PWD/d")
-    make "${flags[@]}" PREFIX=/opt/vp install
-    [ -x d/opt/vp/bin/img-cat ]
-    [ -f d/opt/vp/share/man/man7/voxpipe.7 ]
-    mkdir -p d/opt/vp/share/man/man1
+# contents of the installed programs, without symbols
+installed_bytes() { (cd "$1" && find . -type f -exec stat -c %s {} + | awk '{ n += $1 } END { print n }'); }
+
+@test "an installed tree: small, every name works, uninstall leaves nothing of it and nothing else is touched" {
+    flags=(-s -C "$ROOT" O="$BUILD" CUDA=0 MPI=0 -o all -o links DESTDIR="$PWD/d")
+    mkdir -p d/opt/vp/bin d/opt/vp/share/man/man1
+    touch d/opt/vp/bin/img-cat # separate programs, as older versions installed
+    make "${flags[@]}" PREFIX=/opt/vp install-strip
+    if [[ $(ldd "$BUILD/bin/ct-fdk") != *lib[at]san* ]]; then
+        [ "$(installed_bytes d/opt/vp/bin)" -lt 8000000 ]
+    fi
+    [ "$(find d/opt/vp/bin -type f | wc -l)" -le 2 ]
+    for file in share/man/man7/voxpipe.7 share/doc/voxpipe/{LICENSE,README.md,docs/performance.md,examples/python/voxpipe.py}; do
+        [ -s "d/opt/vp/$file" ]
+    done
+    # pictures of the README are there
+    grep -o '(examples/pictures/[^)]*' "$ROOT/README.md" | tr -d '(' | while read -r picture; do
+        [ -s "d/opt/vp/share/doc/voxpipe/$picture" ] || { echo "no $picture"; return 1; }
+    done
+    for program in "$BUILD"/bin/*; do
+        name=$(basename "$program")
+        "d/opt/vp/bin/$name" --version | grep -q "^$name (voxpipe) " || { echo "$name is another one"; return 1; }
+    done
+    noise in.tif 20x20x3 f32
+    bin=$PWD/d/opt/vp/bin
+    img-gauss --sigma 1 in.tif | img-math 'a*2' >expected.tif
+    "$bin/img-gauss" --sigma 1 in.tif | (cd "$bin" && ./img-math 'a*2') >out.tif
+    cmp out.tif expected.tif
     echo mine >d/opt/vp/share/man/man1/mine.1
     make "${flags[@]}" PREFIX=/opt/vp uninstall
-    [ "$(find d -type f)" = d/opt/vp/share/man/man1/mine.1 ]
+    [ "$(find d ! -type d)" = d/opt/vp/share/man/man1/mine.1 ]
     rm d/opt/vp/share/man/man1/mine.1
     make "${flags[@]}" PREFIX=/opt/vp uninstall
     [ "$(find d)" = "d
 d/opt" ]
+}
+
+@test "a program is the one that it is called by, also by links and under other names" {
+    noise in.tif 20x20x3 f32
+    ln -s "$BUILD/bin/img-info" mine
+    ln -s mine again
+    ok ./again --value mean in.tif
+    [ "$output" = "$(img-info --value mean in.tif)" ]
+    ok bash -c "exec -a img-info '$BUILD/bin/voxpipe' --value mean in.tif"
+    ok bash -c "exec -a anything '$BUILD/bin/img-info' --value mean in.tif"
+    mkdir elsewhere
+    cp "$BUILD/bin/img-info" elsewhere # the file itself
+    ok elsewhere/img-info --value mean in.tif
+    mv elsewhere/img-info elsewhere/no-such
+    fails 2 "no-such: error: expected the name of a program" elsewhere/no-such in.tif
 }
 
 @test "what is missing is named at once, with the way to get it" {

@@ -18,6 +18,20 @@ load helper
     [ -z "$output" ] || { echo "$output"; return 1; }
 }
 
+@test "docs/manual is made of the man pages (make docs), and its links lead somewhere" {
+    perl "$ROOT/docs/markdown.pl" "$ROOT/man" manual
+    diff -r manual "$ROOT/docs/manual"
+    for page in "$ROOT"/man/*.[157]; do [ -s "manual/$(basename "$page").md" ]; done
+    grep -ohE '\]\([^)]+\)' manual/*.md | tr -d '])(' | sed 's/#.*//' | sort -u >links
+    [ "$(wc -l <links)" -gt 30 ]
+    while read -r link; do [ -s "manual/$link" ] || { echo "no such page: $link"; return 1; }; done <links
+    grep -q '^## TASKS' manual/voxpipe.7.md
+    # an unknown request is an error, no text that goes missing
+    mkdir bad
+    printf '.TH "X" "1"\n.SH NAME\nx \\- y\n.UNKNOWN z\n' >bad/x.1
+    fails 1 "unknown request .UNKNOWN" perl "$ROOT/docs/markdown.pl" bad out
+}
+
 @test "completions are valid shell" {
     for f in "$ROOT"/completions/bash/*; do bash -n "$f"; done
     if command -v zsh >/dev/null; then for f in "$ROOT"/completions/zsh/*; do zsh -n "$f"; done; fi
@@ -41,7 +55,7 @@ load helper
         grep -qx "$name" listed || { echo "not in voxpipe(7): $name"; return 1; }
         grep -qw -e "$name" scales || { echo "not in SCALES of voxpipe-stack(5): $name"; return 1; }
     done
-    [ "$(wc -l <listed)" -eq "$(find "$BUILD/bin" -type f | wc -l)" ]
+    [ "$(wc -l <listed)" -eq "$(find "$BUILD/bin" -type f -o -type l | wc -l)" ]
     sed -n 's/^\.BR \([^ ]*\) (\([157]\)).*/\1.\2/p' "$ROOT"/man/*.[157] | tr -d '\\' | sort -u | while read -r page; do
         [ "$page" = diff.1 ] || [ "$page" = cat.1 ] || [ -e "$ROOT/man/$page" ] || { echo "no such page: $page"; return 1; }
     done

@@ -138,10 +138,15 @@ const struct vp_tool vp_program = {
         "and what it gives there may be anything. So bright things at or beyond an edge do not ring. Samples that are "
         "NaN or infinite are left out in the same way, and filled in; an image without any other sample becomes "
         "NaN.\n\n"
-        "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as "
-        "it and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads. "
-        "Of f64 samples all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that "
-        "was built without FFTW refuses them).",
+        "Every iteration runs over the whole image (or volume). It needs 6 volumes of f32, each as large as image and "
+        "kernel together; --accelerate and wiener need 8. Where they lie:\n\n"
+        "- on a GPU, in its memory: larger images are refused, or with --device auto go to the CPU;\n"
+        "- on the CPU in memory, if --memory allows;\n"
+        "- else, and always with --chunk, in a scratch file without a name in $TMPDIR. Iterations then run box by box, "
+        "with memory for a few tiles of the convolution. The input is read twice, so a pipe needs --spool.\n\n"
+        "The bits of the result are the same in memory and out of a file, for any number of threads and any --memory. "
+        "f64 samples are worked on in f64, on the CPU, in twice the memory, by transforms of FFTW; a program that was "
+        "built without FFTW refuses them.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -36,7 +36,7 @@ static const struct vp_opt options[] = {
            .help = "channel that is shown, in gray (default: colours, or channel 0)",
            .more = "Counted from 0. Red, green and blue are shown in colour, where the metadata names the channels so "
                    "(img-info shows it). Of other channels the first is shown, with a warning."),
-    VP_CHOICE(struct params, axis, "axis", 'a', "z|y|x", .metavar = "AXIS", .def = "z",
+    VP_CHOICE(struct params, axis, "axis", 0, "z|y|x", .metavar = "AXIS", .def = "z",
               .help = "cut across z (a page), y or x",
               .more = "Across z the picture shows x to the right and y down; across y it shows x to the "
                       "right and z down; across x it shows z to the right and y down."),
@@ -74,6 +74,7 @@ static const struct vp_opt options[] = {
     VP_FLAG(struct params, square, "square", 0, .help = "one pixel a sample, whatever the voxel size",
             .more = "Otherwise slices of voxels that are not cubes are stretched to their true shape."),
     VP_INSTEAD("old-s", 's', "slice"),
+    VP_INSTEAD("old-a", 'a', "axis"),
     VP_OPT_END,
 };
 

@@ -15,7 +15,7 @@ const struct vp_opt vp_adaptive_options[] = {
               .def = "mean", .help = "of the neighbourhood: mean|niblack|sauvola|bradley",
               .more = "With m and s, its mean and standard deviation: mean is m, niblack m - k s, sauvola "
                       "m (1 + k (s / r - 1)), bradley m (1 - k); from each the offset is taken."),
-    VP_REALS(struct vp_adaptive_params, window, "window", 'w', .metavar = "W|WX,WY,WZ", .def = "15", .min = 0,
+    VP_REALS(struct vp_adaptive_params, window, "window", 0, .metavar = "W|WX,WY,WZ", .def = "15", .min = 0,
              .max = 2e6, .group = "Local thresholds", .help = "size of the neighbourhood, an odd number of voxels",
              .more = "One number for all axes, or one for each of x, y, z; 1 leaves an axis out. With --physical in "
                      "the unit of the voxel size: the voxels with centres up to half of it away. On the CPU the "
@@ -27,9 +27,9 @@ const struct vp_opt vp_adaptive_options[] = {
               .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
               .more = "renormalize: only the voxels that exist count. The others make voxels up as img-gauss(1) does, "
                       "as many as the neighbourhood lacks: mirror is c b a | a b c. Not on a GPU."),
-    VP_REALS(struct vp_adaptive_params, k, "k", 'k', .metavar = "K",
+    VP_REALS(struct vp_adaptive_params, k, "k", 0, .metavar = "K",
              .help = "factor of niblack and sauvola (default: 0.2) and bradley (0.15)"),
-    VP_REAL(struct vp_adaptive_params, r, "r", 'r', .metavar = "R", .min = 0, .max = INFINITY,
+    VP_REAL(struct vp_adaptive_params, r, "r", 0, .metavar = "R", .min = 0, .max = INFINITY,
             .help = "sauvola: the largest standard deviation there can be",
             .more = "By default half of the range of the sample type, 127.5 for u8, and samples are taken as they are "
                     "stored. f32 needs one, in the unit of the values; half of their range is a good choice."),
@@ -37,6 +37,9 @@ const struct vp_opt vp_adaptive_options[] = {
             .max = INFINITY, .help = "take V from every threshold",
             .more = "In the unit of the values. With a negative one, as --offset -3, a voxel must be brighter than its "
                     "neighbourhood by 3."),
+    VP_INSTEAD("old-w", 'w', "window"),
+    VP_INSTEAD("old-k", 'k', "k"),
+    VP_INSTEAD("old-r", 'r', "r"),
     VP_OPT_END,
 };
 

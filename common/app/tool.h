@@ -89,7 +89,7 @@ struct vp_run {
     int n_plan;
 };
 
-/* The program, which tools/NAME.c defines. */
+/* The program, which tools/NAME.c defines; compiled as vp_program_NAME, for all are linked into one. */
 extern const struct vp_tool vp_program;
 
 /* Parses, sets up, runs, reports; returns the exit status. */

@@ -117,26 +117,31 @@ static bool foreign_link(const char *path)
     return foreign;
 }
 
+char *vp_next_link(const char *path)
+{
+    char link[PATH_MAX], *next = NULL;
+    const ssize_t n = readlink(path, link, sizeof link - 1);
+    const char *const slash = strrchr(path, '/');
+    if (n < 0)
+        return NULL;
+    link[n] = '\0';
+    if (link[0] == '/' || !slash)
+        return strdup(link);
+    return asprintf(&next, "%.*s%s", (int)(slash - path + 1), path, link) < 0 ? NULL : next;
+}
+
 char *vp_follow_links(const char *path, bool own)
 {
-    char *now = strdup(path);
+    char *now = strdup(path), link;
     for (int i = 0; now && i < MAX_LINKS; i++) {
-        char link[PATH_MAX];
-        const ssize_t n = readlink(now, link, sizeof link - 1);
-        if (n < 0)
+        if (readlink(now, &link, 1) < 0)
             return now; /* not a link, or nothing there */
         if (own && foreign_link(now)) {
             free(now);
             errno = EACCES;
             return NULL;
         }
-        link[n] = '\0';
-        const char *slash = strrchr(now, '/');
-        char *next = NULL;
-        if (link[0] == '/' || !slash)
-            next = strdup(link);
-        else if (asprintf(&next, "%.*s%s", (int)(slash - now + 1), now, link) < 0)
-            next = NULL;
+        char *const next = vp_next_link(now);
         free(now);
         now = next;
     }

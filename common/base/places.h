@@ -37,6 +37,9 @@ int vp_launched(int *rank);
  * False with the reason in `why`. */
 bool vp_trusted(const char *path, bool strangers, char *why, size_t size);
 
+/* Returns the target of a link (to be freed), relative to the working directory as `path` is; NULL if it is none. */
+char *vp_next_link(const char *path);
+
 /* Returns `path` with symbolic links followed, even if no file is at the end; malloc'd, NULL with errno. Where only
  * own links will do, for a file to be written: EACCES at one that another user put where everybody may make one. */
 char *vp_follow_links(const char *path, bool own);
