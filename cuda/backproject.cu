@@ -4,6 +4,7 @@
 #include "backproject_column.cuh"
 #include "gpu.h"
 #include "launch.cuh"
+#include "tensor_map.h"
 
 #include "ct/helix.h"
 
@@ -356,27 +357,11 @@ int choose(const vp_bp_job *p, choice *c, vp_bp_plan *plan, vp_err *err)
 /* Encodes the tensor map of the packed buffer: floats of a row (pairs if a texel has several), rows, slots. */
 int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *err)
 {
-    typedef CUresult (*encode_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
-                                        const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
-                                        CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
-                                        CUtensorMapFloatOOBfill);
-    void *symbol = NULL;
-    cudaDriverEntryPointQueryResult found;
-    if (vp_gpu_check(
-            err, cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &symbol, 12000, cudaEnableDefault, &found),
-            "tensor maps"))
-        return -1;
-    if (!symbol || found != cudaDriverEntryPointSuccess)
-        return vp_fail(err, VP_ERUN, "the driver has no tensor maps");
     const int M = c.kind == COLUMN_TILED ? c.R * c.Z : 2, floats = map_floats(M);
-    const cuuint64_t size[3] = {(cuuint64_t)(c.pitch * M / floats), (cuuint64_t)c.rows, (cuuint64_t)c.slots};
-    const cuuint64_t stride[2] = {(cuuint64_t)(c.pitch * M) * sizeof(float), (cuuint64_t)c.slot_floats * sizeof(float)};
-    const cuuint32_t box[3] = {(cuuint32_t)(c.box_pitch * M / floats), (cuuint32_t)c.box_rows, 1}, step[3] = {1, 1, 1};
-    const CUresult r = ((encode_function)symbol)(
-        map, floats == 2 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT64 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, packed, size, stride,
-        box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return r == CUDA_SUCCESS ? 0 : vp_fail(err, VP_ERUN, "the driver rejected a tensor map (error %d)", (int)r);
+    const int64_t size[3] = {c.pitch * M / floats, c.rows, c.slots};
+    const int64_t stride[2] = {(int64_t)(c.pitch * M) * (int64_t)sizeof(float), c.slot_floats * (int64_t)sizeof(float)};
+    const int box[3] = {c.box_pitch * M / floats, c.box_rows, 1};
+    return vp_tensor_map(map, floats, packed, size, stride, box, err);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The matched pair (kernels "pair", ct/pair_device.h): projection of a volume with area weights, and its transpose.
+/* The matched pair on any device from compute capability 8.0 on (kernels "pair", ct/pair_device.h): projection of a volume
+ * with area weights, and its transpose; and the table, which has the kernels with boxes (pair_boxes.cu) where they do.
  *
  * Overview. project: a thread makes PIXELS pixels of a row, a block those of THREADS rows, so that all its threads meet
  * the same columns of voxels: four threads make the geometry of a layer (in float64: the columns that the pixels meet,
@@ -15,29 +16,18 @@
  * by itself. Bits depend on the volume, the views and, in collect, the groups.
  * Limits: u and depth constant along columns; at most 3.5 columns a pixel, 4 pixels a column, 5 rows or voxels a step. */
 #include "launch.cuh"
+#include "pair.cuh"
 #include "ct/orbit.h"
-#include "ct/pair_device.h"
 
 namespace
 {
 
-constexpr int THREADS = 256, ACROSS = 4, WARPS = 4, SLICES = 128, EDGE = VP_PAIR_EDGE;
+constexpr int THREADS = 256, ACROSS = 4, WARPS = 4, SLICES = 128, EDGE = 5;
 constexpr double ONE = 1073741824.0; /* 2^30 */
 
 __device__ inline double dot(const double *row, double i, double j)
 {
     return row[0] * i + row[1] * j + row[3];
-}
-
-/* Returns the length of a pixel's ray in a layer. */
-__device__ float length_of(const vp_pair_shape &s, const vp_pair_view &view, int64_t u, int64_t v)
-{
-    double ray[3];
-    for (int a = 0; a < 3; a++)
-        ray[a] = view.ray[0][a] * (double)u + view.ray[1][a] * (double)v + view.ray[2][a];
-    const double along = fabs(ray[view.march]);
-    const double size = sqrt(ray[0] * ray[0] + ray[1] * ray[1] + ray[2] * ray[2]);
-    return along > 1e-6 * size ? (float)(s.voxel[view.march] * size / along) : 0;
 }
 
 /* A column of voxels and a view: its edges on the detector, in pixels from the detector's edge, and its rows: row of the
@@ -168,7 +158,7 @@ __global__ void __launch_bounds__(THREADS) project_kernel(vp_pair_shape s, const
     }
     const int64_t v = view.flip ? s.nv - 1 - row : row;
     for (int p = 0; p < PIXELS && row < s.nv && u + p < s.nu; p++)
-        y[(blockIdx.z * s.nv + v) * s.nu + u + p] = total[p] * length_of(s, view, u + p, v);
+        y[(blockIdx.z * s.nv + v) * s.nu + u + p] = total[p] * vp::ray_length(s, view, u + p, v);
 }
 
 template <int PIXELS>
@@ -181,8 +171,11 @@ int project_pixels(struct vp_queue *q, const struct vp_pair_shape *s, const floa
     return vp_start(err, q->stream, kernel, blocks, dim3(THREADS), 0, *s, columns, y);
 }
 
-int project(struct vp_queue *q, const struct vp_pair_shape *s, const float *columns, float *y, struct vp_err *err)
+int project(struct vp_queue *q, const struct vp_pair_shape *s, const float *columns, float *work, float *y,
+            struct vp_err *err)
 {
+    if (s->projector)
+        return vp_pair_project_boxes(q, s, columns, work, y, err);
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
     return s->columns <= 7.0 / 4 ? project_pixels<4>(q, s, columns, y, err) : project_pixels<2>(q, s, columns, y, err);
@@ -190,23 +183,25 @@ int project(struct vp_queue *q, const struct vp_pair_shape *s, const float *colu
 
 /* ---- transpose ---- */
 
-__global__ void __launch_bounds__(THREADS) weigh_kernel(vp_pair_shape s, const float *y, float *lines)
+__global__ void __launch_bounds__(THREADS) weigh_kernel(vp_pair_shape s, int slot, const float *y, float *lines)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, v = i / s.nu, u = i % s.nu;
     const vp_pair_view &view = s.views[s.view[blockIdx.y]];
     if (v >= s.nv)
         return;
     const int64_t row = view.flip ? s.nv - 1 - v : v;
-    lines[(blockIdx.y * s.nu + u) * (s.nv + 2 * EDGE) + EDGE + row] =
-        y[blockIdx.y * s.nv * s.nu + i] * length_of(s, view, u, v);
+    lines[((slot + blockIdx.y) * s.nu + u) * (s.nv + 2 * EDGE) + EDGE + row] =
+        y[blockIdx.y * s.nv * s.nu + i] * vp::ray_length(s, view, u, v);
 }
 
-int weigh(struct vp_queue *q, const struct vp_pair_shape *s, const float *y, float *lines, struct vp_err *err)
+int weigh(struct vp_queue *q, const struct vp_pair_shape *s, int slot, const float *y, float *lines, struct vp_err *err)
 {
+    if (s->collector)
+        return vp_pair_weigh_boxes(q, s, slot, y, lines, err);
     const dim3 blocks((unsigned)vp_div_up(s->nu * s->nv, THREADS), (unsigned)s->count);
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
-    return vp_start(err, q->stream, weigh_kernel, blocks, dim3(THREADS), 0, *s, y, lines);
+    return vp_start(err, q->stream, weigh_kernel, blocks, dim3(THREADS), 0, *s, slot, y, lines);
 }
 
 /* A view, as a column of voxels sees it. */
@@ -271,8 +266,11 @@ __global__ void __launch_bounds__(WARPS * 32) collect_kernel(vp_pair_shape s, co
             to[k0 + 32 * part] += sum[part];
 }
 
-int collect(struct vp_queue *q, const struct vp_pair_shape *s, const float *lines, float *columns, struct vp_err *err)
+int collect(struct vp_queue *q, const struct vp_pair_shape *s, const float *lines, float *work, float *columns,
+            struct vp_err *err)
 {
+    if (s->collector)
+        return vp_pair_collect_boxes(q, s, lines, work, columns, err);
     const dim3 blocks((unsigned)vp_div_up(s->n[0] * s->n[1], WARPS), (unsigned)vp_div_up(s->n[2], SLICES));
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
@@ -320,16 +318,29 @@ int exchange(struct vp_queue *q, const int64_t n[3], int64_t z, int64_t count, f
                     columns, up);
 }
 
-int lift(struct vp_queue *q, const int64_t n[3], int64_t z, int64_t count, const float *slices, float *columns,
+int lift(struct vp_queue *q, const struct vp_pair_shape *s, int64_t z, int64_t count, const float *slices, float *columns,
          struct vp_err *err)
 {
-    return exchange(q, n, z, count, (float *)slices, columns, true, err);
+    return s->projector ? vp_pair_lift_boxes(q, s, z, count, slices, columns, err)
+                        : exchange(q, s->n, z, count, (float *)slices, columns, true, err);
 }
 
-int lower(struct vp_queue *q, const int64_t n[3], int64_t z, int64_t count, const float *columns, float *slices,
+int lower(struct vp_queue *q, const struct vp_pair_shape *s, int64_t z, int64_t count, const float *columns, float *slices,
           struct vp_err *err)
 {
-    return exchange(q, n, z, count, slices, (float *)columns, false, err);
+    return exchange(q, s->n, z, count, slices, (float *)columns, false, err);
+}
+
+int plan(int device, struct vp_pair_shape *s, struct vp_err *err)
+{
+    const uint64_t columns = (uint64_t)(s->n[0] * s->n[1] * (s->n[2] + 2 * EDGE)) * sizeof(float);
+    s->projector = s->collector = 0;
+    s->x_bytes = s->sum_bytes = columns;
+    s->slots = VP_PAIR_VIEWS;
+    s->slices = false;
+    s->lines_bytes = (uint64_t)(s->slots * s->nu * (s->nv + 2 * EDGE)) * sizeof(float);
+    s->work_bytes = VP_ALIGN;
+    return vp_pair_plan_boxes(device, s, err);
 }
 
 int clear(struct vp_queue *q, float *p, uint64_t bytes, struct vp_err *err)
@@ -343,4 +354,4 @@ int clear(struct vp_queue *q, float *p, uint64_t bytes, struct vp_err *err)
 } // namespace
 
 extern "C" const struct vp_pair_kernels vp_gpu_pair; /* device.c */
-const struct vp_pair_kernels vp_gpu_pair = {clear, lift, lower, project, weigh, collect};
+const struct vp_pair_kernels vp_gpu_pair = {plan, clear, lift, lower, project, weigh, collect};

@@ -23,20 +23,12 @@ struct vp_pair_device {
     struct vp_event *from, *to;
     struct vp_pair_shape shape;
     int64_t chunk;              /* slices that are copied at once */
-    float *x, *sum, *y, *lines, *slices;
+    float *x, *sum, *y, *lines, *work, *slices;
     struct vp_pair_view *views;
+    int pending;                /* views in slots that are not added yet, */
+    int pended[VP_PAIR_SLOTS];  /* and their numbers */
     double project, collect;    /* seconds */
 };
-
-static uint64_t column_bytes(const struct vp_pair *p)
-{
-    return (uint64_t)(p->n[0] * p->n[1] * (p->n[2] + 2 * VP_PAIR_EDGE)) * sizeof(float);
-}
-
-static uint64_t line_bytes(const struct vp_pair *p)
-{
-    return (uint64_t)(VP_PAIR_VIEWS * p->nu * (p->nv + 2 * VP_PAIR_EDGE)) * sizeof(float);
-}
 
 static uint64_t batch_bytes(const struct vp_pair *p)
 {
@@ -49,12 +41,6 @@ static int64_t chunk_of(const struct vp_pair *p)
     return vp_max64(1, vp_min64(p->n[2], CHUNK_BYTES / page));
 }
 
-uint64_t vp_pair_device_bytes(const struct vp_pair *p)
-{
-    return 2 * column_bytes(p) + line_bytes(p) + batch_bytes(p) + (uint64_t)p->n_views * sizeof *p->views
-         + (uint64_t)(chunk_of(p) * p->n[0] * p->n[1]) * sizeof(float);
-}
-
 static int taps_of(double step)
 {
     return step <= 1 ? 2 : step <= 2 ? 3 : 5;
@@ -63,7 +49,7 @@ static int taps_of(double step)
 /* Sets the taps. Fails if the kernels do not do for the scan. */
 static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct vp_err *err)
 {
-    double rows = 0, voxels = 0, columns = 0, lines = 0;
+    double rows = 0, least = INFINITY, voxels = 0, columns = 0, lines = 0;
     for (int64_t s = 0; s < p->n_views; s++) {
         const double *P = p->views[s].P;
         const int across = p->views[s].march == 0 ? 1 : 0;
@@ -74,6 +60,7 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
             const double w = fmax(vp_orbit_dot(P + 8, i, j, 0), VP_ORBIT_NEAREST);
             const double u = vp_orbit_dot(P, i, j, 0) / w, width = fabs(P[across] - u * P[8 + across]) / w;
             rows = fmax(rows, P[6] / w);
+            least = fmin(least, P[6] / w);
             voxels = fmax(voxels, w / P[6]);
             lines = fmax(lines, width);
             columns = fmax(columns, 1 / width);
@@ -82,6 +69,9 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
     if (!(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL && lines < WIDEST_PIXEL))
         return vp_fail(err, VP_ERESOURCE, "the device projects voxels of 1/3 to 3 pixels: found up to %.3g",
                        fmax(rows, fmax(voxels, columns)));
+    shape->rows_least = least;
+    shape->rows_most = rows;
+    shape->voxels_most = voxels;
     shape->row_taps = taps_of(rows);
     shape->voxel_taps = taps_of(voxels);
     shape->columns = columns;
@@ -116,24 +106,27 @@ int vp_pair_device_open(struct vp_pair_device **out, const struct vp_pair *p, co
 {
     const struct vp_pair_kernels *kernels = backend->kernels ? backend->kernels("pair") : NULL;
     struct vp_pair_shape shape = {.n = {p->n[0], p->n[1], p->n[2]}, .nu = p->nu, .nv = p->nv,
+                                  .n_views = p->n_views, .scan = p->views,
                                   .voxel = {p->voxel[0], p->voxel[1], p->voxel[2]}};
     struct vp_pair_device *d;
     *out = NULL;
     if (!kernels)
         return vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", backend->name);
-    if (measure(&shape, p, err) || !(d = vp_alloc(1, sizeof *d, "the projector", err)))
+    if (measure(&shape, p, err) || kernels->plan(device, &shape, err)
+        || !(d = vp_alloc(1, sizeof *d, "the projector", err)))
         return -1;
     *d = (struct vp_pair_device){.backend = backend, .kernels = kernels, .device = device, .shape = shape,
                                  .chunk = chunk_of(p)};
     const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
     if (!backend->queue_create(device, &d->queue, err) && !backend->event_create(device, false, &d->from, err)
-        && !backend->event_create(device, false, &d->to, err) && !take(d, &d->x, column_bytes(p), err)
-        && !take(d, &d->sum, column_bytes(p), err) && !take(d, &d->lines, line_bytes(p), err)
-        && !take(d, &d->y, batch_bytes(p), err) && !take(d, &d->views, views, err)
+        && !backend->event_create(device, false, &d->to, err) && !take(d, &d->x, shape.x_bytes, err)
+        && !take(d, &d->sum, shape.sum_bytes, err) && !take(d, &d->lines, shape.lines_bytes, err)
+        && !take(d, &d->work, shape.work_bytes, err) && !take(d, &d->y, batch_bytes(p), err)
+        && !take(d, &d->views, views, err)
         && !take(d, &d->slices, (uint64_t)(d->chunk * p->n[0] * p->n[1]) * sizeof(float), err)
-        && !transfer(d, d->views, p->views, views, VP_UP, err) && !kernels->clear(d->queue, d->x, column_bytes(p), err)
-        && !kernels->clear(d->queue, d->sum, column_bytes(p), err)
-        && !kernels->clear(d->queue, d->lines, line_bytes(p), err) && !finish(d, err)) {
+        && !transfer(d, d->views, p->views, views, VP_UP, err) && !kernels->clear(d->queue, d->x, shape.x_bytes, err)
+        && !kernels->clear(d->queue, d->sum, shape.sum_bytes, err)
+        && !kernels->clear(d->queue, d->lines, shape.lines_bytes, err) && !finish(d, err)) {
         d->shape.views = d->views;
         *out = d;
         return 0;
@@ -149,7 +142,7 @@ void vp_pair_device_close(struct vp_pair_device *d)
     d->backend->queue_destroy(d->queue);
     d->backend->event_destroy(d->from);
     d->backend->event_destroy(d->to);
-    void *const memory[] = {d->x, d->sum, d->lines, d->y, d->views, d->slices};
+    void *const memory[] = {d->x, d->sum, d->lines, d->work, d->y, d->views, d->slices};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
             d->backend->release(d->device, memory[i]);
@@ -162,7 +155,7 @@ int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err 
     for (int64_t z = 0, n; z < d->shape.n[2]; z += n) {
         n = vp_min64(d->chunk, d->shape.n[2] - z);
         if (transfer(d, d->slices, x + z * page, (uint64_t)(n * page) * sizeof *x, VP_UP, err)
-            || d->kernels->lift(d->queue, d->shape.n, z, n, d->slices, d->x, err))
+            || d->kernels->lift(d->queue, &d->shape, z, n, d->slices, d->x, err))
             return -1;
     }
     return finish(d, err);
@@ -170,19 +163,35 @@ int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err 
 
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err)
 {
-    const int64_t *n = d->shape.n;
-    return d->kernels->clear(d->queue, d->sum, (uint64_t)(n[0] * n[1] * (n[2] + 2 * VP_PAIR_EDGE)) * sizeof(float), err);
+    d->pending = 0;
+    return d->kernels->clear(d->queue, d->sum, d->shape.sum_bytes, err);
+}
+
+/* Adds the pending views to the sum. */
+static int flush(struct vp_pair_device *d, struct vp_err *err)
+{
+    if (!d->pending)
+        return 0;
+    d->shape.count = d->pending;
+    memcpy(d->shape.view, d->pended, sizeof d->pended);
+    if (d->backend->event_record(d->queue, d->from, err)
+        || d->kernels->collect(d->queue, &d->shape, d->lines, d->work, d->sum, err) || finish(d, err))
+        return -1;
+    d->collect += d->backend->event_elapsed(d->from, d->to);
+    d->pending = 0;
+    return 0;
 }
 
 int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err)
 {
     const int64_t page = d->shape.n[0] * d->shape.n[1];
     float *const slices = vp_alloc_raw((size_t)(d->chunk * page), sizeof *slices, "slices", err);
-    int rc = slices ? 0 : -1;
+    int rc = slices ? flush(d, err) : -1;
     for (int64_t z = z0, n; z < z1 && !rc; z += n) {
+        const float *from = d->shape.slices ? d->sum + z * page : d->slices;
         n = vp_min64(d->chunk, z1 - z);
-        rc = d->kernels->lower(d->queue, d->shape.n, z, n, d->sum, d->slices, err)
-          || transfer(d, slices, d->slices, (uint64_t)(n * page) * sizeof *x, VP_DOWN, err) || finish(d, err) ? -1 : 0;
+        rc = (!d->shape.slices && d->kernels->lower(d->queue, &d->shape, z, n, d->sum, d->slices, err))
+          || transfer(d, slices, from, (uint64_t)(n * page) * sizeof *x, VP_DOWN, err) || finish(d, err) ? -1 : 0;
         for (int64_t i = 0; i < n * page && !rc; i++)
             x[(z - z0) * page + i] += slices[i];
     }
@@ -201,7 +210,7 @@ int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n,
 {
     const uint64_t bytes = (uint64_t)(n * d->shape.nu * d->shape.nv) * sizeof *y;
     choose(d, view, n);
-    if (d->backend->event_record(d->queue, d->from, err) || d->kernels->project(d->queue, &d->shape, d->x, d->y, err)
+    if (d->backend->event_record(d->queue, d->from, err) || d->kernels->project(d->queue, &d->shape, d->x, d->work, d->y, err)
         || finish(d, err))
         return -1;
     d->project += d->backend->event_elapsed(d->from, d->to);
@@ -210,13 +219,20 @@ int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n,
 
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err)
 {
-    const uint64_t bytes = (uint64_t)(n * d->shape.nu * d->shape.nv) * sizeof *y;
-    choose(d, view, n);
-    if (transfer(d, d->y, y, bytes, VP_UP, err) || d->backend->event_record(d->queue, d->from, err)
-        || d->kernels->weigh(d->queue, &d->shape, d->y, d->lines, err)
-        || d->kernels->collect(d->queue, &d->shape, d->lines, d->sum, err) || finish(d, err))
-        return -1;
-    d->collect += d->backend->event_elapsed(d->from, d->to);
+    const int64_t page = d->shape.nu * d->shape.nv;
+    for (int i = 0, run; i < n; i += run) {
+        if (d->pending == d->shape.slots && flush(d, err))
+            return -1;
+        run = (int)vp_min64(n - i, d->shape.slots - d->pending);
+        choose(d, view + i, run);
+        if (transfer(d, d->y, y + i * page, (uint64_t)(run * page) * sizeof *y, VP_UP, err)
+            || d->backend->event_record(d->queue, d->from, err)
+            || d->kernels->weigh(d->queue, &d->shape, d->pending, d->y, d->lines, err) || finish(d, err))
+            return -1;
+        d->collect += d->backend->event_elapsed(d->from, d->to);
+        memcpy(d->pended + d->pending, d->shape.view, (size_t)run * sizeof *d->pended);
+        d->pending += run;
+    }
     return 0;
 }
 

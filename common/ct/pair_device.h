@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The pair of ct/pair.h on one device with memory of its own: the kernels that it offers, found by the name "pair", and
- * the host's side of them. Volumes lie in columns there: (y nx + x) pitch + VP_PAIR_EDGE + z, pitch = nz + 2
- * VP_PAIR_EDGE, with zeros at both ends. Views whose u or depth changes along a column are not projected there. */
+ * the host's side of them. The kernels lay out the volumes and the views (plan). Views whose u or depth changes along a
+ * column are not projected there. */
 #pragma once
 
 #include "ct/pair.h"
@@ -13,7 +13,7 @@ extern "C" {
 struct vp_backend;
 struct vp_queue;
 
-enum { VP_PAIR_EDGE = 5 };
+enum { VP_PAIR_SLOTS = 64 };
 
 /* A view, in voxel indices of the grid. */
 struct vp_pair_view {
@@ -24,33 +24,45 @@ struct vp_pair_view {
     bool flip;          /* and rows are counted from the other end, so that they grow with k */
 };
 
-/* Sizes that kernels need, and the views of a call. */
+/* Sizes that kernels need, the views of a call, and what the kernels plan. */
 struct vp_pair_shape {
-    int64_t n[3], nu, nv;
+    int64_t n[3], nu, nv, n_views;
     double voxel[3];
-    const struct vp_pair_view *views; /* views of the scan, in device memory */
-    int view[VP_PAIR_VIEWS];
+    const struct vp_pair_view *views; /* views of the scan, in device memory, */
+    const struct vp_pair_view *scan;  /* and in the host's */
+    int view[VP_PAIR_SLOTS];    /* views of a call */
     int count;
     int row_taps, voxel_taps;   /* rows that a voxel meets, and voxels that a row meets, at most: 2, 3 or 5 */
+    double rows_least, rows_most, voxels_most; /* rows a voxel, voxels a row */
     double columns;             /* columns a pixel is wide, at most */
     int line_taps;              /* lines that a column meets, at most: 3 or 4 */
+
+    /* set by plan(): bytes of device memory, */
+    uint64_t x_bytes, sum_bytes, lines_bytes, work_bytes;
+    int slots;                  /* views that the transpose takes at once, at most VP_PAIR_SLOTS */
+    bool slices;                /* the sum lies slice after slice */
+    /* and private to the kernels */
+    int projector, collector, channels, set, box_rows, stages;
 };
 
-/* All work is queued, 0 or -1. Memory is the device's. */
+/* All work is queued, 0 or -1. Memory is the device's. x, sum and lines are cleared before they are used. */
 struct vp_pair_kernels {
+    /* Chooses the kernels for a scan. VP_ERESOURCE if they do not do. */
+    int (*plan)(int device, struct vp_pair_shape *shape, struct vp_err *err);
     int (*clear)(struct vp_queue *q, float *p, uint64_t bytes, struct vp_err *err);
-    /* Copies slices [z, z + n), ny x nx each, to columns, and back. */
-    int (*lift)(struct vp_queue *q, const int64_t size[3], int64_t z, int64_t n, const float *slices, float *columns,
+    /* Copies slices [z, z + n), ny x nx each, to x; and from sum, unless it lies in slices. */
+    int (*lift)(struct vp_queue *q, const struct vp_pair_shape *shape, int64_t z, int64_t n, const float *slices, float *x,
                 struct vp_err *err);
-    int (*lower)(struct vp_queue *q, const int64_t size[3], int64_t z, int64_t n, const float *columns, float *slices,
-                 struct vp_err *err);
-    /* Sets y, shape->count views of nv x nu, to the projections of the columns. */
-    int (*project)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *columns, float *y,
+    int (*lower)(struct vp_queue *q, const struct vp_pair_shape *shape, int64_t z, int64_t n, const float *sum,
+                 float *slices, struct vp_err *err);
+    /* Sets y, shape->count views of nv x nu, to the projections of x. */
+    int (*project)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *x, float *work, float *y,
                    struct vp_err *err);
-    /* Fills lines with the views of y, weighted with the length of rays: view, u, VP_PAIR_EDGE + row + VP_PAIR_EDGE. */
-    int (*weigh)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *y, float *lines, struct vp_err *err);
-    /* Adds the transpose of the lines to the columns. */
-    int (*collect)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *lines, float *columns,
+    /* Fills slots [slot, slot + shape->count) of lines with the views of y, weighted with the length of rays. */
+    int (*weigh)(struct vp_queue *q, const struct vp_pair_shape *shape, int slot, const float *y, float *lines,
+                 struct vp_err *err);
+    /* Adds the transpose of shape->count views in slots [0, count) to the sum. */
+    int (*collect)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *lines, float *work, float *sum,
                    struct vp_err *err);
 };
 
@@ -60,12 +72,11 @@ struct vp_pair_device;
  * memory falls short; all with the reason. */
 int vp_pair_device_open(struct vp_pair_device **d, const struct vp_pair *pair, const struct vp_backend *backend,
                         int device, struct vp_err *err);
-/* Returns the bytes of device memory that it takes. */
-uint64_t vp_pair_device_bytes(const struct vp_pair *pair);
 /* Copies a volume to the device, which forward() projects from then on. */
 int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err *err);
 int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n, float *y, struct vp_err *err);
-/* Sets the sum of adjoint() to 0; adds n views to it; and adds it to x, slices [z0, z1). */
+/* Sets the sum of adjoint() to 0; adds n views to it, some slots full of them at once: bits do not depend on n; and adds
+ * the sum to x, slices [z0, z1). */
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err);
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err);
 int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err);

@@ -93,7 +93,7 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
     float *want = floats(VIEWS_CPU * page), *back = vp_alloc((size_t)voxels, sizeof *back, "x", &err);
     float *segment = vp_alloc((size_t)(VP_PAIR_SEGMENT * page), sizeof *segment, "x", &err);
     int64_t list[VP_PAIR_VIEWS], group = 0;
-    double project = 0, collect = 0, before_project = 0, before_collect = 0, left = 0;
+    double project = 0, collect = 0, before_project = 0, before_collect, left = 0;
     if (!back || !segment)
         die(&err);
     if (vp_pair_device_load(d, x, &err))
@@ -109,10 +109,11 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
             die(&err);
         left += dot(got, y, VP_PAIR_VIEWS * page);
     }
-    vp_pair_device_seconds(d, &project, &collect);
     if (vp_pair_device_add(d, 0, size, back, &err))
         die(&err);
+    vp_pair_device_seconds(d, &project, &collect);
     const double updates = (double)voxels * (double)((group - 1) * VP_PAIR_VIEWS) / 0x1p30;
+    const double sums = (double)voxels * (double)(group * VP_PAIR_VIEWS) / 0x1p30; /* views are summed many at once */
     const double adjoint = left / dot(x, back, voxels) - 1;
     /* against the CPU: the last group */
     memset(back, 0, (size_t)voxels * sizeof *back);
@@ -122,7 +123,7 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
     vp_pair_forward(cpu, x, list, VIEWS_CPU, want);
     vp_pair_adjoint(cpu, y, list, VP_PAIR_VIEWS, VP_PAIR_SEGMENT, 2 * VP_PAIR_SEGMENT, segment);
     printf("%4lld^3, %lld views: projection %7.1f GUPS, transpose %7.1f GUPS; errors %.1e %.1e; adjoint %.1e\n",
-           (long long)size, (long long)n, updates / (project - before_project), updates / (collect - before_collect),
+           (long long)size, (long long)n, updates / (project - before_project), sums / collect,
            error_of(got, want, VIEWS_CPU * page),
            error_of(back + VP_PAIR_SEGMENT * page, segment, VP_PAIR_SEGMENT * page), adjoint);
     fflush(stdout);

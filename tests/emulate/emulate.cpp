@@ -407,6 +407,8 @@ void copy_box(void *to, const CUtensorMap *map, int x, int y, int z, void *full)
     memcpy(&r.map, map, sizeof r.map);
     if ((uintptr_t)map % 64 || r.map.magic != MAGIC)
         die("no tensor map at %p", (const void *)map);
+    if (x * (int64_t)r.map.element % 16)
+        die("a box that begins %lld bytes into a row: expected a multiple of 16", (long long)x * (long long)r.map.element);
     r.bytes = (size_t)r.map.box[0] * r.map.box[1] * r.map.box[2] * r.map.element;
     check_shared(to, r.bytes, 128, "a box");
     ask(r);

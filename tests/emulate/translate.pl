@@ -13,6 +13,7 @@ my @MEANS = (
     [qr/commit_group.*wait_group 0/s, 'emulate::close_copies(), emulate::await_copies(0);'],
     [qr/commit_group/, 'emulate::close_copies();'],
     [qr/wait_group/, 'emulate::await_copies(LEFT);'],
+    [qr/\btrap;/, 'emulate::die("trap");'],
     [qr/griddepcontrol|fence\.acq_rel|fence\.mbarrier_init/, ''],
     [qr/ld\.relaxed/, 'emulate::yield(); v = *p;'],
     [qr/st\.relaxed\.gpu\.global\.v2/, 'p[0] = v, p[1] = w;'],
