@@ -17,8 +17,8 @@ const struct vp_opt vp_footprint_file_options[] = {
             .more = "One page is a neighbourhood in the plane of a page, several pages are one for volumes. Sample p "
                     "of FILE stands for the voxel at p - c from the one that is made; c is number n / 2 of n along "
                     "each axis, counted from 0, the middle one if n is odd. At the edge of the image the voxels that "
-                    "exist are used. Boxes and ellipsoids are recognised and take no longer than with their lengths; "
-                    "others run on the CPU. FILE has at most 1048576 samples."),
+                    "exist are used. Boxes and ellipsoids are recognised and take no longer than with their lengths. "
+                    "FILE has at most 1048576 samples."),
     VP_REALS(struct vp_footprint_params, center, "center", 0, .metavar = "X,Y[,Z]", .min = 0, .max = VP_FOOTPRINT_MAX,
              .help = "sample of the footprint that lies on the voxel (default: n / 2)",
              .more = "Counted from 0; Z is n / 2 if it is not given."),
