@@ -94,9 +94,9 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
                     for (int64_t i = max(x + e.z, w.in.box.lo[0]); i <= end; i++)
                         h.template count_one<1>(line[i]);
                 } else {
-                    if (x + e.w <= last)
+                    if (x + e.w >= w.in.box.lo[0] && x + e.w <= last)
                         h.template count_one<1>(line[x + e.w]);
-                    if (x + e.z > w.in.box.lo[0])
+                    if (x + e.z > w.in.box.lo[0] && x + e.z - 1 <= last)
                         h.template count_one<-1>(line[x + e.z - 1]);
                 }
             }
@@ -112,8 +112,7 @@ constexpr auto params = vp_params<vp_entropy_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    return vp_has_types(op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in), op, why, size) &&
-           vp_has_shape(op, why, size);
+    return vp_has_types(op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in), op, why, size);
 }
 
 uint64_t table_numbers(const struct vp_entropy_params *p)

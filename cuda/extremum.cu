@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Minimum and maximum over a box or ball: kernels "min" and "max" of local/extremum.h.
+/* Minimum and maximum over a box, a ball or a set: kernels "min" and "max" of local/extremum.h.
  *
  * A box takes one pass along x and y together and one along z, or one pass along each axis if windows are long
- * (extremum_strip.cuh, extremum_line.cuh). A ball takes a single pass (extremum_ball.cuh). */
+ * (extremum_strip.cuh, extremum_line.cuh). A ball takes a single pass (extremum_ball.cuh), a set sample by sample. */
 #include "extremum_ball.cuh"
 #include "extremum_line.cuh"
 
@@ -103,8 +103,7 @@ constexpr auto params = vp_params<vp_extremum_params>;
 bool has(const struct vp_op *op, char *why, size_t size)
 {
     const struct vp_footprint *f = &params(op)->f;
-    if (!vp_has_types(op->in == op->out && (VP_EXTREMUM_TYPES & 1u << op->in), op, why, size) ||
-        !vp_has_shape(op, why, size))
+    if (!vp_has_types(op->in == op->out && (VP_EXTREMUM_TYPES & 1u << op->in), op, why, size))
         return false;
     for (int a = 0; a < 3 && f->shape == VP_BOX; a++)
         if (f->reach[a] > PASSES * PASS_RADIUS_MOST && op->image[a] > PASSES * PASS_RADIUS_MOST) {

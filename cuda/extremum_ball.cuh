@@ -151,7 +151,7 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
     }
 }
 
-/* Balls too large for that, and images with too many rows: a thread for each voxel, samples from global memory. */
+/* Sets, larger balls, and images with too many rows: a thread for each voxel, samples from global memory. */
 template <int SIZE>
 using sample_of =
     std::conditional_t<SIZE == 1, uint8_t, std::conditional_t<SIZE == 2, uint16_t, uint32_t>>;
@@ -201,7 +201,7 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
     const vp_area &in = args->in[0], &out = *args->out;
     ball_job j = {};
 
-    j.slots = ball_slots(f, SIZE);
+    j.slots = f->shape == VP_BALL ? ball_slots(f, SIZE) : 0;
     if (j.slots == 0 || !vp_grid_holds(out.box, BALL_ROWS))
         return vp_start_voxels(s.err, args, out.box, ball_kernel<SIZE>, in, out,
                                vp_lines_of(f, op->image, args->table), s.flip);
@@ -227,11 +227,12 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
                     dim3((deep ? 8 : 4) * LANES), shared, j);
 }
 
-/* The table of a ball: its spans, and its chords by batches (ball_job.chord). */
+/* The table of a ball: its spans, and its chords by batches (ball_job.chord); of a set its spans. */
 uint64_t table(const struct vp_op *op)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
-    return f->shape == VP_BOX ? 0 : 2 * vp_spans_bytes(op) + (uint64_t)(f->reach[0] + 1) * sizeof(int4);
+    return f->shape == VP_BALL ? 2 * vp_spans_bytes(op) + (uint64_t)(f->reach[0] + 1) * sizeof(int4)
+                               : vp_spans_bytes(op);
 }
 
 void fill(const struct vp_op *op, void *to)
@@ -240,7 +241,7 @@ void fill(const struct vp_op *op, void *to)
     int4 *const chord = (int4 *)((char *)to + vp_spans_bytes(op));
 
     vp_spans_fill(op, to);
-    const int slots = f->shape == VP_BOX ? 0 : ball_slots(f, (int)vp_type_size(op->in));
+    const int slots = f->shape == VP_BALL ? ball_slots(f, (int)vp_type_size(op->in)) : 0;
     if (slots == 0)
         return;
     const int batches = (int)vp_div_up(f->reach[0] + 1, slots);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the window operations on a device: addresses, the spans of a ball in device memory, boxes, grids. */
+/* Shared by the window operations on a device: addresses, spans in device memory, boxes, grids. */
 #pragma once
 
 #include "launch.cuh"
@@ -18,8 +18,8 @@ template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t
     return (S *)p.data + vp_place(p, x, y, z);
 }
 
-/* Table of the spans of a ball as (dz, dy, x0, x1), for operations whose params begin with the footprint: `table` and
- * `fill` of a vp_kernel that needs nothing else. */
+/* Table of the spans of a ball or a set as (dz, dy, x0, x1), for operations whose params begin with the footprint:
+ * `table` and `fill` of a vp_kernel that needs nothing else. */
 static inline uint64_t vp_spans_bytes(const struct vp_op *op)
 {
     return (uint64_t)vp_params<vp_footprint>(op)->spans * sizeof(int4); /* a box has none */
@@ -31,18 +31,9 @@ static inline void vp_spans_fill(const struct vp_op *op, void *table)
     memcpy(table, vp_params<vp_footprint>(op)->span, vp_spans_bytes(op));
 }
 
-/* True unless the footprint is a set of offsets, for has(); else sets why[]. */
-static inline bool vp_has_shape(const struct vp_op *op, char *why, size_t size)
-{
-    if (vp_params<vp_footprint>(op)->shape != VP_OFFSETS)
-        return true;
-    snprintf(why, size, "no kernel for a footprint that is neither a box nor a ball");
-    return false;
-}
-
-/* A window as lines along x: the spans of a ball, or all rows of a box. */
+/* A window as lines along x: the spans of a ball or a set, or all rows of a box. */
 struct vp_lines {
-    const int4 *span; /* balls only */
+    const int4 *span; /* NULL for a box */
     int3 reach;
     int n;            /* lines */
 
@@ -76,7 +67,7 @@ static inline int3 vp_reach(const struct vp_footprint *f, const int64_t image[3]
     return make_int3(r[0], r[1], r[2]);
 }
 
-/* Returns the lines of a footprint; `spans`: the table of a ball, whose reach is not cut. */
+/* Returns the lines of a footprint; `spans`: the table of a ball or a set, whose reach is not cut. */
 static inline vp_lines vp_lines_of(const struct vp_footprint *f, const int64_t image[3], const void *spans)
 {
     const int3 r = vp_reach(f, image);

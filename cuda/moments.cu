@@ -10,12 +10,12 @@
  *     sum d_i + sum (m s_i - S)^2 / (u m^2)
  *
  *   which has no cancellation (Chan, Golub and LeVeque 1983), and is exactly 0 if all samples are equal. The order of
- *   summation is that of the window, from its lowest sample up. Balls are summed sample by sample, twice for
+ *   summation is that of the window, from its lowest sample up. Balls and sets are summed sample by sample, twice for
  *   deviations.
  * Registers: the state of one voxel.
  * Shared memory: none, windows are read through the caches.
  * Global memory: the states after the x pass and after the y pass, 8 (mean) or 16 bytes a voxel each.
- * Cost: 2 radius + 1 states read for each voxel and pass, twice for deviations of floats; for a ball all its samples.
+ * Cost: 2 radius + 1 states read for each voxel and pass, twice for deviations of floats; for a ball or a set all its samples.
  * Limits: memory for the states. */
 #include "moments_result.cuh"
 #include "moments_slide.cuh"
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, 
     });
 }
 
-/* ---- balls ---- */
+/* ---- balls and sets ---- */
 
 template <class S, class O, class T, int N>
 __global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, result_args f)
@@ -154,8 +154,6 @@ constexpr auto params = vp_params<vp_moments_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    if (!vp_has_shape(op, why, size))
-        return false;
     if (params(op)->edge != VP_EDGE_RENORMALIZE) {
         snprintf(why, size, "no kernel for voxels beyond the edge");
         return false;
@@ -176,7 +174,7 @@ uint64_t states_bytes(const struct vp_op *op, const struct vp_box &b)
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
-    if (params(op)->f.shape == VP_BALL || slides(op))
+    if (params(op)->f.shape != VP_BOX || slides(op))
         return 0;
     const struct vp_box x = {{0, 0, 0}, {out[0], in[1], in[2]}}, y = {{0, 0, 0}, {out[0], out[1], in[2]}};
     return states_bytes(op, x) + states_bytes(op, y);
@@ -188,7 +186,7 @@ int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
     const struct vp_moments_params *p = params(op);
     const result_args f = {p->moment, p->sample, p->noise, p->limit};
     const struct vp_area in = args->in[0], out = *args->out;
-    if (p->f.shape == VP_BALL)
+    if (p->f.shape != VP_BOX)
         return vp_start_voxels(err, args, out.box, ball_kernel<S, O, T, N>, in, out,
                                vp_lines_of(&p->f, op->image, args->table), f);
     const int3 reach = vp_reach(&p->f, op->image);

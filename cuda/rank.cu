@@ -2,13 +2,16 @@
 /* Median and percentiles: kernel "rank" of local/rank.h. Selects order-preserving integer keys of the samples, so the
  * results equal the CPU's to the bit.
  *
- * The median of 3 x 3 x 3 and 3 x 3 is a sorting network (rank_median.cuh). All else is a pivot search: the number of
- * keys not above the pivot, the largest of these and the smallest of the others bound the result, and often determine
- * it. A thread walks along a line of voxels, on which the result changes little: the previous result is the first
- * pivot, and the next pivots are extrapolated by an estimate of the gap between neighbouring keys. */
-#include "rank_median.cuh"
+ * The median of 3 x 3 x 3 and 3 x 3 is a sorting network (rank_median.cuh), that of 5 x 5 to 11 x 11, too
+ * (rank_network.cuh). Other windows of 25 samples and more go by the sorted samples of a tile (rank_order.cuh). Smaller
+ * ones, and those too large for that, are a pivot search: the number of keys not above the pivot, the largest of these
+ * and the smallest of the others bound the result, and often determine it. A thread walks along a line of voxels, on
+ * which the result changes little: the previous result is the first pivot, and the next pivots are extrapolated by an
+ * estimate of the gap between neighbouring keys. */
+#include "rank_order.cuh"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace
 {
@@ -22,7 +25,7 @@ struct key_window {
     const int *key;   /* corner of the window (of a ball: its centre) */
     int pitch, plane;
     int3 reach;
-    const int4 *span; /* balls only */
+    const int4 *span; /* balls and sets only */
     int spans;
 };
 
@@ -41,7 +44,8 @@ struct pivot_count {
     }
 };
 
-/* Returns the statistics of a window. W: its width 2 reach.x + 1, 0: any width, -1: a ball. */
+/* Returns the statistics of a window. W: its width 2 reach.x + 1, 0: any width, -1: a ball or a
+ * set. */
 template <int W> __device__ __forceinline__ pivot_count count_about(const key_window &w, int pivot)
 {
     pivot_count f = {0, -0x7fffffff - 1, ABSENT};
@@ -196,7 +200,8 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
             if (W < 0)
                 w.key += j.reach.z * w.plane + j.reach.y * pitch + j.reach.x;
             const int place = (int)vp_rank_index(j.millionths, samples_at(j, W < 0, x, y, z));
-            *vp_at<S>(j.out, x, y, z) = keys<S>::value(search<W>(w, place, m));
+            const int found = search<W>(w, place, m);
+            *vp_at<S>(j.out, x, y, z) = W < 0 && found == ABSENT ? nothing<S>() : keys<S>::value(found);
         }
     }
 }
@@ -207,7 +212,11 @@ template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(
 {
     const vp_lines lines = {j.span, j.reach, BALL ? j.spans : (2 * j.reach.y + 1) * (2 * j.reach.z + 1)};
     vp_each_voxel(j.box, [&](int64_t x, int64_t y, int64_t z) {
-        const int64_t place = vp_rank_index(j.millionths, samples_at(j, BALL, x, y, z));
+        const int64_t n = samples_at(j, BALL, x, y, z), place = vp_rank_index(j.millionths, n);
+        if (BALL && n == 0) {
+            *vp_at<S>(j.out, x, y, z) = nothing<S>();
+            return;
+        }
         int lo = keys<S>::LEAST, hi = keys<S>::MOST;
         while (lo < hi) {
             const int middle = lo + (int)(((unsigned)hi - (unsigned)lo) >> 1);
@@ -234,8 +243,7 @@ constexpr auto params = vp_params<vp_rank_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    return vp_has_types(op->in == op->out && (VP_RANK_TYPES & 1u << op->in), op, why, size) &&
-           vp_has_shape(op, why, size);
+    return vp_has_types(op->in == op->out && (VP_RANK_TYPES & 1u << op->in), op, why, size);
 }
 
 int64_t tile_rows(const any_job &j)
@@ -288,6 +296,129 @@ template <class S> int any(const struct vp_op *op, const struct vp_work *args, s
                             : tiles<S, 0>(j, shared, args, err);
 }
 
+/* ---- networks ---- */
+
+/* True if the median of this box has a network. */
+template <class S> bool has_network(const struct vp_op *op, const struct vp_box &box)
+{
+    const struct vp_footprint &f = params(op)->f;
+    const int rows = network_block_rows(sizeof(S) < 4);
+    const int64_t r = f.reach[0];
+    return f.shape == VP_BOX && params(op)->millionths == 50000000 && r >= 2 && r <= 5 && f.reach[1] == r &&
+           f.reach[2] == 0 && op->image[0] > 2 * r && op->image[1] >= rows + 2 * r && vp_grid_holds(box, rows);
+}
+
+template <class S> int network(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
+{
+    using V = std::conditional_t<sizeof(S) == 4, int, unsigned>;
+    const network_job j = {args->in[0], *args->out, args->out->box, {op->image[0], op->image[1]}, op->in};
+    const int64_t r = params(op)->f.reach[0];
+    return vp_start(err, args->queue->stream, r == 2   ? network_kernel<V, 5>
+                                              : r == 3 ? network_kernel<V, 7>
+                                              : r == 4 ? network_kernel<V, 9>
+                                                       : network_kernel<V, 11>,
+                    vp_grid(j.box, 32, network_block_rows(sizeof(S) < 4), 1), dim3(32, NETWORK_WARPS), 0, j);
+}
+
+/* ---- order ---- */
+
+/* Parts a ball or a set by its intervals along x. False if there are too many. */
+bool order_part(const struct vp_footprint &f, order_parts *parts)
+{
+    parts->n = 0;
+    for (int64_t i = 0; i < f.spans; i++) {
+        const struct vp_span &s = f.span[i];
+        int p = 0;
+        while (p < parts->n && (parts->span[p].x != s.x0 || parts->span[p].y != s.x1))
+            p++;
+        if (p == ORDER_PARTS)
+            return false;
+        parts->span[p] = make_int2(s.x0, s.x1);
+        parts->n = std::max(parts->n, p + 1);
+    }
+    return true;
+}
+
+/* True if the rank of this ball or set can go by order; fills *parts. */
+bool order_takes(const struct vp_footprint &f, order_parts *parts)
+{
+    return f.reach[1] <= ORDER_REACH && f.reach[2] <= 255 && order_part(f, parts);
+}
+
+/* The table: the spans, and then order_job's dy. */
+uint64_t table_bytes(const struct vp_op *op)
+{
+    const struct vp_footprint &f = params(op)->f;
+    order_parts parts;
+    const bool takes = f.shape != VP_BOX && order_takes(f, &parts);
+    return vp_spans_bytes(op) + (takes ? (uint64_t)parts.n * (2 * f.reach[2] + 1) * sizeof(uint64_t) : 0);
+}
+
+void table_fill(const struct vp_op *op, void *table)
+{
+    const struct vp_footprint &f = params(op)->f;
+    uint64_t *const dy = (uint64_t *)((char *)table + vp_spans_bytes(op));
+    order_parts parts;
+
+    vp_spans_fill(op, table);
+    if (f.shape == VP_BOX || !order_takes(f, &parts))
+        return;
+    std::fill(dy, dy + parts.n * (2 * f.reach[2] + 1), 0);
+    for (int64_t i = 0; i < f.spans; i++) {
+        const struct vp_span &s = f.span[i];
+        int p = 0;
+        while (parts.span[p].x != s.x0 || parts.span[p].y != s.x1)
+            p++;
+        dy[p * (2 * f.reach[2] + 1) + f.reach[2] + s.dz] |= (uint64_t)1 << (63 - f.reach[1] - s.dy);
+    }
+}
+
+/* True if the order is faster than the pivot search, as measured on an H100. */
+template <class S> bool order_pays(const struct vp_footprint &f, int parts)
+{
+    const int volume = sizeof(S) == 4 ? 60 : 25;
+    return f.count >= (f.shape == VP_BOX ? 25 : f.reach[2] == 0 ? 8 + 9 * parts : 20 + volume * parts);
+}
+
+/* Fills *j; true if the rank of this window has a kernel by order. */
+template <class S> bool has_order(const struct vp_op *op, const struct vp_work *args, order_job *j)
+{
+    const struct vp_rank_params *p = params(op);
+    const bool box = p->f.shape == VP_BOX;
+    const size_t most = vp_shared_most() - sizeof(unsigned) * ORDER_WARPS;
+
+    *j = {};
+    j->in = args->in[0];
+    j->out = *args->out;
+    j->box = args->out->box;
+    j->millionths = p->millionths;
+    j->place = (int)vp_rank_index(p->millionths, p->f.count);
+    std::copy(op->image, op->image + 3, j->image);
+    j->lines = vp_lines_of(&p->f, op->image, args->table);
+    j->reach = j->lines.reach;
+    j->dy = (const uint64_t *)((const char *)args->table + vp_spans_bytes(op));
+    j->ty = j->reach.z > 0 ? 8 : 32;
+    j->tz = 32 / j->ty;
+    j->parts.n = 1;
+    if (!(box || order_takes(p->f, &j->parts)) || !vp_grid_holds(j->box, j->ty))
+        return false;
+    const double n = (32 + 2. * j->reach.x) * (j->ty + 2. * j->reach.y) * (j->tz + 2. * j->reach.z);
+    if (n > most)
+        return false;
+    j->samples = (int)vp_round_up((int64_t)n, ORDER_UNIT);
+    j->words = box ? j->samples / 32 : j->parts.n <= 3 ? 32 : j->parts.n <= 7 ? 16 : 8;
+    if (order_bytes<S>(j->samples, j->words, j->parts.n) > most / 3)
+        j->words = std::min(j->words, 32);
+    return order_bytes<S>(j->samples, j->words, j->parts.n) <= most && order_pays<S>(p->f, j->parts.n);
+}
+
+template <class S> int order(const order_job &j, const struct vp_work *args, struct vp_err *err)
+{
+    return vp_start(err, args->queue->stream, j.lines.span ? order_kernel<S, true> : order_kernel<S, false>,
+                    vp_grid(j.box, 32, j.ty, j.tz), dim3(32, ORDER_WARPS),
+                    order_bytes<S>(j.samples, j.words, j.parts.n), j);
+}
+
 /* Returns the voxels of `rest` at least reach[] away from every edge of the image; faces[] receives the others. */
 struct vp_box split(const int64_t image[3], const int64_t reach[3], struct vp_box rest, struct vp_box faces[6])
 {
@@ -309,11 +440,14 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     const int64_t millionths = params(op)->millionths;
     const bool plane = f->reach[2] == 0;
     faces edge;
+    order_job sorted;
     int64_t n = 0;
 
+    if (has_network<S>(op, args->out->box))
+        return network<S>(op, args, err);
     if (f->shape != VP_BOX || millionths != 50000000 || f->reach[0] != 1 || f->reach[1] != 1 || f->reach[2] > 1
         || !vp_grid_holds(args->out->box, plane ? MEDIAN_ROWS * MEDIAN_PLANES : (int)MEDIAN_ROWS))
-        return any<S>(op, args, err);
+        return has_order<S>(op, args, &sorted) ? order<S>(sorted, args, err) : any<S>(op, args, err);
     struct vp_box inner = split(op->image, f->reach, args->out->box, edge.box);
     for (int i = 0; i < 6; i++)
         edge.end[i] = n += vp_box_voxels(edge.box[i]);
@@ -343,4 +477,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-VP_GPU_KERNEL(rank, has, NULL, vp_spans_bytes, vp_spans_fill, launch);
+VP_GPU_KERNEL(rank, has, NULL, table_bytes, table_fill, launch);

@@ -30,6 +30,12 @@ template <> struct keys<float> {
     }
 };
 
+/* Returns the result of a window without samples. */
+template <class S> __device__ __forceinline__ S nothing()
+{
+    return sizeof(S) == 4 ? keys<S>::value(keys<S>::MOST) : (S)0;
+}
+
 template <class S> __device__ __forceinline__ int key(S v)
 {
     return v;

@@ -127,6 +127,44 @@ alike() {
     done
 }
 
+@test "img-local: medians and ranks of images by each method, at every edge: the CPU's bits" {
+    needs_gpu
+    for kind in 301x260x1:u8 600x1000x1:u16 70x500x3:i16 513x300x1:f32 13x200x1:u8 200x13x1:f32 64x65x64:u16; do
+        noise a.tif "${kind%:*}" "${kind#*:}"
+        for radius in 1 2 3 4 5 6 9,4 15 40 0,3; do
+            same img-local --2d --stat median --radius $radius a.tif
+            same img-local --2d --stat percentile:20 --radius $radius a.tif
+        done
+        same img-local --2d --stat median --radius 3 --chunk 100x111x1 a.tif
+        same img-local --2d --stat median --shape ball --radius 12 a.tif
+        if [[ $kind = *x1:* ]]; then continue; fi
+        for radius in 1 2 3 4,2,1; do
+            same img-local --stat median --radius $radius a.tif
+            same img-local --stat percentile:70 --shape ball --radius $radius a.tif
+        done
+    done
+}
+
+@test "--footprint that is no box and no ball: the CPU's bits" {
+    needs_gpu
+    perl -e 'print pack("C*", map { $_ % 5 && $_ % 3 != 1 ? 1 : 0 } 1..63)' > set.raw
+    img-cat --raw-in 7x9x1:u8 set.raw -o plane.tif
+    img-cat --raw-in 7x3x3:u8 set.raw -o set.tif
+    for type in u8 u16 i16 f32; do
+        noise a.tif 150x70x20 $type
+        for stat in median percentile:20 min max entropy; do
+            if [ $stat = entropy ]; then set -- --range 0,200; else set --; fi
+            same img-local --stat $stat "$@" --footprint set.tif a.tif
+            same img-local --stat $stat "$@" --2d --footprint plane.tif a.tif
+        done
+        same img-morph --op open --footprint set.tif a.tif
+        check=same
+        if [ $type = f32 ]; then check=alike; fi
+        $check img-local --stat std --footprint set.tif a.tif
+        $check img-wiener --noise 9 --footprint set.tif a.tif
+    done
+}
+
 @test "img-local and img-wiener: mean, variance, deviation: the same for integers, within 1e-6 for floats" {
     needs_gpu
     for type in u8 u16 i16 f32; do

@@ -281,22 +281,44 @@ launched() {
     [ ! -e t.tif ]
 }
 
-@test "a footprint that is no box and no ball: the CPU, or a refusal in one line" {
-    noise image.tif 30x20x1 u8
-    perl -e 'print pack("C*", 1, 1, 1, 0)' > set.raw
-    img-cat --raw-in 2x2x1:u8 set.raw -o set.tif
-    for program in "img-morph --op open" "img-local --stat median" "img-local --stat std" "img-local --stat entropy" \
-        "img-wiener --noise 9"; do
-        # shellcheck disable=SC2086
-        fails 3 "no kernel for a footprint that is neither a box nor a ball" \
-            $program --footprint set.tif --device cuda image.tif
-        # shellcheck disable=SC2086
-        ok $program --footprint set.tif --device auto image.tif -o a.tif --stats stats.json
-        grep -q '"device": "cpu"' stats.json
+@test "a footprint that is no box and no ball: the CPU's bits, also where no sample of it exists" {
+    perl -e 'print pack("C*", map { $_ % 5 && $_ % 3 != 1 ? 1 : 0 } 1..63)' > set.raw
+    img-cat --raw-in 7x9x1:u8 set.raw -o plane.tif
+    img-cat --raw-in 7x3x3:u8 set.raw -o set.tif
+    for kind in 45x37x1:u8 70x40x3:u16 40x9x12:f32 5x3x1:i16; do
+        noise noise.tif "${kind%:*}" "${kind#*:}"
+        img-cat noise.tif -o image.tif
+        for set in "--2d --footprint plane.tif" "--2d --footprint plane.tif --center 6,0" "--footprint set.tif"; do
+            if [[ $set != --2d* && $kind = *x1:* ]]; then continue; fi
+            # shellcheck disable=SC2086
+            for stat in median percentile:20 min max entropy; do
+                if [ $stat = entropy ]; then set -- --range 0,200; else set --; fi
+                ok img-local --stat $stat "$@" $set --device cpu image.tif -o cpu.tif
+                ok img-local --stat $stat "$@" $set --device cuda image.tif -o gpu.tif
+                ok img-cmp --nan-equal cpu.tif gpu.tif || { echo "with $kind $stat $set"; return 1; }
+            done
+            if [[ $kind = *f32 ]]; then continue; fi
+            # shellcheck disable=SC2086
+            same img-local --stat std --type same $set
+            # shellcheck disable=SC2086
+            same img-wiener --noise 9 $set
+            # shellcheck disable=SC2086
+            same img-morph --op open $set
+        done
     done
-    perl -e 'print pack("C*", (1) x 9)' > set.raw
-    img-cat --raw-in 3x3x1:u8 set.raw -o set.tif
-    same img-morph --op open --footprint set.tif
+}
+
+@test "medians and ranks of boxes by each method, images narrower than a block and a window: the CPU's bits" {
+    for kind in 45x149x1:u8 67x100x2:i16 9x120x1:u16 70x79x1:f32 150x7x1:u8 33x20x11:u16; do
+        noise noise.tif "${kind%:*}" "${kind#*:}"
+        img-cat noise.tif -o image.tif
+        for radius in 2 3 4 5; do same img-local --2d --stat median --radius $radius; done
+        same img-local --2d --stat percentile:90 --radius 2
+        same img-local --2d --stat median --radius 9,4
+        same img-local --2d --stat median --radius 4 --chunk 40x75x1
+        same img-local --2d --stat percentile:3 --radius 6 --shape ball
+        if [[ $kind = *x11:* ]]; then same img-local --stat median --radius 2,3,1; fi
+    done
 }
 
 @test "axes whose positions kernels cannot count are refused" {

@@ -17,8 +17,8 @@ const struct vp_opt vp_footprint_file_options[] = {
             .more = "One page is a neighbourhood within a page; several pages are one for volumes. Sample p of FILE "
                     "stands for the voxel at offset p - c. The centre c is sample n / 2 along each axis of n "
                     "samples, counted from 0, unless --center is given. At the edge of the image only voxels that "
-                    "exist are used. Boxes and ellipsoids are recognised and are as fast as with lengths; other "
-                    "footprints run on the CPU. FILE has at most 1048576 samples."),
+                    "exist are used. Boxes and ellipsoids are recognised and are as fast as with lengths. FILE "
+                    "has at most 1048576 samples."),
     VP_REALS(struct vp_footprint_params, center, "center", 0, .metavar = "X,Y[,Z]", .min = 0, .max = VP_FOOTPRINT_MAX,
              .help = "sample of the footprint that is the centre (default: n / 2)",
              .more = "Counted from 0. Z is n / 2 if it is omitted."),

@@ -1,5 +1,5 @@
 /* Footprint: the neighbourhood of a voxel in window operations, a box or an ellipsoid around it, or any set of offsets.
- * Shared by minimum, maximum, moments, ranks and entropy, boxes and ellipsoids on every device, sets on the CPU.
+ * Shared by minimum, maximum, moments, ranks and entropy, on every device.
  *
  * A voxel belongs to the footprint if its centre is no farther than the radius from the middle: |dx| <= rx, |dy| <= ry,
  * |dz| <= rz for a box, (dx/rx)^2 + (dy/ry)^2 + (dz/rz)^2 <= 1 for a ball (of radius 1: the six neighbours and the

@@ -375,6 +375,7 @@ static inline unsigned __vminu4(unsigned a, unsigned b)
     return emulate_parts<uint8_t>(a, b, [](uint8_t x, uint8_t y) { return std::min(x, y); });
 }
 static inline unsigned __vimax3_u16x2(unsigned a, unsigned b, unsigned c) { return __vmaxu2(__vmaxu2(a, b), c); }
+static inline unsigned __vimin3_u16x2(unsigned a, unsigned b, unsigned c) { return __vminu2(__vminu2(a, b), c); }
 static inline int __vimin3_s32(int a, int b, int c) { return std::min(std::min(a, b), c); }
 static inline int __vimax3_s32(int a, int b, int c) { return std::max(std::max(a, b), c); }
 static inline unsigned __vimax3_u32(unsigned a, unsigned b, unsigned c) { return std::max(std::max(a, b), c); }
