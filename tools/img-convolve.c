@@ -40,7 +40,7 @@ static const struct vp_opt options[] = {
                       "even size is convolved with."),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and else f32. To integers results are rounded to the nearest (halves to "
+              .more = "auto is f64 for u32, i32 and f64, and else f32. To integers results are rounded to the nearest (halves to "
                       "even) and clamped to the range of the type."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
@@ -76,14 +76,15 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_op op;
 
     image.values = true;
-    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-             || vp_kernels_read(&g, run, &p->kernel, &im, err);
+    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | VP_TYPES_WIDE, err);
+    const enum vp_type same = vp_images_as_f64(&im, false);
+    rc = rc || vp_kernels_read(&g, run, &p->kernel, &im, err);
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
     g.normalize = p->normalize;
     g.edge = edge_of(p);
     g.crop = (enum vp_crop)p->crop;
-    rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
+    rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, same), err)
          || vp_chain_add(&im.chain, &op, err);
     vp_kernels_free(&g);
     if (!rc)
@@ -100,7 +101,7 @@ const struct vp_tool vp_program = {
         "one along each axis (which is found out) axis by axis, all others by fast Fourier transforms of tiles. With "
         "--grid or --positions the kernel changes over the image, as in instruments that blur every corner in a way of "
         "its own. Pages along z are a volume; channels and times are never mixed. Samples are u8, u16, i8, i16, "
-        "f32 or f64.\n\n"
+        "f32 or f64, or u32 or i32, which are computed as f64.\n\n"
         "Bits of the results do not depend on threads, memory or chunks: tiles lie where the image says, and the "
         "choice of a method depends on the sizes of kernel and image alone.",
     .options = options,

@@ -47,7 +47,7 @@ static const struct vp_opt options[] = {
             .help = "ratio of the power of noise to that of the signal (wiener)"),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and else f32."),
+              .more = "auto is f64 for u32, i32 and f64, and else f32."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -110,10 +110,11 @@ static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
         return -1;
     image.values = true;
     pthread_mutex_init(&reports.lock, NULL);
-    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-             || vp_kernels_read(&g.kernel, run, &p->kernel, &im, err);
+    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | VP_TYPES_WIDE, err);
+    const enum vp_type same = vp_images_as_f64(&im, false);
+    rc = rc || vp_kernels_read(&g.kernel, run, &p->kernel, &im, err);
     g.kernel.fft = &vp_fftw;
-    rc = rc || vp_deconvolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
+    rc = rc || vp_deconvolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, same), err)
          || vp_chain_add(&im.chain, &op, err);
     vp_kernels_free(&g.kernel);
     rc = vp_images_end(&im, run, rc, NULL, err);
@@ -140,7 +141,7 @@ const struct vp_tool vp_program = {
         "NaN.\n\n"
         "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as "
         "it and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads. "
-        "Of f64 samples all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that "
+        "Of samples of u32, i32 and f64 all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that "
         "was built without FFTW refuses them).",
     .options = options,
     .params_size = sizeof(struct params),

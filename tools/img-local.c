@@ -47,6 +47,8 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
     vp_stat_scale(&p->stat, &image);
     int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err)
              || vp_footprint_open(&f, run, &p->stat.window, &im, err);
+    if (!rc && vp_stat_is_f64(&p->stat))
+        vp_images_as_f64(&im, true);
     if (!rc && vp_stat_needs_range(&p->stat, im.type)) {
         rc = vp_images_range(&im, run, range, err);
         known = !rc && !run->common.plan; /* --plan does not read */
@@ -76,7 +78,7 @@ const struct vp_tool vp_program = {
         "depends on their size. Sums, means and deviations of some boxes that are known, however large and many, are "
         "img-sat --boxes: one reading, and nothing but the figures is written. What is brighter than its neighbourhood "
         "is img-threshold --local, which makes the mask at once, without rounding a mean in between.\n\n"
-        "Samples are u8, u16, i16 or f32 (i8 is taken as i16). NaN: mean, std and var of a neighbourhood with a NaN "
+        "Samples are u8, u16, i16 or f32 (i8 is taken as i16), and on the CPU u32, i32 or f64. NaN: mean, std and var of a neighbourhood with a NaN "
         "are NaN, and with an infinity NaN or infinite; min, max and entropy leave it out; to median and percentile "
         "a NaN is larger than every number.",
     .options = options,

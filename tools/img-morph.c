@@ -51,7 +51,7 @@ static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
         vp_fail(err, VP_EUSAGE, "expected an operation, got none");
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
-    const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES, err)
+    const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES | VP_TYPES_WIDE, err)
                    || vp_footprint_open(&f, run, &p->window, &im, err)
                    || vp_morph_chain(&im.chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err);
     vp_footprint_free(&f);
@@ -65,14 +65,14 @@ const struct vp_tool vp_program = {
     .description =
         "Flat grey-value morphology of every image: pages along z as a volume, or with --2d each page by itself; "
         "channels and times are never mixed. On a mask of 0 and 255 the same operations are the binary ones. Samples "
-        "are u8, u16, i8, i16 or f32.\n\n"
+        "are u8, u16, i8, i16 or f32, and on the CPU u32, i32 or f64.\n\n"
         "Results are exact, at the edges too, where the neighbourhood is the part of it that lies in the image. With B "
         "the offsets of a neighbourhood, an erosion is the minimum of f(x + b) over all b in B, and a dilation the "
         "maximum of f(x - b): of a --footprint that is not symmetric they take opposite sides, as in scipy.ndimage's "
         "grey_erosion and grey_dilation. So an opening is nowhere above the image, a closing nowhere below it, and "
         "neither changes its own result. Where no sample of a footprint lies in the image, an erosion is the largest "
-        "value of the type, a dilation the smallest (f32: NaN). A gradient needs a footprint with its centre. "
-        "tophat, bothat and gradient of i8 and i16 are u16, so that nothing is clamped. In f32 NaN is left out of "
+        "value of the type, a dilation the smallest (floats: NaN). A gradient needs a footprint with its centre. "
+        "tophat, bothat and gradient of i8 and i16 are u16, of i32 u32, so that nothing is clamped. NaN is left out of "
         "minima and maxima. With a box the time does not depend on the radius.\n\n"
         "The bits of the result do not depend on threads, memory or chunks.",
     .options = options,

@@ -224,7 +224,7 @@ static int open_footprint(struct vp_footprint *f, struct vp_morphrecon_want *w, 
 
 static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
 {
-    unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
+    unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | VP_TYPES_WIDE;
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
@@ -236,7 +236,7 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
         return -1;
     struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .counts = &counts};
     if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
-        types = VP_EXTREMUM_TYPES;
+        types = VP_EXTREMUM_TYPES | VP_TYPES_WIDE;
     image.values = what == VP_CLEAR_BORDER; /* the background is 0 */
     if (check_footprint(p, what, err))
         return -1;
@@ -271,7 +271,7 @@ const struct vp_tool vp_program = {
         "marked comes back as the mask has it, to the voxel, and what is not marked is levelled. With --by erosion all "
         "is upside down. The other options make the marker themselves, out of one stack.\n\n"
         "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never "
-        "mixed. Samples are u8, u16, i8, i16, f32 or f64; masks of 0 and 1 or 255 are u8. MARKER and MASK have the "
+        "mixed. Samples are u8, u16, i8, i16, f32 or f64, and on the CPU u32 or i32; masks of 0 and 1 or 255 are u8. MARKER and MASK have the "
         "same size and type; one of a single page goes with every page of the other. Where the marker is above the "
         "mask (with --by erosion: below) it counts as the mask's, and how often is said.\n\n"
         "The result is exact: it is unique, and its samples are samples of the input. So its bits do not depend on "

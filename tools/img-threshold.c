@@ -46,10 +46,11 @@ static const struct vp_opt options[] = {
             .help = "of the histogram: half-way between the means on both sides (Ridler)"),
     VP_OPTIONS(struct params, local, vp_adaptive_options),
     VP_INT(struct params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 2, .max = VP_THRESHOLD_BINS,
-           .group = "Histogram", .help = "bins of the histogram of f32",
-           .more = "Integers have one for every value, also where a scale is recorded."),
+           .group = "Histogram", .help = "bins of the histogram of floats, u32 and i32",
+           .more = "u8, u16, i8 and i16 have one for every value, also where a scale is recorded. So have u32 and i32 "
+                   "where their range has at most 65536 values, unless --bins says another number."),
     VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
-             .help = "the values that the bins of f32 divide (default: those of the stack)",
+             .help = "the values that these bins divide (default: those of the stack)",
              .more = "Values outside count for the first and the last bin. By default the stack is read once more "
                      "before, to find its smallest and largest value."),
     VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
@@ -178,7 +179,7 @@ static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, c
         return -1;
     if (given)
         snprintf(op.text, sizeof op.text, "threshold, %s %.9g", t->below ? "up to" : "above", t->limit);
-    else if (real && t->lo == 0 && t->hi == 0) /* still unknown: --plan does not read */
+    else if (vp_threshold_ranges(im->type) && t->lo == 0 && t->hi == 0) /* still unknown: --plan does not read */
         snprintf(strrchr(op.text, ',') + 1, 64, " %lld bins over the range of the stack", (long long)t->bins);
     return vp_chain_add(c, &op, err);
 }
@@ -252,21 +253,35 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
     return rc;
 }
 
+/* Gives integers that lie in a range of few values a bin for each. */
+static void one_for_each(struct vp_threshold_params *t)
+{
+    const double values = t->hi - t->lo + 1;
+
+    if (values > VP_THRESHOLD_BINS || values < 2)
+        return;
+    t->bins = (int64_t)values;
+    t->lo -= .5;
+    t->hi += .5;
+}
+
 /* Makes the images' chain. `t`: a global threshold. */
 static int make(const struct params *p, enum how how, struct vp_threshold_params *t, struct found *f,
                 struct vp_run *run, struct vp_images *im, struct vp_morphrecon_counts *counts, struct vp_err *err)
 {
     struct vp_chain *const c = &im->chain;
-    const bool two = p->hysteresis.n || vp_given(run, "weak");
+    const bool two = p->hysteresis.n || vp_given(run, "weak"), ranges = vp_threshold_ranges(im->type);
     double range[2] = {t->lo, t->hi};
     char text[160] = "";
 
     if (how == GLOBAL) {
         if (vp_images_keep(im, run, false, err)
-            || (im->type == VP_F32 && !p->range.n && vp_images_range(im, run, range, err)))
+            || (ranges && !p->range.n && vp_images_range(im, run, range, err)))
             return -1;
-        t->lo = range[0];
-        t->hi = range[1];
+        t->lo = p->range.n ? vp_scale_stored(im->scale, range[0]) : range[0];
+        t->hi = p->range.n ? vp_scale_stored(im->scale, range[1]) : range[1];
+        if (ranges && !p->range.n && !vp_type_is_float(im->type) && !vp_given(run, "bins") && !run->common.plan)
+            one_for_each(t);
         if (two && find(run, im, t, f, text, err))
             return -1;
     }
@@ -307,7 +322,7 @@ static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_threshold_params t = {.method = method, .below = p->below, .mark = (uint8_t)p->value, .bins = p->bins,
                                     .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
-    int rc = vp_images_open(&im, run, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
+    int rc = vp_images_open(&im, run, &image, 1, (how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES) | VP_TYPES_WIDE, err)
              || make(p, how, &t, &found, run, &im, &counts, err);
     im.solved = t.method == VP_AT ? NULL : record;
     im.ctx = &found;
@@ -324,12 +339,12 @@ const struct vp_tool vp_program = {
         "Marks the voxels that are above a threshold: 255, others 0, in samples of u8. The threshold is given, taken "
         "from the histogram of the image, or follows the neighbourhood of each voxel. Pages along z are a volume, or "
         "with --2d each page is an image of its own; channels and times are never mixed. Samples are u8, u16, i8, i16 "
-        "or f32. A voxel that is equal to its threshold is not above it. NaN, and in f32 a voxel with a NaN in its "
+        "or f32, and on the CPU u32, i32 or f64. A voxel that is equal to its threshold is not above it. NaN, and a voxel with a NaN in its "
         "neighbourhood, is never marked.\n\n"
         "Formulas and names are those of scikit-image (threshold_local, threshold_niblack, threshold_sauvola, "
         "threshold_otsu and so on). At the edge of the image the local ones use the voxels that exist, where "
         "scikit-image makes some up; elsewhere the masks are equal, but for voxels that lie on their threshold: here "
-        "integers are compared without rounding errors. With --edge mirror, nearest, zero or wrap they are those of "
+        "integers of 8 and 16 bits are compared without rounding errors. With --edge mirror, nearest, zero or wrap they are those of "
         "threshold_local's modes reflect, nearest, constant and wrap up to the edge. (threshold_niblack and "
         "threshold_sauvola mirror about the middle of the last pixel, as none of these does.)\n\n"
         "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the CPU's, but for local "

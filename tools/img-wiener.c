@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { SAME, F32 };
+enum { SAME, F32, F64 };
 
 struct params {
     double noise, sigma;
@@ -26,9 +26,10 @@ static const struct vp_opt options[] = {
     VP_REAL(struct params, sigma, "sigma", 0, .metavar = "SIGMA", .min = 0, .max = INFINITY,
             .help = "standard deviation of the noise, instead of --noise",
             .more = "In the unit of the values; its square is the variance."),
-    VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
-              .help = "sample type of the output: same as the input's, or f32",
-              .more = "Integers are rounded to the nearest (halves to even) and clamped to the range of the type."),
+    VP_CHOICE(struct params, type, "type", 't', "same|f32|f64", .metavar = "TYPE", .def = "same",
+              .help = "sample type of the output: same as the input's, f32 or f64",
+              .more = "Integers are rounded to the nearest (halves to even) and clamped to the range of the type. "
+                      "With f64 all is computed in f64, on the CPU."),
     VP_OPTIONS(struct params, window, vp_footprint_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
@@ -53,9 +54,11 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
 
     if (sigma && vp_given(run, "noise"))
         return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
-    int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES, err)
+    int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES | VP_TYPES_WIDE, err)
              || vp_footprint_open(&f, run, &p->window, &im, err);
     const double step = vp_scale_steps(im.scale, 1);
+    if (!rc && p->type == F64)
+        vp_images_as_f64(&im, true);
     if (!rc && !sigma && !vp_given(run, "noise")) {
         rc = vp_images_noise(&im, run, &f, &noise, err);
         vp_report_plan(run, "passes", "2, the first for the noise");
@@ -80,7 +83,7 @@ const struct vp_tool vp_program = {
         "nothing but noise, nearly untouched at edges and details. scipy.signal.wiener has the same formula; here the "
         "neighbourhood at the edge of an image is the part of it that exists, instead of zeros.\n\n"
         "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never "
-        "mixed. Samples are u8, u16, i8, i16 or f32. In f32 a NaN makes NaN of the results whose neighbourhood "
+        "mixed. Samples are u8, u16, i8, i16 or f32, and on the CPU u32, i32 or f64, which are computed in f64. A NaN makes NaN of the results whose neighbourhood "
         "holds it.\n\n"
         "The bits of the result do not depend on threads, memory or chunks.",
     .options = options,

@@ -32,7 +32,7 @@ const struct vp_opt vp_adaptive_options[] = {
     VP_REAL(struct vp_adaptive_params, r, "r", 'r', .metavar = "R", .min = 0, .max = INFINITY,
             .help = "sauvola: the largest standard deviation there can be",
             .more = "By default half of the range of the sample type, 127.5 for u8, and samples are taken as they are "
-                    "stored. f32 needs one, in the unit of the values; half of their range is a good choice."),
+                    "stored. f32 and f64 need one, in the unit of the values; half of their range is a good choice."),
     VP_REAL(struct vp_adaptive_params, offset, "offset", 0, .metavar = "V", .def = "0", .min = -INFINITY,
             .max = INFINITY, .help = "take V from every threshold",
             .more = "In the unit of the values. With a negative one, as --offset -3, a voxel must be brighter than its "
@@ -66,10 +66,11 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
     double r = vp_scale_steps(im->scale, p->r);
 
     if (m == VP_LOCAL_SAUVOLA && r == 0) {
-        if (im->type == VP_F32)
+        if (vp_type_is_float(im->type))
             return vp_fail_hint(err, VP_EUSAGE,
                                 "half of the range of the values; scikit-image's 1 is for images from -1 to 1",
-                                "--local sauvola: f32 needs --r, the largest standard deviation there can be");
+                                "--local sauvola: %s needs --r, the largest standard deviation there can be",
+                                vp_type_name(im->type));
         r = im->all_i8 ? 127.5 : (vp_type_max(im->type) - vp_type_min(im->type)) / 2;
     }
     *l = (struct vp_limit){.base = -vp_scale_steps(im->scale, p->offset) - vp_scale_steps(im->scale, nearer), .mean = 1,

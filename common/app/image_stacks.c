@@ -164,6 +164,15 @@ static void list_types(unsigned types, char *text, size_t size)
     }
 }
 
+enum vp_type vp_images_as_f64(struct vp_images *im, bool all)
+{
+    const enum vp_type same = im->type;
+
+    if (all || VP_TYPES_WIDE & 1u << same)
+        im->type = VP_F64;
+    return same;
+}
+
 int vp_images_type(struct vp_images *im, const struct vp_run *run, unsigned types, struct vp_err *err)
 {
     im->all_i8 = true;

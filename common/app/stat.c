@@ -29,13 +29,13 @@ const struct vp_opt vp_stat_options[] = {
     VP_OPTIONS(struct vp_stat_params, window, vp_footprint_options),
     VP_INT(struct vp_stat_params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 1000,
            .group = "Result", .help = "apply it N times",
-           .more = "Not for entropy. What mean, std and var give is f32 in between; --type is that of the last."),
-    VP_CHOICE(struct vp_stat_params, type, "type", 't', "auto|same|f32", .metavar = "TYPE", .def = "auto",
-              .help = "sample type of mean, std and var: auto, same or f32",
+           .more = "Not for entropy. What mean, std and var give is f32 in between (f64 of u32, i32 and f64); --type is that of the last."),
+    VP_CHOICE(struct vp_stat_params, type, "type", 't', "auto|same|f32|f64", .metavar = "TYPE", .def = "auto",
+              .help = "sample type of mean, std and var: auto, same, f32 or f64",
               .more = "same is the type of the input: integers are rounded to the nearest (halves to even) and "
-                      "clamped. auto is same for the mean, f32 for std and var. Median, percentiles, minimum "
-                      "and maximum always "
-                      "keep the type, entropy is f32."),
+                      "clamped. auto is same for the mean; for std and var it is f32, and f64 of u32, i32 and "
+                      "f64. With f64 all is computed in f64, on the CPU. Median, percentiles, minimum and maximum "
+                      "always keep the type, entropy is f32."),
     VP_FLAG(struct vp_stat_params, sample, "sample", 0, .help = "std and var of a sample: divide by n - 1",
             .more = "Instead of by n. Where the neighbourhood is a single voxel the result is 0."),
     VP_INT(struct vp_stat_params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 1, .max = VP_ENTROPY_BINS,
@@ -127,6 +127,13 @@ static int make_entropy(struct vp_op *op, const struct vp_stat_params *p, const 
     return 0;
 }
 
+enum { AUTO, SAME, F32, F64 };
+
+bool vp_stat_is_f64(const struct vp_stat_params *p)
+{
+    return p->type == F64;
+}
+
 int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_footprint *f,
                   const struct vp_images *im, const double *range, struct vp_result *result, struct vp_err *err)
 {
@@ -138,7 +145,8 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
     if (parse(p->stat, &kind, &percent, err))
         return -1;
     const bool moment = kind == MEAN || kind == STD || kind == VAR;
-    const bool f32 = p->type == 2 || (p->type == 0 && kind != MEAN);
+    const enum vp_type between = vp_type_of_values(im->type);
+    const enum vp_type last = p->type == F32 ? VP_F32 : p->type == AUTO && kind != MEAN ? between : im->type;
     *result = kind == STD                          ? (struct vp_result){VP_SPREADS, "local standard deviation"}
               : kind == VAR && p->iterations == 1 ? (struct vp_result){VP_SQUARES, "local variance"}
               : kind == VAR                        ? (struct vp_result){VP_NO_VALUES, "local variance"}
@@ -147,7 +155,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
     for (int64_t i = 0; i < p->iterations; i++) {
         struct vp_op op;
         /* intermediate results of iterations are not rounded to integers */
-        const enum vp_type type = moment && (f32 || i + 1 < p->iterations) ? VP_F32 : im->type;
+        const enum vp_type type = moment && i + 1 < p->iterations ? between : last;
         if (moment)
             rc = vp_moments_local(&op, kind == MEAN ? VP_MEAN : kind == VAR ? VP_VAR : VP_STD, p->sample, f, im->size,
                                   in, type, err);
