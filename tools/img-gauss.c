@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { AUTO, SAME, F32 };
+enum { AUTO, SAME, F32, F64 };
 
 struct params {
     struct vp_reals sigma, derivative;
@@ -46,9 +46,10 @@ static const struct vp_opt options[] = {
            .help = "filter N times",
            .more = "The same as the program N times in a row with f32 in between: N times a Gaussian is one of sigma * "
                    "sqrt(N); a derivative of a derivative has the sum of their orders; a high-pass gets steeper."),
-    VP_CHOICE(struct params, type, "type", 't', "auto|same|f32", .metavar = "TYPE", .def = "auto",
-              .help = "sample type of the output: same as the input's, or f32",
-              .more = "auto is same, but f32 for --derivative and --highpass. Integers are rounded to the nearest "
+    VP_CHOICE(struct params, type, "type", 't', "auto|same|f32|f64", .metavar = "TYPE", .def = "auto",
+              .help = "sample type of the output: same as the input's, f32 or f64",
+              .more = "auto is same, but for --derivative and --highpass f32, and f64 of u32, i32 and f64. With f64 all "
+                      "is computed in f64, on the CPU. Integers are rounded to the nearest "
                       "(halves to even) and clamped to the range of the type."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
@@ -83,7 +84,7 @@ static int orders(const struct vp_images *im, const struct vp_reals *given, int 
 
 static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
+    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | VP_TYPES_WIDE;
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
@@ -94,10 +95,12 @@ static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
     int rc = vp_images_open(&im, run, &image, 1, types, err)
              || vp_image_lengths(&im, "sigma", &p->sigma, g.sigma, err) || orders(&im, &p->derivative, g.order, err);
     const bool derivative = g.order[0] || g.order[1] || g.order[2];
-    const bool real = p->type == F32 || (p->type == AUTO && (derivative || p->highpass));
+    const enum vp_type same = vp_images_as_f64(&im, p->type == F64);
+    const enum vp_type out = p->type == F32 ? VP_F32 : p->type == F64 ? VP_F64
+                             : p->type == AUTO && (derivative || p->highpass) ? vp_type_of_values(same) : same;
     for (int a = 0; a < 3 && p->image.physical; a++)
         g.spacing[a] = im.voxel[a];
-    rc = rc || vp_gauss_chain(&im.chain, &g, im.size, im.type, real ? VP_F32 : im.type, err);
+    rc = rc || vp_gauss_chain(&im.chain, &g, im.size, im.type, out, err);
     const struct vp_result result = {derivative || p->highpass ? VP_DIFFERENCES : VP_VALUES,
                                      derivative ? "derivative" : NULL};
     return vp_images_end(&im, run, rc, &result, err);
@@ -109,7 +112,8 @@ const struct vp_tool vp_program = {
     .summary = "smooth with a Gaussian, its derivatives, high-pass",
     .description =
         "Convolves every image with a Gaussian: pages along z as a volume, or with --2d each page by itself; "
-        "channels and times are never mixed. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "channels and times are never mixed. Samples are u8, u16, i8, i16 or f32, and on the CPU u32, i32 or "
+        "f64, which are computed in f64.\n\n"
         "At the edges only voxels that exist count, with weights that sum to one, so nothing gets dark or "
         "bright there. The filter is a sum over differences of neighbours: an image that is constant comes out "
         "exactly as it is, whatever its value, and rounding errors are a matter of the contrast that the filter "

@@ -50,7 +50,7 @@ static const struct vp_example examples[] = {
 
 static int img_log(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
+    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | VP_TYPES_WIDE;
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
@@ -62,6 +62,7 @@ static int img_log(struct vp_run *run, void *params, struct vp_err *err)
              || vp_image_lengths(&im, "sigma", &p->sigma, l.sigma, err);
     for (int a = 0; a < 3 && p->image.physical; a++)
         l.spacing[a] = im.voxel[a];
+    vp_images_as_f64(&im, false);
     rc = rc || vp_log_chain(&im.chain, &l, im.size, im.type, err);
     return vp_images_end(&im, run, rc, &(struct vp_result){VP_DIFFERENCES, "Laplacian of Gaussian"}, err);
 }
@@ -73,7 +74,8 @@ const struct vp_tool vp_program = {
     .description =
         "Edges and blobs at a scale (no logarithm: img-math 'log(a)'): the sum of the second derivatives along all "
         "axes of the image smoothed with a Gaussian, as f32: pages along z as a volume, or with --2d each page by "
-        "itself; channels and times are never mixed. Input samples are u8, u16, i8, i16 or f32. Derivatives are per "
+        "itself; channels and times are never mixed. Input samples are u8, u16, i8, i16 or f32, or on the CPU u32, i32 or f64, the "
+        "result of which is computed in f64 and is f64. Derivatives are per "
         "voxel, or with --physical per unit of the voxel size.\n\n"
         "Zero on constants (exactly) and ramps, the exact curvature on quadratics, to the rounding of f32 and, with "
         "the default --edge renormalize, at the edges too: there is no frame of false edges around the image, and "
