@@ -263,6 +263,6 @@ noise() {
     fails 2 "LO < HI" img-local --stat entropy --range 1,1 a.tif
     fails 2 "--bins" img-local --stat entropy --bins 0 a.tif
     fails 2 "--bins needs --stat entropy, got median" img-local --bins 4 a.tif
-    img-convert --type f64 a.tif -o d.tif
-    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-local d.tif
+    img-convert --type i64 a.tif -o d.tif
+    fails 1 "expected samples of u8, u16, u32, i8, i16, i32, f32 or f64, got i64" img-local d.tif
 }

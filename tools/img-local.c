@@ -5,16 +5,19 @@
 #include "app/tool.h"
 #include "local/entropy.h"
 #include "stack/stack.h"
+#include "app/radius_map.h"
 #include "app/stat.h"
 #include "app/image_run.h"
 
 struct params {
     struct vp_stat_params stat;
+    struct vp_radius_map_given map;
     struct vp_image_params image;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, stat, vp_stat_options),
+    VP_OPTIONS(struct params, map, vp_radius_map_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -34,6 +37,17 @@ static const struct vp_example examples[] = {
     {0},
 };
 
+/* Does the work of --radius-map. */
+static int with_map(struct vp_run *run, const struct params *p, const struct vp_image_params *image, struct vp_err *err)
+{
+    struct vp_images im = {0};
+    struct vp_result result = {0};
+    const int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, image, 1, VP_STAT_TYPES, err)
+                   || vp_radius_map_chain(&im, run, &p->map, &p->stat, &result, err);
+
+    return vp_images_end(&im, run, rc, &result, err);
+}
+
 static int img_local(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
@@ -45,6 +59,10 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
     bool known = false;
 
     vp_stat_scale(&p->stat, &image);
+    if (vp_radius_map_check(&p->map, run, &p->stat, err))
+        return -1;
+    if (p->map.file)
+        return with_map(run, p, &image, err);
     int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err)
              || vp_footprint_open(&f, run, &p->stat.window, &im, err);
     if (!rc && vp_stat_is_f64(&p->stat))

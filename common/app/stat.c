@@ -15,17 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATS "mean|median|min|max|std|var|entropy|percentile:"
+#define STATS "mean|median|min|max|std|var|entropy|sum|percentile:"
 
 const struct vp_opt vp_stat_options[] = {
     VP_STRING(struct vp_stat_params, stat, "stat", 0, .metavar = "NAME", .choices = STATS, .def = "median",
               .group = "Statistic",
-              .help = "mean, median, min, max, std, var, entropy, or percentile:P",
+              .help = "mean, median, min, max, std, var, entropy, sum, or percentile:P",
               .more = "percentile:P is the sample with rank ceil(P/100 * n) among the n samples of the neighbourhood "
                       "in ascending order (nearest rank): percentile:0 is the minimum, percentile:100 the maximum, "
                       "percentile:50 the median. So the median of an even number of samples, as at edges, is the "
                       "lower one of the two in the middle, and never a value that is not in the image. entropy is in "
-                      "bits, of the histogram of the neighbourhood (--bins, --range)."),
+                      "bits, of the histogram of the neighbourhood (--bins, --range). sum is for --radius-map."),
     VP_OPTIONS(struct vp_stat_params, window, vp_footprint_options),
     VP_INT(struct vp_stat_params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 1000,
            .group = "Result", .help = "apply it N times",
@@ -33,7 +33,7 @@ const struct vp_opt vp_stat_options[] = {
     VP_CHOICE(struct vp_stat_params, type, "type", 't', "auto|same|f32|f64", .metavar = "TYPE", .def = "auto",
               .help = "sample type of mean, std and var: auto, same, f32 or f64",
               .more = "same is the type of the input: integers are rounded to the nearest (halves to even) and "
-                      "clamped. auto is same for the mean; for std and var it is f32, and f64 of u32, i32 and "
+                      "clamped. auto is same for the mean; for a sum as in img-sat(1), so that it has room; for std and var it is f32, and f64 of u32, i32 and "
                       "f64. With f64 all is computed in f64, on the CPU. Median, percentiles, minimum and maximum "
                       "always keep the type, entropy is f32."),
     VP_FLAG(struct vp_stat_params, sample, "sample", 0, .help = "std and var of a sample: divide by n - 1",
@@ -50,8 +50,8 @@ const struct vp_opt vp_stat_options[] = {
     VP_OPT_END,
 };
 
-enum kind { MEAN, MEDIAN, MIN, MAX, STD, VAR, ENTROPY, PERCENTILE, KINDS };
-static const char *const NAME[KINDS] = {"mean", "median", "min", "max", "std", "var", "entropy", "percentile:"};
+enum kind { MEAN, MEDIAN, MIN, MAX, STD, VAR, ENTROPY, SUM, PERCENTILE, KINDS };
+static const char *const NAME[KINDS] = {"mean", "median", "min", "max", "std", "var", "entropy", "sum", "percentile:"};
 
 static int parse(const char *text, enum kind *kind, double *percent, struct vp_err *err)
 {
@@ -73,7 +73,7 @@ static int parse(const char *text, enum kind *kind, double *percent, struct vp_e
                             "--stat: expected percentile:0 to percentile:100, got '%s'", text);
     }
     return vp_fail(err, VP_EUSAGE,
-                   "--stat: expected mean, median, min, max, std, var, entropy or percentile:P, got '%s'", text);
+                   "--stat: expected mean, median, min, max, std, var, entropy, sum or percentile:P, got '%s'", text);
 }
 
 int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
@@ -83,7 +83,7 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
 
     if (parse(p->stat, &kind, &percent, err))
         return -1;
-    if (p->type && kind != MEAN && kind != STD && kind != VAR)
+    if (p->type && kind != MEAN && kind != STD && kind != VAR && kind != SUM)
         return vp_fail_hint(err, VP_EUSAGE, "pipe the result into img-convert",
                             "--type needs --stat mean, std or var, got %s", p->stat);
     if (p->sample && kind != STD && kind != VAR)
@@ -100,7 +100,7 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
 
 void vp_stat_scale(const struct vp_stat_params *p, struct vp_image_params *image)
 {
-    image->values = !strcmp(p->stat, NAME[VAR]) && p->iterations > 1;
+    image->values = (!strcmp(p->stat, NAME[VAR]) && p->iterations > 1) || !strcmp(p->stat, NAME[SUM]);
     image->steps = !strcmp(p->stat, NAME[ENTROPY]);
 }
 

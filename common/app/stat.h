@@ -23,7 +23,7 @@ extern const struct vp_opt vp_stat_options[];
 /* Checks everything that does not depend on the input: names, numbers, combinations of options. -1: VP_EUSAGE. */
 int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err);
 
-/* Sets the treatment of a scale: undone if the result's scale is undefined (a variance of a variance), for a histogram
+/* Sets the treatment of a scale: undone if the result's scale is undefined (a variance of a variance, a sum), for a histogram
  * only for floats. */
 void vp_stat_scale(const struct vp_stat_params *p, struct vp_image_params *image);
 /* True if all is to be computed in f64. */
