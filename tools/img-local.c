@@ -32,6 +32,11 @@ static const struct vp_example examples[] = {
     {"Background: the median of a ring, drawn as a stack of 0 and 1.",
      "img-cat --region 0:15,0:15 --pages 0 vol.tif | img-math '(x-7)^2 + (y-7)^2 > 25 and (x-7)^2 + (y-7)^2 <= 49'"
      " --type u8 -o ring.tif\nimg-local --footprint ring.tif vol.tif -o background.tif"},
+    {"Depth of field: a page blurred more, the farther from its middle. The mask of what is above that mean is that of a "
+     "threshold with a window of another size for every pixel.",
+     "img-cat --pages 32 vol.tif -o page.tif\nimg-math 'min(abs(x - 32) / 4, 7)' --type u8 page.tif -o radii.tif\n"
+     "img-local --stat mean --radius-map radii.tif page.tif -o blurred.tif\n"
+     "img-math 'a > b' --type u8 page.tif blurred.tif -o mask.tif"},
     {"How busy the image is around each voxel, in bits.",
      "img-local --stat entropy --radius 2 --range 0,0.03 vol.tif -o entropy.tif"},
     {0},
@@ -102,6 +107,21 @@ const struct vp_tool vp_program = {
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "RADIUS MAPS\n"
+        "With --radius-map FILE every voxel has a box of its own size: the voxels that are at most FILE's sample away along "
+        "x, y and, in volumes, z. Radii may come from a depth map, from a formula (img-math), or from what a first pass "
+        "found.\n\n"
+        "A result is read from the corners of summed area tables, four or in volumes eight, so its time does not depend "
+        "on its radius. The tables are of the part of the image in work and of what its boxes reach: the memory grows "
+        "with the largest radius, not with the image.\n\n"
+        "Sums are exact, so results depend neither on the part nor on other boxes. Integers are added as they are; the "
+        "auto type of a sum is that of img-sat(1). Floats are added in steps of 2^-94 of the largest magnitude of the "
+        "stack: every digit of f32 down to 2^-70 of it, and of f64 down to 2^-41. var and std have steps of 2^-47 of "
+        "half of the range of the stack, and are within 1e-14 of that range. For this floats are read twice; what comes "
+        "from a pipe is kept.\n\n"
+        "NaN makes NaN of every result whose box holds it; an infinity makes sum and mean infinite (NaN with one of the "
+        "other sign), var and std NaN.",
     .flags = VP_TOOL_CUDA,
     .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), img-sat(1), img-threshold(1), voxpipe-stack(5)",
     .run = img_local,

@@ -18,9 +18,9 @@ const struct vp_opt vp_radius_map_options[] = {
     VP_FILE(struct vp_radius_map_given, file, "radius-map", 0, .metavar = "FILE", .group = "Neighbourhood",
             .help = "mean, sum, var and std over a box of another size for every voxel",
             .more = "The sample of FILE is the radius of the box around its voxel: 0 is the voxel alone, 1 is 3 x 3 "
-                    "pixels or 3 x 3 x 3 voxels. FILE has as many pages as the input, or one page, which holds for all of "
-                    "them; its samples, of any type, are whole numbers. The time does not depend on the radii, the memory "
-                    "on the largest one (see RADIUS MAPS). It takes the place of --radius; on the CPU."),
+                    "pixels or 3 x 3 x 3 voxels. FILE has as many pages as the input, or one page, which holds for all "
+                    "of them; its samples, of any type, are whole numbers. The time does not depend on the radii, the "
+                    "memory on the largest one (see RADIUS MAPS). It takes the place of --radius; on the CPU."),
     VP_OPT_END,
 };
 
@@ -102,7 +102,8 @@ static int open_map(struct vp_images *im, struct vp_run *run, const char *path, 
         return -1;
     im->held += held;
     if (b->pages > 0 && a->pages > 0 && b->pages != 1 && b->pages != a->pages)
-        return vp_fail(err, VP_ERUN, "%s has %lld pages, the radii %s %lld: expected equal numbers, or radii of one page",
+        return vp_fail(err, VP_ERUN,
+                       "%s has %lld pages, the radii %s %lld: expected equal numbers, or radii of one page",
                        vp_reader_name(im->reader[0]), (long long)a->pages, vp_reader_name(r), (long long)b->pages);
     im->single[1] = b->pages == 1 && a->pages != 1;
     struct radii radii = {.most = 0};
@@ -117,7 +118,8 @@ static int open_map(struct vp_images *im, struct vp_run *run, const char *path, 
 
 /* ---- the chain ---- */
 
-static enum vp_type type_of(const struct vp_radius_map *p, const struct vp_stat_params *stat, const struct vp_images *im)
+static enum vp_type type_of(const struct vp_radius_map *p, const struct vp_stat_params *stat,
+                            const struct vp_images *im)
 {
     enum { AUTO, SAME, F32, F64 };
     double most = 1;

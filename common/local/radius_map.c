@@ -14,7 +14,7 @@
 typedef unsigned __int128 u128;
 
 enum {
-    SUM_BITS = 94, DEVIATION_BITS = 47, /* of a step below the largest number */
+    SUM_BITS = 94, DEVIATION_BITS = 47, /* between a step and the largest number */
     COLUMNS = 64,                       /* cells that a thread adds up along y at a time */
     KINDS = 3                           /* NaN, +infinity, -infinity */
 };
@@ -59,7 +59,8 @@ static void *take(void *mem, size_t *bytes, size_t n)
 }
 
 /* Fills the pointers into mem (NULL: only counts). Returns the bytes. */
-static uint64_t lay_out(struct radius_tables *t, const struct vp_op *op, const struct vp_box *out, int threads, void *mem)
+static uint64_t lay_out(struct radius_tables *t, const struct vp_op *op, const struct vp_box *out, int threads,
+                        void *mem)
 {
     const struct vp_radius_map *p = op->params;
     size_t bytes = 0;
@@ -160,8 +161,9 @@ static void make_tables(const struct vp_op *op, const struct radius_tables *t, c
             continue;
         }
         clear_cells(t, at, 1);
-        sum_row(op, t, vp_part_at(in, vp_type_size(op->in), t->box.lo[0], t->box.lo[1] + y - 1, t->box.lo[2] + z - first),
-                at);
+        const void *const row = vp_part_at(in, vp_type_size(op->in), t->box.lo[0], t->box.lo[1] + y - 1,
+                                           t->box.lo[2] + z - first);
+        sum_row(op, t, row, at);
     }
     #pragma omp for schedule(static)
     for (int64_t i = 0; i < (t->planes - first) * strips; i++) {
@@ -182,7 +184,8 @@ static void make_tables(const struct vp_op *op, const struct radius_tables *t, c
 /* Places of a box's corners in a table, and the number of its samples. */
 struct radius_corners { int64_t at[4], below, n; };
 
-static struct radius_corners corners_of(const struct vp_op *op, const struct radius_tables *t, const int64_t at[3], int64_t r)
+static struct radius_corners corners_of(const struct vp_op *op, const struct radius_tables *t, const int64_t at[3],
+                                        int64_t r)
 {
     const struct vp_radius_map *p = op->params;
     int64_t lo[3], hi[3];
@@ -194,7 +197,8 @@ static struct radius_corners corners_of(const struct vp_op *op, const struct rad
         hi[a] = vp_min64(at[a] + reach, op->image[a] - 1) + 1 - t->box.lo[a];
         c.n *= hi[a] - lo[a];
     }
-    const int64_t plane = (p->volume ? hi[2] : lo[2]) * t->plane, top = plane + hi[1] * t->row, bottom = plane + lo[1] * t->row;
+    const int64_t plane = (p->volume ? hi[2] : lo[2]) * t->plane;
+    const int64_t top = plane + hi[1] * t->row, bottom = plane + lo[1] * t->row;
     c.at[0] = top + hi[0];
     c.at[1] = top + lo[0];
     c.at[2] = bottom + hi[0];
@@ -208,8 +212,8 @@ static struct radius_corners corners_of(const struct vp_op *op, const struct rad
 #define WITHIN(table, c, T) \
     ((T)(INSIDE(table, c) - ((c)->below ? INSIDE((table) - (c)->below, c) : 0)))
 
-/* Returns n^2 times the variance of n numbers of a sum and a sum of squares. Squares are moved to the mean first, so that
- * nothing overflows, and the difference is exact unless it has more than 53 bits. */
+/* Returns n^2 times the variance of n numbers of a sum and a sum of squares. Squares are moved to the mean first, so
+ * that nothing overflows, and the difference is exact unless it has more than 53 bits. */
 static double deviations(u128 sum, u128 square, int64_t n)
 {
     const __int128 s = (__int128)sum;

@@ -27,9 +27,9 @@ struct vp_radius_map {
     int shift;             /* a sample counts (sample - base) 2^shift */
 };
 
-/* Fills *op from stat, sample, whole, from, volume, reach, lo and hi of `want`; op->free releases its params. Two inputs,
- * samples and radii (whole numbers from 0 to reach), both of type `in`, f32 or f64, which holds all of `from`; stacks 0
- * and 1. out: a float, `from`, or for a sum of integers u32, i32, u64 or i64; rounded to the nearest, halves to even, and
- * clamped. VP_EUSAGE (boxes of 2^31 voxels or more) or VP_ERESOURCE. */
+/* Fills *op from stat, sample, whole, from, volume, reach, lo and hi of `want`; op->free releases its params. Two
+ * inputs, samples and radii (whole numbers from 0 to reach), both of type `in`, f32 or f64, which holds all of `from`;
+ * stacks 0 and 1. out: a float, `from`, or for a sum of integers u32, i32, u64 or i64; rounded to the nearest, halves to
+ * even, and clamped. VP_EUSAGE (boxes of 2^31 voxels or more) or VP_ERESOURCE. */
 int vp_radius_map_local(struct vp_op *op, const struct vp_radius_map *want, const int64_t image[3], enum vp_type in,
                         enum vp_type out, struct vp_err *err);

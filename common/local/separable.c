@@ -97,7 +97,8 @@ void vp_separable_stage(struct vp_op *op, const int64_t size[3], const double si
         if (p->edge == VP_EDGE_WRAP && p->radius[a])
             op->halo[a] = VP_UNKNOWN;
         for (int t = taps_along(p, a, taps) - 1; t >= 0; t--)
-            op->holds += vp_taps_edge_floats(taps[t]) * (sizeof(float) + (op->in == VP_F64 ? sizeof(double) : 0));
+            op->holds += vp_taps_edge_floats(taps[t])
+                         * (sizeof(float) + (op->in == VP_F64 ? sizeof(double) : 0));
     }
     for (int c = 0; c < p->channels_x; c++)
         steps += p->radius[0];
