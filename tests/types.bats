@@ -24,7 +24,7 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit 1; }
 result() {
     case $2 in
     same) echo "$1" ;;
-    values) case $1 in ?32 | ?64) [ "$1" = f32 ] && echo f32 || echo f64 ;; *) echo f32 ;; esac ;;
+    values) case $1 in u32 | i32 | ?64) echo f64 ;; *) echo f32 ;; esac ;;
     steps) case $1 in i8) echo u16 ;; *) echo "${1/i/u}" ;; esac ;;
     *) echo "$2" ;;
     esac
