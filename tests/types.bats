@@ -10,7 +10,7 @@ setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit 1
     local t
     noise noise.tif 14x12x5 u16
-    img-convert --set axes=x,y,z noise.tif | img-math -q 'a % 101' --type u8 -o u8.tif
+    img-convert --set axes=x,y,z --set voxel=0.5mm noise.tif | img-math -q 'a % 101' --type u8 -o u8.tif
     for t in $ALL; do [ "$t" = u8 ] || img-convert --type "$t" u8.tif -o "$t.tif"; done
     img-math -q 'a % 4 + (x == 3) * 20' --type u8 u8.tif -o radii.tif
     img-psf --gaussian 1,1,1 --size 3 -o kernel.tif
