@@ -7,6 +7,7 @@
 # command of the shell takes several times as long.
 set -eu
 DEVICES=${DEVICES:-${VOXPIPE_DEVICE:-cpu}}
+TYPES=${TYPES:-u8 u16le i16le f32le f32le i8 u32le i32le f64le} # real devices do not take the last three
 export VOXPIPE_DEVICE=${DEVICES%% *}
 
 # processes that share few cores must not wait for their threads in a loop
@@ -43,13 +44,15 @@ between() {
 samples() {
     perl -e 'srand 5; @v = map { ($_ / 7 + $_ / 400) % 5 * 40 + rand 50 } 1 .. 40000; open F, ">f32le"; binmode F;
         print F pack("f<*", map { $_ / 7 - 12 } @v); open F, ">int"; binmode F; print F pack("C*", @v) x 12'
-    for t in u8 i8 u16le i16le; do cp int "$t"; done
+    for t in u8 i8 u16le i16le u32le i32le; do cp int "$t"; done
+    perl -e 'srand 6; open F, ">f64le"; binmode F; print F pack "d<*", map { ($_ / 7 + $_ / 400) % 5 * 6 - 12 + rand 7 } 1 .. 40000'
 }
 
 # image: a random stack in $IN; what reads it in READ, its size in W H D, FLAT if its pages stand alone
 image() {
     local pages
-    one_of u8 u16le i16le f32le f32le i8
+    # shellcheck disable=SC2086
+    one_of $TYPES
     TYPE=$R
     one_of 40 40 60 9 3 1; below "$R"; W=$((R + 1))
     one_of 32 32 20 9 3 1; below "$R"; H=$((R + 1))
@@ -74,7 +77,7 @@ image() {
 }
 
 wide() {
-    case $1 in u8 | i8) echo 1 ;; f32le) echo 4 ;; *) echo 2 ;; esac
+    case $1 in u8 | i8) echo 1 ;; *32le) echo 4 ;; f64le) echo 8 ;; *) echo 2 ;; esac
 }
 
 # tiff AXES SIZES BITS PAGES: image.raw with these axes as image.tif

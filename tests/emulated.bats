@@ -281,6 +281,25 @@ launched() {
     [ ! -e t.tif ]
 }
 
+@test "samples of 32-bit integers and f64: the CPU, or a refusal in one line" {
+    local program type
+    noise image.tif 20x12x1 u8
+    for type in u32 i32 f64; do img-convert --type $type image.tif -o $type.tif; done
+    img-math '2' --type u8 image.tif -o radii.tif
+    for program in "img-gauss" "img-log" "img-local --stat median" "img-local --stat mean" "img-local --stat entropy --range 0,255" \
+        "img-morph --op open" "img-morph --op tophat" "img-wiener --noise 9" "img-nlmeans --h 9 --search 1" "img-threshold --at 9" \
+        "img-threshold --local mean" "img-local --stat mean --radius-map radii.tif"; do
+        for type in u32 i32 f64; do
+            # shellcheck disable=SC2086
+            fails 3 "kernel" $program --device cuda $type.tif
+            [ "${stderr_lines[1]-}" = "" ] || [[ "${stderr_lines[1]}" == *hint* ]]
+            # shellcheck disable=SC2086
+            ok $program --device auto $type.tif -o a.tif --stats stats.json
+            grep -q '"device": "cpu"' stats.json
+        done
+    done
+}
+
 @test "a footprint that is no box and no ball: the CPU's bits, also where no sample of it exists" {
     perl -e 'print pack("C*", map { $_ % 5 && $_ % 3 != 1 ? 1 : 0 } 1..63)' > set.raw
     img-cat --raw-in 7x9x1:u8 set.raw -o plane.tif

@@ -263,6 +263,68 @@ noise() {
     fails 2 "LO < HI" img-local --stat entropy --range 1,1 a.tif
     fails 2 "--bins" img-local --stat entropy --bins 0 a.tif
     fails 2 "--bins needs --stat entropy, got median" img-local --bins 4 a.tif
-    img-convert --type f64 a.tif -o d.tif
-    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-local d.tif
+    img-convert --type i64 a.tif -o d.tif
+    fails 1 "expected samples of u8, u16, u32, i8, i16, i32, f32 or f64, got i64" img-local d.tif
+}
+
+@test "--radius-map: boxes of one size are those of --radius" {
+    noise 41x37x5 u16 u16.tif 7585
+    noise 41x37x5 f32 f32.tif 7585
+    local t stat
+    for t in u16 f32; do
+        img-convert --set axes=x,y,z $t.tif -o v.tif --force
+        img-math -q '3' --type u8 v.tif -o three.tif --force
+        for stat in mean std var; do
+            ok img-local --stat $stat --radius 3 --type f64 v.tif -o want.tif --force
+            ok img-local --stat $stat --radius-map three.tif --type f64 v.tif -o got.tif --force
+            ok img-cmp --max-rel-l2 1e-13 want.tif got.tif
+        done
+        ok img-local --2d --stat mean --radius 3 v.tif -o want.tif --force
+        ok img-local --2d --stat mean --radius-map three.tif v.tif -o got.tif --force
+        ok img-cmp --max-rel-l2 1e-7 want.tif got.tif
+    done
+}
+
+@test "--radius-map: every box is that of img-sat --boxes, to the digit, whatever the chunks" {
+    local t x y r
+    for t in u8 u16 f32; do
+        noise 61x53x1 $t in.tif 3233
+        if [ $t = f32 ]; then img-math -q '(a - 90.4) * 10 ** (x % 9 - 4)' in.tif -o v.tif --force; else img-cat in.tif -o v.tif --force; fi
+        img-math -q 'floor((x * 7 + y * 13) % 11) * (1 + (x == 20) * 9)' --type u16 in.tif -o radii.tif --force
+        ok img-local --stat sum --radius-map radii.tif v.tif -o sum.tif --force
+        ok img-local --stat sum --radius-map radii.tif -j 3 --chunk 17x9x1 v.tif -o cut.tif --force
+        ok img-cmp sum.tif cut.tif
+        img-cat v.tif | img-local --stat sum --radius-map radii.tif -m 8M -o cut.tif --force
+        ok img-cmp sum.tif cut.tif
+        perl -e 'for $i (0 .. 39) { ($x, $y) = (($i * 17) % 61, ($i * 29) % 53); $r = ($x * 7 + $y * 13) % 11 * ($x == 20 ? 10 : 1);
+            sub lo { $_[0] < 0 ? 0 : $_[0] } sub hi { $_[0] > $_[1] ? $_[1] : $_[0] }
+            printf "b%d-%d %d:%d %d:%d\n", $x, $y, lo($x - $r), hi($x + $r + 1, 61), lo($y - $r), hi($y + $r + 1, 53) }' > boxes.txt
+        ok img-sat --boxes boxes.txt v.tif -o boxes.out --force
+        img-convert --type f64 sum.tif | img-cat --raw-out > sum.raw
+        perl -e 'open F, "sum.raw"; binmode F; undef $/; @s = unpack "d<*", <F>; $/ = "\n"; open B, "boxes.out"; $n = 0;
+            @head = split /[,\t]/, <B>; chomp @head; ($at) = grep { $head[$_] eq "sum" } 0 .. $#head; defined $at or die "@head";
+            while (<B>) { chomp; @f = split /[,\t]/; $f[0] =~ /b(\d+)-(\d+)/ or next; $n++;
+                $f[$at] == $s[$2 * 61 + $1] or die "$_: $s[$2 * 61 + $1]\n" } $n == 40 or die "$n boxes"' || return 1
+    done
+}
+
+@test "--radius-map: NaN, infinity, contradictions" {
+    pixels 5x1:f32 n.tif '9**9**9, 1, 2, 3, -sin(9**9**9)'
+    pixels 5x1:f32 r.tif '0, 0, 2, 1, 1'
+    ok img-local --2d --stat mean --radius-map r.tif n.tif -o out.tif
+    [ "$(img-cat --raw-out out.tif | perl -e 'undef $/; print join " ", map { lc } unpack "f<*", <>')" = "inf 1 nan nan nan" ]
+    pixels 5x1:f32 half.tif '0, 0, 2.5, 1, 1'
+    fails 1 "half.tif: page 0, row 0, column 2: expected a radius of 0 to 1e+06 whole voxels, got 2.5" \
+        img-local --2d --stat mean --radius-map half.tif n.tif
+    pixels 5x1:f32 less.tif '0, -1, 2, 1, 1'
+    fails 1 "column 1: expected a radius of 0 to 1e+06 whole voxels, got -1" img-local --2d --stat mean --radius-map less.tif n.tif
+    fails 1 "column 0: expected a radius" img-local --2d --stat mean --radius-map n.tif n.tif
+    pixels 4x1:f32 small.tif '0, 0, 2, 1'
+    fails 1 "n.tif has pages of 5x1, the radii small.tif of 4x1: expected the same size" \
+        img-local --2d --stat mean --radius-map small.tif n.tif
+    noise 5x1x3 u8 three.tif 15
+    fails 1 "n.tif has 1 pages, the radii three.tif 3" img-local --2d --stat mean --radius-map three.tif n.tif
+    fails 2 "--radius-map needs --stat mean, sum, var or std, got median" img-local --radius-map r.tif n.tif
+    fails 2 "--stat sum needs --radius-map" img-local --stat sum n.tif
+    fails 2 "--radius-map and --radius cannot be combined" img-local --stat mean --radius 2 --radius-map r.tif n.tif
 }

@@ -291,7 +291,7 @@ footprint() {
     fails 2 "--shape" img-morph --op erode --shape star noise.tif
     fails 2 "--iterations" img-morph --op erode --iterations 0 noise.tif
     fails 2 "too large" img-morph --op erode --shape ball --radius 2000 noise.tif
-    img-convert --type f64 noise.tif -o f64.tif
-    run --separate-stderr img-morph --op erode f64.tif
-    [ "$status" -ne 0 ] && [[ "$stderr" == *f64* && "$stderr" == *hint* ]]
+    img-convert --type i64 noise.tif -o i64.tif
+    run --separate-stderr img-morph --op erode i64.tif
+    [ "$status" -ne 0 ] && [[ "$stderr" == *"got i64"* && "$stderr" == *hint* ]]
 }

@@ -84,6 +84,6 @@ flat() {
     for h in 6e-20 3e22; do ok img-nlmeans --h $h --sigma 1e19 --search 1 a.tif -o b.tif; done
     fails 2 "--search" img-nlmeans --h 1 --search 65 a.tif
     fails 2 "--sigma" img-nlmeans --h 1 --sigma -1 a.tif
-    img-convert --type f64 a.tif -o d.tif
-    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-nlmeans --h 1 d.tif
+    img-convert --type u64 a.tif -o d.tif
+    fails 1 "expected samples of u8, u16, u32, i8, i16, i32, f32 or f64, got u64" img-nlmeans --h 1 d.tif
 }

@@ -234,7 +234,9 @@ END
     noise f.tif 9x8x1 f32
     fails 2 "f32 needs --r" img-threshold --local sauvola f.tif
     img-convert --type f64 f.tif -o d.tif
-    fails 1 "f64" img-threshold --at 1 d.tif
+    fails 2 "f64 needs --r" img-threshold --local sauvola d.tif
+    img-convert --type i64 f.tif -o d.tif
+    fails 1 "got i64" img-threshold --at 1 d.tif
     pixels 2x1:f32 n.tif '-sin(9**9**9), -sin(9**9**9)'
     fails 1 "no sample is finite" img-threshold --otsu n.tif
     truncate -s 4900000000 large.raw # nobody reads it

@@ -30,7 +30,7 @@ load helper
     done
     img-gauss --type float32 a.tif | img-cmp - <(img-gauss --type f32 a.tif)
     fails 2 "--type: 'uint12' is not one of" img-convert --type uint12 a.tif
-    fails 2 "--type: 'float64' is not one of" img-gauss --type float64 a.tif
+    fails 2 "--type: 'int64' is not one of" img-gauss --type int64 a.tif
 }
 
 @test "words of other programs lead to ours" {

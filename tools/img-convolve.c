@@ -43,8 +43,8 @@ static const struct vp_opt options[] = {
                       "kernel of even size, same of scipy.signal begins one voxel earlier."),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and f32 for other types. In an integer type, values are rounded to the "
-                      "nearest integer (halves to even) and clamped to its range."),
+              .more = "auto is f64 for u32, i32 and f64, and f32 for other types. In an integer type, values are "
+                      "rounded to the nearest integer (halves to even) and clamped to its range."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -81,14 +81,15 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_op op;
 
     image.values = true;
-    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-             || vp_kernels_read(&g, run, &p->kernel, &im, err);
+    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | VP_TYPES_WIDE, err);
+    const enum vp_type same = vp_images_as_f64(&im, false);
+    rc = rc || vp_kernels_read(&g, run, &p->kernel, &im, err);
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
     g.normalize = p->normalize;
     g.edge = edge_of(p, &g);
     g.crop = (enum vp_crop)p->crop;
-    rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
+    rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, same), err)
          || vp_chain_add(&im.chain, &op, err);
     const bool anywhere = g.between;
     vp_kernels_free(&g);
@@ -104,7 +105,8 @@ const struct vp_tool vp_program = {
     .description =
         "Convolves images or volumes with any kernel. A kernel of one page is for images and the slices of volumes; "
         "a kernel of several pages is for volumes. With --grid or --positions the kernel changes over the image, as "
-        "in instruments whose blur differs from place to place. Samples are u8, u16, i8, i16, f32 or f64.\n\n"
+        "in instruments whose blur differs from place to place. Samples are u8, u16, "
+        "i8, i16, f32 or f64, or u32 or i32, which are computed in f64.\n\n"
         "The method depends only on the sizes of kernel and image:\n\n"
         "- Small kernels: a sum of products.\n"
         "- Separable kernels, which are detected: one axis after the other.\n"

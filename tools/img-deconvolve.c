@@ -49,7 +49,7 @@ static const struct vp_opt options[] = {
             .help = "ratio of the power of the noise to that of the signal (wiener)"),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and f32 for other types."),
+              .more = "auto is f64 for u32, i32 and f64, and f32 for other types."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -112,10 +112,11 @@ static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
         return -1;
     image.values = true;
     pthread_mutex_init(&reports.lock, NULL);
-    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
-             || vp_kernels_read(&g.kernel, run, &p->kernel, &im, err);
+    int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | VP_TYPES_WIDE, err);
+    const enum vp_type same = vp_images_as_f64(&im, false);
+    rc = rc || vp_kernels_read(&g.kernel, run, &p->kernel, &im, err);
     g.kernel.fft = &vp_fftw;
-    rc = rc || vp_deconvolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, im.type), err)
+    rc = rc || vp_deconvolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, same), err)
          || vp_chain_add(&im.chain, &op, err);
     vp_kernels_free(&g.kernel);
     rc = vp_images_end(&im, run, rc, NULL, err);
@@ -149,7 +150,7 @@ const struct vp_tool vp_program = {
         "- otherwise, and always with --chunk, in an unnamed file in $TMPDIR. Iterations then process box after box, "
         "with memory for a few tiles. The input is read twice, so a pipe needs --spool.\n\n"
         "The bits of the result are the same in memory and in a file, for any number of threads and any --memory. "
-        "f64 samples are processed in f64, on the CPU, with twice the memory, by transforms of FFTW; a program built "
+        "u32, i32 and f64 samples are processed in f64, on the CPU, with twice the memory, by transforms of FFTW; a program built "
         "without FFTW refuses them.",
     .options = options,
     .params_size = sizeof(struct params),

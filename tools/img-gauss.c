@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { AUTO, SAME, F32 };
+enum { AUTO, SAME, F32, F64 };
 
 struct params {
     struct vp_reals sigma, derivative;
@@ -45,10 +45,11 @@ static const struct vp_opt options[] = {
                    "- N Gaussians are one Gaussian of sigma * sqrt(N).\n"
                    "- A derivative of a derivative has the sum of their orders.\n"
                    "- A high-pass gets steeper."),
-    VP_CHOICE(struct params, type, "type", 't', "auto|same|f32", .metavar = "TYPE", .def = "auto",
-              .help = "sample type of the output: same as the input's, or f32",
-              .more = "auto is f32 for --derivative and --highpass, otherwise same. Values are rounded to the "
-                      "nearest integer (halves to even) and clamped to the range of an integer type."),
+    VP_CHOICE(struct params, type, "type", 't', "auto|same|f32|f64", .metavar = "TYPE", .def = "auto",
+              .help = "sample type of the output: same as the input's, f32 or f64",
+              .more = "auto is f32 for --derivative and --highpass (f64 for u32, i32 and f64), otherwise same. "
+                      "Values are rounded to the nearest integer (halves to even) and clamped to the range of an "
+                      "integer type. f64 computes in f64, on the CPU."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -82,7 +83,7 @@ static int orders(const struct vp_images *im, const struct vp_reals *given, int 
 
 static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
+    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | VP_TYPES_WIDE;
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
@@ -93,10 +94,12 @@ static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
     int rc = vp_images_open(&im, run, &image, 1, types, err)
              || vp_image_lengths(&im, "sigma", &p->sigma, g.sigma, err) || orders(&im, &p->derivative, g.order, err);
     const bool derivative = g.order[0] || g.order[1] || g.order[2];
-    const bool real = p->type == F32 || (p->type == AUTO && (derivative || p->highpass));
+    const enum vp_type same = vp_images_as_f64(&im, p->type == F64);
+    const enum vp_type out = p->type == F32 ? VP_F32 : p->type == F64 ? VP_F64
+                             : p->type == AUTO && (derivative || p->highpass) ? vp_type_of_values(same) : same;
     for (int a = 0; a < 3 && p->image.physical; a++)
         g.spacing[a] = im.voxel[a];
-    rc = rc || vp_gauss_chain(&im.chain, &g, im.size, im.type, real ? VP_F32 : im.type, err);
+    rc = rc || vp_gauss_chain(&im.chain, &g, im.size, im.type, out, err);
     const struct vp_result result = {derivative || p->highpass ? VP_DIFFERENCES : VP_VALUES,
                                      derivative ? "derivative" : NULL};
     return vp_images_end(&im, run, rc, &result, err);
@@ -109,7 +112,7 @@ const struct vp_tool vp_program = {
     .description =
         "Convolves images with a Gaussian, or with its derivatives (--derivative), or subtracts the Gaussian from "
         "the image (--highpass). Pages along z are a volume; with --2d each page is an image of its own. Samples are "
-        "u8, u16, i8, i16 or f32.\n\n"
+        "u8, u16, i8, i16 or f32; on the CPU also u32, i32 and f64, which are computed in f64.\n\n"
         "At the edges, weights are scaled to sum to one over the voxels that exist, so the image gets neither darker "
         "nor brighter there. The bits of the result do not depend on threads, memory or chunks.",
     .options = options,
@@ -121,8 +124,8 @@ const struct vp_tool vp_program = {
         "differences of neighbours. Rounding errors are therefore relative to the contrast within the filter, not to "
         "the brightness: by measurement 3e-7 of the contrast at sigma 10 and 9e-7 at sigma 512, or about one step of "
         "f32 if that is more. A result in the far tail of something bright may be below zero by that much.\n\n"
-        "A NaN or infinite sample makes all voxels within the radius of the Gaussian NaN or infinite. Samples beyond "
-        "8e37 may do so, too, because f32 cannot hold their differences.\n\n"
+        "A NaN or infinite sample makes all voxels within the radius of the Gaussian NaN or infinite. f32 samples "
+        "beyond 8e37 may do so, too, because f32 cannot hold their differences.\n\n"
         "Derivatives of SciPy have uncorrected weights, so their values differ:\n\n"
         "- from sigma 1 on by up to 1 % with --truncate 4, and hardly with 8; a second derivative differs more on a "
         "large constant, which SciPy does not reduce to zero\n"

@@ -49,7 +49,7 @@ static const struct vp_example examples[] = {
 
 static int img_log(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
+    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | VP_TYPES_WIDE;
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
@@ -61,6 +61,7 @@ static int img_log(struct vp_run *run, void *params, struct vp_err *err)
              || vp_image_lengths(&im, "sigma", &p->sigma, l.sigma, err);
     for (int a = 0; a < 3 && p->image.physical; a++)
         l.spacing[a] = im.voxel[a];
+    vp_images_as_f64(&im, false);
     rc = rc || vp_log_chain(&im.chain, &l, im.size, im.type, err);
     return vp_images_end(&im, run, rc, &(struct vp_result){VP_DIFFERENCES, "Laplacian of Gaussian"}, err);
 }
@@ -70,10 +71,11 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "Laplacian of Gaussian (no logarithm: img-math 'log(a)')",
     .description =
-        "Finds blobs and edges of a given scale (no logarithm: img-math 'log(a)'). Reads images of u8, u16, i8, i16 "
-        "or f32, smooths them with a Gaussian, and writes the sum of the second derivatives along all axes, as f32. "
-        "Pages along z are a volume; with --2d each page is an image of its own. Derivatives are per voxel, or with "
-        "--physical per unit of the voxel size.\n\n"
+        "Finds blobs and edges of a given scale (no logarithm: img-math 'log(a)'). Reads images, smooths them with a "
+        "Gaussian, and writes the sum of the second derivatives along all axes. Pages along z are a volume; with "
+        "--2d each page is an image of its own. Derivatives are per voxel, or with --physical per unit of the voxel "
+        "size. Samples are u8, u16, i8, i16 or f32, with a result of f32; on the CPU also u32, i32 and f64, with a "
+        "result of f64, computed in f64.\n\n"
         "The result is exactly zero for constants, zero for ramps, and the exact curvature for quadratics, within "
         "the rounding of f32. With the default --edge renormalize this holds at the edges, too, so there are no "
         "false edges around the image. Along an axis of one or two voxels the second derivative is 0.\n\n"

@@ -55,7 +55,7 @@ static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
         vp_fail(err, VP_EUSAGE, "expected an operation, got none");
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
-    const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES, err)
+    const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES | VP_TYPES_WIDE, err)
                    || vp_footprint_open(&f, run, &p->window, &im, err)
                    || vp_morph_chain(&im.chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err);
     vp_footprint_free(&f);
@@ -69,7 +69,7 @@ const struct vp_tool vp_program = {
     .description =
         "Applies gray-value morphology with a flat neighbourhood: erosion, dilation, opening, closing, top-hat, "
         "gradient. On a mask of 0 and 255 these are the binary operations. Pages along z are a volume; with --2d "
-        "each page is an image of its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "each page is an image of its own. Samples are u8, u16, i8, i16 or f32, and on the CPU u32, i32 or f64.\n\n"
         "Results are exact. At the edge of the image only voxels that exist are used. With a box the time does not "
         "depend on the radius. The bits of the result do not depend on threads, memory or chunks.",
     .options = options,
@@ -82,9 +82,9 @@ const struct vp_tool vp_program = {
         "grey_erosion and grey_dilation of scipy.ndimage do. An opening is never above the image, a closing never "
         "below it, and repeating them changes nothing.\n\n"
         "- If no sample of a footprint lies in the image, an erosion is the largest value of the type, a dilation "
-        "the smallest (f32: NaN).\n"
+        "the smallest (floats: NaN).\n"
         "- A gradient needs a footprint that contains its centre.\n"
-        "- tophat, bothat and gradient of i8 and i16 are u16, so nothing is clamped.\n"
+        "- tophat, bothat and gradient of i8 and i16 are u16, those of i32 are u32, so nothing is clamped.\n"
         "- NaN is ignored in minima and maxima.",
     .see_also = "img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,

@@ -236,7 +236,7 @@ static int open_footprint(struct vp_footprint *f, struct vp_morphrecon_want *w, 
 
 static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
 {
-    unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
+    unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | VP_TYPES_WIDE;
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
@@ -248,7 +248,7 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
         return -1;
     struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .counts = &counts};
     if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
-        types = VP_EXTREMUM_TYPES;
+        types = VP_EXTREMUM_TYPES | VP_TYPES_WIDE;
     image.values = what == VP_CLEAR_BORDER; /* the background is 0 */
     if (check_footprint(p, what, err))
         return -1;
@@ -286,7 +286,8 @@ const struct vp_tool vp_program = {
         "one voxel and limiting it to the mask, again and again, until nothing changes. Marked peaks keep their "
         "exact shape; others are cut down to the level at which they join a marked one. With --by erosion bright and "
         "dark are exchanged.\n\n"
-        "MARKER and MASK have the same size and type: u8, u16, i8, i16, f32 or f64. A single page is used with every "
+        "MARKER and MASK have the same size and type: u8, u16, i8, i16, f32 or f64, and on "
+        "the CPU u32 or i32. A single page is used with every "
         "page of the other stack. Pages along z are a volume; with --2d each page is an image of its own. Where the "
         "marker is above the mask (with --by erosion, below), it is set to the mask, and a message gives the number "
         "of these voxels.\n\n"

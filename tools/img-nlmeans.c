@@ -8,10 +8,12 @@
 
 #include <math.h>
 
+enum { SAME, F32, F64 };
+
 struct params {
     double h, sigma;
     struct vp_reals search, patch;
-    int type;                 /* index into same|f32 */
+    int type;                 /* index into same|f32|f64 */
     struct vp_image_params image;
 };
 
@@ -31,9 +33,10 @@ static const struct vp_opt options[] = {
     VP_REALS(struct params, patch, "patch", 0, .metavar = "R | RX,RY,RZ", .min = 0, .max = 1e6,
              .help = "radius of the surroundings (patches) that are compared (default: 2, in volumes 1)",
              .more = "One number or three, as for --search; at most 64 voxels."),
-    VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
-              .help = "sample type of the result: same or f32",
-              .more = "same rounds to the nearest integer (halves to even) if the input has integers."),
+    VP_CHOICE(struct params, type, "type", 't', "same|f32|f64", .metavar = "TYPE", .def = "same",
+              .help = "sample type of the result: same, f32 or f64",
+              .more = "same rounds to the nearest integer (halves to even) if the input has integers. f64 computes "
+                      "in f64, on the CPU."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -77,12 +80,13 @@ static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
 
     if (!vp_given(run, "h"))
         return vp_fail_hint(err, VP_EUSAGE, "about 1.5 times the standard deviation of the noise", "--h is missing");
-    const int rc = vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES, err)
-                   || radii(&im, "search", &p->search, 10, 5, search, err)
-                   || radii(&im, "patch", &p->patch, 2, 1, patch, err)
-                   || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search,
-                                       patch, im.size, im.type, p->type ? VP_F32 : im.type, err)
-                   || vp_chain_add(&im.chain, &op, err);
+    int rc = vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES | VP_TYPES_WIDE, err);
+    const enum vp_type same = vp_images_as_f64(&im, p->type == F64);
+    const enum vp_type out = p->type == F32 ? VP_F32 : p->type == F64 ? VP_F64 : same;
+    rc = rc || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
+         || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search, patch,
+                             im.size, im.type, out, err)
+         || vp_chain_add(&im.chain, &op, err);
     return vp_images_end(&im, run, rc, NULL, err);
 }
 
@@ -94,7 +98,7 @@ const struct vp_tool vp_program = {
         "Removes noise and keeps edges and texture, by non-local means (Buades, Coll and Morel 2005). Each voxel "
         "becomes a weighted mean of the voxels in a search window around it; the weight is large for voxels whose "
         "surroundings look alike. Pages along z are a volume; with --2d each page is an image of its own. Samples "
-        "are u8, u16, i16 or f32; i8 is read as i16.\n\n"
+        "are u8, u16, i16 or f32, and on the CPU u32, i32 or f64, which are computed in f64; i8 is read as i16.\n\n"
         "The weight of voxel y for voxel x is exp(-max(d2 - 2 sigma^2, 0) / h^2), where d2 is the mean squared "
         "difference between the surroundings (patches) of x and y. At the edge of the image, d2 is the mean over the "
         "pairs of voxels that exist. A NaN affects all voxels within the sum of both radii. The bits of the result "

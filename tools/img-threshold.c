@@ -49,10 +49,11 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, local, vp_adaptive_options),
     VP_INT(struct params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 2, .max = VP_THRESHOLD_BINS,
            .group = "Histogram",
-           .help = "number of bins of the histogram for f32",
-           .more = "Integers have one bin for each value, even if a scale is recorded."),
+           .help = "number of bins of the histogram for floats, u32 and i32",
+           .more = "u8, u16, i8 and i16 have one bin for each value, even if a scale is recorded. So have u32 and "
+                   "i32 if their range has at most 65536 values and --bins is not given."),
     VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
-             .help = "range of values that the bins of f32 divide (default: the range of the stack)",
+             .help = "range of values that these bins divide (default: the range of the stack)",
              .more = "Values outside count in the first and the last bin. The default reads the stack once more, to "
                      "find its smallest and largest value."),
     VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
@@ -181,7 +182,7 @@ static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, c
         return -1;
     if (given)
         snprintf(op.text, sizeof op.text, "threshold, %s %.9g", t->below ? "up to" : "above", t->limit);
-    else if (real && t->lo == 0 && t->hi == 0) /* still unknown: --plan does not read */
+    else if (vp_threshold_ranges(im->type) && t->lo == 0 && t->hi == 0) /* still unknown: --plan does not read */
         snprintf(strrchr(op.text, ',') + 1, 64, " %lld bins over the range of the stack", (long long)t->bins);
     return vp_chain_add(c, &op, err);
 }
@@ -255,21 +256,35 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
     return rc;
 }
 
+/* Gives integers that lie in a range of few values a bin for each. */
+static void one_for_each(struct vp_threshold_params *t)
+{
+    const double values = t->hi - t->lo + 1;
+
+    if (values > VP_THRESHOLD_BINS || values < 2)
+        return;
+    t->bins = (int64_t)values;
+    t->lo -= .5;
+    t->hi += .5;
+}
+
 /* Makes the images' chain. `t`: a global threshold. */
 static int make(const struct params *p, enum how how, struct vp_threshold_params *t, struct found *f,
                 struct vp_run *run, struct vp_images *im, struct vp_morphrecon_counts *counts, struct vp_err *err)
 {
     struct vp_chain *const c = &im->chain;
-    const bool two = p->hysteresis.n || vp_given(run, "weak");
+    const bool two = p->hysteresis.n || vp_given(run, "weak"), ranges = vp_threshold_ranges(im->type);
     double range[2] = {t->lo, t->hi};
     char text[160] = "";
 
     if (how == GLOBAL) {
         if (vp_images_keep(im, run, false, err)
-            || (im->type == VP_F32 && !p->range.n && vp_images_range(im, run, range, err)))
+            || (ranges && !p->range.n && vp_images_range(im, run, range, err)))
             return -1;
-        t->lo = range[0];
-        t->hi = range[1];
+        t->lo = p->range.n ? vp_scale_stored(im->scale, range[0]) : range[0];
+        t->hi = p->range.n ? vp_scale_stored(im->scale, range[1]) : range[1];
+        if (ranges && !p->range.n && !vp_type_is_float(im->type) && !vp_given(run, "bins") && !run->common.plan)
+            one_for_each(t);
         if (two && find(run, im, t, f, text, err))
             return -1;
     }
@@ -310,7 +325,7 @@ static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_threshold_params t = {.method = method, .below = p->below, .mark = (uint8_t)p->value, .bins = p->bins,
                                     .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
-    int rc = vp_images_open(&im, run, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
+    int rc = vp_images_open(&im, run, &image, 1, (how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES) | VP_TYPES_WIDE, err)
              || make(p, how, &t, &found, run, &im, &counts, err);
     im.solved = t.method == VP_AT ? NULL : record;
     im.ctx = &found;
@@ -327,7 +342,7 @@ const struct vp_tool vp_program = {
         "Reads images and writes masks of u8: 255 for voxels above a threshold, 0 for all others. The threshold is "
         "given (--at, --hysteresis), computed from the histogram of the image (--otsu and others), or computed from "
         "the neighbourhood of each voxel (--local). Pages along z are a volume; with --2d each page is an image of "
-        "its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "its own. Samples are u8, u16, i8, i16 or f32, and on the CPU u32, i32 or f64.\n\n"
         "A voxel equal to its threshold is not above it. A NaN is never marked, nor is a voxel with a NaN in its "
         "neighbourhood by a local threshold.\n\n"
         "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the same as on the "
@@ -343,8 +358,8 @@ const struct vp_tool vp_program = {
         "- At the edge of the image, local thresholds use only voxels that exist. With --edge mirror, nearest, zero "
         "or wrap they equal threshold_local with mode reflect, nearest, constant or wrap. (threshold_niblack and "
         "threshold_sauvola reflect at the centre of the last pixel; no rule here does.)\n"
-        "- A voxel that lies on its threshold may differ, because integers are compared without rounding errors "
-        "here.",
+        "- A voxel that lies on its threshold may differ, because integers of 8 and 16 bits are compared without "
+        "rounding errors here.",
     .see_also = "img-morph(1), img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_threshold,

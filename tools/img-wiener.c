@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { SAME, F32 };
+enum { SAME, F32, F64 };
 
 struct params {
     double noise, sigma;
@@ -25,11 +25,11 @@ static const struct vp_opt options[] = {
                     "input must be a file, or --spool must be given; -v prints the variance."),
     VP_REAL(struct params, sigma, "sigma", 0, .metavar = "SIGMA", .min = 0, .max = INFINITY,
             .help = "standard deviation of the noise, instead of --noise",
-            .more = "In the unit of the values. Its square is the variance."),
-    VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
-              .help = "sample type of the output: same as the input's, or f32",
+            .more = "In the unit of the values; its square is the variance."),
+    VP_CHOICE(struct params, type, "type", 't', "same|f32|f64", .metavar = "TYPE", .def = "same",
+              .help = "sample type of the output: same as the input's, f32 or f64",
               .more = "Values are rounded to the nearest integer (halves to even) and clamped to the range of an "
-                      "integer type."),
+                      "integer type. f64 computes in f64, on the CPU."),
     VP_OPTIONS(struct params, window, vp_footprint_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
@@ -54,9 +54,11 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
 
     if (sigma && vp_given(run, "noise"))
         return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
-    int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES, err)
+    int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES | VP_TYPES_WIDE, err)
              || vp_footprint_open(&f, run, &p->window, &im, err);
     const double step = vp_scale_steps(im.scale, 1);
+    if (!rc && p->type == F64)
+        vp_images_as_f64(&im, true);
     if (!rc && !sigma && !vp_given(run, "noise")) {
         rc = vp_images_noise(&im, run, &f, &noise, err);
         vp_report_plan(run, "passes", "2, the first for the noise");
@@ -79,7 +81,8 @@ const struct vp_tool vp_program = {
         "Removes noise from images and keeps edges and details. It computes the mean m and the variance v of the "
         "neighbourhood of each voxel x. If v is at most the variance of the noise, the result is m; otherwise it is "
         "m + (v - noise) / v * (x - m). Uniform parts are therefore smoothed, and edges hardly change. Pages along z "
-        "are a volume; with --2d each page is an image of its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "are a volume; with --2d each page is an image of its own. Samples are u8, u16, i8, i16 or f32; on the CPU "
+        "also u32, i32 and f64, which are computed in f64.\n\n"
         "At the edge of the image only voxels that exist are used; scipy.signal.wiener, which has the same formula, "
         "uses zeros there. A NaN in the neighbourhood makes the result NaN. The bits of the result do not depend on "
         "threads, memory or chunks.",

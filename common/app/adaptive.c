@@ -37,7 +37,7 @@ const struct vp_opt vp_adaptive_options[] = {
     VP_REAL(struct vp_adaptive_params, r, "r", 0, .metavar = "R", .min = 0, .max = INFINITY,
             .help = "sauvola: largest possible standard deviation",
             .more = "The default is half of the range of the sample type (127.5 for u8), for samples as they are "
-                    "stored. For f32 it must be given, in the unit of the values; half of their range is a good "
+                    "stored. For f32 and f64 it must be given, in the unit of the values; half of their range is a good "
                     "choice."),
     VP_REAL(struct vp_adaptive_params, offset, "offset", 0, .metavar = "V", .def = "0", .min = -INFINITY,
             .max = INFINITY,
@@ -76,10 +76,11 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
     double r = vp_scale_steps(im->scale, p->r);
 
     if (m == VP_LOCAL_SAUVOLA && r == 0) {
-        if (im->type == VP_F32)
+        if (vp_type_is_float(im->type))
             return vp_fail_hint(err, VP_EUSAGE,
                                 "half of the range of the values; scikit-image's 1 is for images from -1 to 1",
-                                "--local sauvola: f32 needs --r, the largest standard deviation there can be");
+                                "--local sauvola: %s needs --r, the largest standard deviation there can be",
+                                vp_type_name(im->type));
         r = im->all_i8 ? 127.5 : (vp_type_max(im->type) - vp_type_min(im->type)) / 2;
     }
     *l = (struct vp_limit){.base = -vp_scale_steps(im->scale, p->offset) - vp_scale_steps(im->scale, nearer), .mean = 1,

@@ -41,7 +41,7 @@ struct vp_images {
     bool flat;         /* no z axis, or --2d */
     bool has_voxel;
     double voxel[3];   /* spacing along x y z; 1 if unknown */
-    enum vp_type type; /* type of the operations' input: the stack's, or i16 for i8 */
+    enum vp_type type; /* type of the operations' input: the stack's, i16 for i8, or see vp_images_as_f64 */
     struct vp_chain chain; /* operations of the program, which vp_images_end runs */
     /* Scale that is carried, to convert values in options (vp_scale_steps etc.); {1, 0}: none. */
     double scale[2];
@@ -71,6 +71,10 @@ struct vp_images {
  * mask of 1u << vp_type that the operation accepts; other types are an error, with a hint. */
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err);
+
+/* Lets operations that compute in f64 read u32, i32 and f64 as f64, and, if `all`, every other type, too. Returns the
+ * type of the stack: that of results of the same type. */
+enum vp_type vp_images_as_f64(struct vp_images *im, bool all);
 
 /* Makes the input seekable and its length known, for operations that need all pages before they make any: a pipe is
  * copied (up to a quarter of the memory limit, else to $TMPDIR; the plan says which). With `once` (the operation has a

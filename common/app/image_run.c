@@ -303,34 +303,36 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
 struct sums {
     struct vp_squares squares;
     int64_t page, n;            /* number of page, and of samples in the current block */
-    float held[VP_MOMENTS_BLOCK];
+    enum vp_type type;
+    double held[VP_MOMENTS_BLOCK];
 };
 
 static void add_held(struct sums *s)
 {
-    vp_squares_add(&s->squares, s->held, s->n);
+    vp_squares_add(&s->squares, s->held, s->type, s->n);
     s->n = 0;
 }
 
 static int add_rows(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
 {
     struct sums *s = ctx;
+    const size_t size = vp_type_size(s->type);
     (void)err;
     if (page != s->page)
         add_held(s);
     s->page = page;
-    for (const float *from = samples; n > 0;) {
+    for (const char *from = samples; n > 0;) {
         const int64_t blocks = n / VP_MOMENTS_BLOCK * VP_MOMENTS_BLOCK, more = vp_min64(n, VP_MOMENTS_BLOCK - s->n);
         const bool whole = s->n == 0 && blocks > 0;
         if (whole) {
-            vp_squares_add(&s->squares, from, blocks);
+            vp_squares_add(&s->squares, from, s->type, blocks);
         } else {
-            memcpy(s->held + s->n, from, (size_t)more * sizeof *from);
+            memcpy((char *)s->held + (size_t)s->n * size, from, (size_t)more * size);
             s->n += more;
             if (s->n == VP_MOMENTS_BLOCK)
                 add_held(s);
         }
-        from += whole ? blocks : more;
+        from += (size_t)(whole ? blocks : more) * size;
         n -= whole ? blocks : more;
     }
     return 0;
@@ -341,12 +343,12 @@ int vp_images_noise(struct vp_images *im, struct vp_run *run, const struct vp_fo
 {
     struct vp_chain chain = {0};
     struct vp_op op;
-    struct sums sum = {.n = 0};
+    struct sums sum = {.type = vp_type_of_values(im->type)};
     int rc = -1;
 
     *noise = -1;
     /* deviations, since a variance may underflow or overflow in f32 */
-    if (!vp_moments_local(&op, VP_STD, false, f, im->size, im->type, VP_F32, err) && !vp_chain_add(&chain, &op, err)
+    if (!vp_moments_local(&op, VP_STD, false, f, im->size, im->type, sum.type, err) && !vp_chain_add(&chain, &op, err)
         && !vp_images_scan(im, run, &chain, add_rows, &sum, err))
         rc = 0;
     add_held(&sum);

@@ -164,6 +164,15 @@ static void list_types(unsigned types, char *text, size_t size)
     }
 }
 
+enum vp_type vp_images_as_f64(struct vp_images *im, bool all)
+{
+    const enum vp_type same = im->type;
+
+    if (all || VP_TYPES_WIDE & 1u << same)
+        im->type = VP_F64;
+    return same;
+}
+
 int vp_images_type(struct vp_images *im, const struct vp_run *run, unsigned types, struct vp_err *err)
 {
     im->all_i8 = true;
@@ -191,6 +200,7 @@ int vp_images_type(struct vp_images *im, const struct vp_run *run, unsigned type
     list_types(types | (types & 1u << VP_I16 ? 1u << VP_I8 : 0), list, sizeof list);
     vp_fail(err, VP_ERUN, "%s: expected samples of %s, got %s", vp_reader_name(im->reader[0]), list,
             vp_type_name(im->type));
+    const bool wide = types & 1u << VP_F64 && vp_type_of_values(im->type) == VP_F64;
     return vp_hint(err, "convert first: img-convert --type %s | %s",
-                   types & 1u << VP_F32 ? "f32" : types & 1u << VP_F64 ? "f64" : "u16", run->tool->name);
+                   types & 1u << VP_F32 && !wide ? "f32" : types & 1u << VP_F64 ? "f64" : "u16", run->tool->name);
 }

@@ -285,7 +285,7 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
 enum vp_type vp_kernels_type(int choice, enum vp_type in)
 {
     enum { AUTO, F32, SAME };
-    return choice == SAME || (choice == AUTO && in == VP_F64) ? in : VP_F32;
+    return choice == SAME ? in : choice == AUTO ? vp_type_of_values(in) : VP_F32;
 }
 
 void vp_kernels_free(struct vp_convolve_given *g)

@@ -15,27 +15,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATS "mean|median|min|max|std|var|entropy|percentile:"
+#define STATS "mean|median|min|max|std|var|entropy|sum|percentile:"
 
 const struct vp_opt vp_stat_options[] = {
     VP_STRING(struct vp_stat_params, stat, "stat", 0, .metavar = "NAME", .choices = STATS, .def = "median",
               .group = "Statistic",
-              .help = "mean, median, min, max, std, var, entropy, or percentile:P",
+              .help = "mean, median, min, max, std, var, entropy, sum, or percentile:P",
               .more = "- percentile:P is the sample of rank ceil(P/100 * n) among the n samples of the neighbourhood "
                       "in ascending order (nearest rank). percentile:0 is the minimum, percentile:100 the maximum.\n"
                       "- median is percentile:50. For an even number of samples, as at edges, it is the lower of the "
                       "two in the middle, so it is always a value of the image.\n"
-                      "- entropy is in bits, from the histogram of the neighbourhood (--bins, --range)."),
+                      "- entropy is in bits, from the histogram of the neighbourhood (--bins, --range).\n"
+                      "- sum needs --radius-map."),
     VP_OPTIONS(struct vp_stat_params, window, vp_footprint_options),
     VP_INT(struct vp_stat_params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 1000,
            .group = "Result",
            .help = "apply the filter N times",
-           .more = "Not with entropy. Results of mean, std and var are f32 in between; --type applies to the last."),
-    VP_CHOICE(struct vp_stat_params, type, "type", 't', "auto|same|f32", .metavar = "TYPE", .def = "auto",
-              .help = "sample type of mean, std and var: auto, same or f32",
+           .more = "Not with entropy. Results of mean, std and var are f32 in between (f64 for u32, i32 and f64); "
+                   "--type applies to the last."),
+    VP_CHOICE(struct vp_stat_params, type, "type", 't', "auto|same|f32|f64", .metavar = "TYPE", .def = "auto",
+              .help = "sample type of mean, std and var: auto, same, f32 or f64",
               .more = "same is the type of the input: values are rounded to the nearest integer (halves to even) and "
-                      "clamped to its range. auto is same for the mean, and f32 for std and var. Median, "
-                      "percentiles, minimum and maximum always keep the type; entropy is always f32."),
+                      "clamped to its range. f64 computes in f64, on the CPU. auto is\n\n"
+                      "- same for the mean\n"
+                      "- f32 for std and var (f64 for u32, i32 and f64)\n"
+                      "- for a sum, the type of img-sat(1), which is large enough\n\n"
+                      "Median, percentiles, minimum and maximum always keep the type; entropy is always f32."),
     VP_FLAG(struct vp_stat_params, sample, "sample", 0,
             .help = "divide by n - 1 instead of n in std and var",
             .more = "If the neighbourhood is a single voxel, the result is 0."),
@@ -51,8 +56,8 @@ const struct vp_opt vp_stat_options[] = {
     VP_OPT_END,
 };
 
-enum kind { MEAN, MEDIAN, MIN, MAX, STD, VAR, ENTROPY, PERCENTILE, KINDS };
-static const char *const NAME[KINDS] = {"mean", "median", "min", "max", "std", "var", "entropy", "percentile:"};
+enum kind { MEAN, MEDIAN, MIN, MAX, STD, VAR, ENTROPY, SUM, PERCENTILE, KINDS };
+static const char *const NAME[KINDS] = {"mean", "median", "min", "max", "std", "var", "entropy", "sum", "percentile:"};
 
 static int parse(const char *text, enum kind *kind, double *percent, struct vp_err *err)
 {
@@ -74,7 +79,7 @@ static int parse(const char *text, enum kind *kind, double *percent, struct vp_e
                             "--stat: expected percentile:0 to percentile:100, got '%s'", text);
     }
     return vp_fail(err, VP_EUSAGE,
-                   "--stat: expected mean, median, min, max, std, var, entropy or percentile:P, got '%s'", text);
+                   "--stat: expected mean, median, min, max, std, var, entropy, sum or percentile:P, got '%s'", text);
 }
 
 int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
@@ -84,7 +89,7 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
 
     if (parse(p->stat, &kind, &percent, err))
         return -1;
-    if (p->type && kind != MEAN && kind != STD && kind != VAR)
+    if (p->type && kind != MEAN && kind != STD && kind != VAR && kind != SUM)
         return vp_fail_hint(err, VP_EUSAGE, "pipe the result into img-convert",
                             "--type needs --stat mean, std or var, got %s", p->stat);
     if (p->sample && kind != STD && kind != VAR)
@@ -101,7 +106,7 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
 
 void vp_stat_scale(const struct vp_stat_params *p, struct vp_image_params *image)
 {
-    image->values = !strcmp(p->stat, NAME[VAR]) && p->iterations > 1;
+    image->values = (!strcmp(p->stat, NAME[VAR]) && p->iterations > 1) || !strcmp(p->stat, NAME[SUM]);
     image->steps = !strcmp(p->stat, NAME[ENTROPY]);
 }
 
@@ -128,6 +133,13 @@ static int make_entropy(struct vp_op *op, const struct vp_stat_params *p, const 
     return 0;
 }
 
+enum { AUTO, SAME, F32, F64 };
+
+bool vp_stat_is_f64(const struct vp_stat_params *p)
+{
+    return p->type == F64;
+}
+
 int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_footprint *f,
                   const struct vp_images *im, const double *range, struct vp_result *result, struct vp_err *err)
 {
@@ -139,7 +151,8 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
     if (parse(p->stat, &kind, &percent, err))
         return -1;
     const bool moment = kind == MEAN || kind == STD || kind == VAR;
-    const bool f32 = p->type == 2 || (p->type == 0 && kind != MEAN);
+    const enum vp_type between = vp_type_of_values(im->type);
+    const enum vp_type last = p->type == F32 ? VP_F32 : p->type == AUTO && kind != MEAN ? between : im->type;
     *result = kind == STD                          ? (struct vp_result){VP_SPREADS, "local standard deviation"}
               : kind == VAR && p->iterations == 1 ? (struct vp_result){VP_SQUARES, "local variance"}
               : kind == VAR                        ? (struct vp_result){VP_NO_VALUES, "local variance"}
@@ -148,7 +161,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
     for (int64_t i = 0; i < p->iterations; i++) {
         struct vp_op op;
         /* intermediate results of iterations are not rounded to integers */
-        const enum vp_type type = moment && (f32 || i + 1 < p->iterations) ? VP_F32 : im->type;
+        const enum vp_type type = moment && i + 1 < p->iterations ? between : last;
         if (moment)
             rc = vp_moments_local(&op, kind == MEAN ? VP_MEAN : kind == VAR ? VP_VAR : VP_STD, p->sample, f, im->size,
                                   in, type, err);

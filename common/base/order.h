@@ -15,6 +15,12 @@ VP_ANYWHERE static inline int32_t vp_order_i32(int32_t bits)
     return bits ^ (bits >> 31 & 0x7fffffff);
 }
 
+/* Does the same for f64. */
+VP_ANYWHERE static inline int64_t vp_order_i64(int64_t bits)
+{
+    return bits ^ (bits >> 63 & INT64_MAX);
+}
+
 /* Returns the unsigned key of the bits of an f32. */
 VP_ANYWHERE static inline uint32_t vp_order_u32(uint32_t bits)
 {
@@ -37,9 +43,11 @@ VP_ANYWHERE static inline uint64_t vp_order_u64_bits(uint64_t key)
     return key ^ ((uint64_t)((int64_t)~key >> 63) | (uint64_t)1 << 63);
 }
 
-/* ---- signed keys of f32: all NaN are one key, after +infinity ---- */
+/* ---- signed keys of floats: all NaN are one key, after +infinity ---- */
 
-#define VP_NAN_F32 0x7fc00000 /* its bits */
+/* Their bits. */
+#define VP_NAN_F32 0x7fc00000
+#define VP_NAN_F64 ((uint64_t)0x7ff8 << 48)
 
 static inline int32_t vp_signed_key_f32(float v)
 {
@@ -56,9 +64,23 @@ static inline float vp_f32_of_signed_key(int32_t key)
     return v;
 }
 
+static inline int64_t vp_signed_key_f64(double v)
+{
+    int64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return v != v ? (int64_t)VP_NAN_F64 : vp_order_i64(bits);
+}
+
+static inline double vp_f64_of_signed_key(int64_t key)
+{
+    const int64_t bits = vp_order_i64(key);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 /* ---- unsigned keys: NaN is 0, below all others, also where `reverse` turns the order of the others around ---- */
 
-#define VP_NAN_F64 ((uint64_t)0x7ff8 << 48)
 /* The lowest key that is not NaN's: of -infinity, or reversed of +infinity. */
 #define VP_KEY_LOWEST_F32 ((uint32_t)0x007fffff)
 #define VP_KEY_LOWEST_F64 (((uint64_t)1 << 52) - 1)

@@ -13,26 +13,43 @@
 #define T uint8_t
 #define K uint8_t
 #define NAME(name) name##_u8
+#define REAL 0
 #define OF_KEY vp_key_u8
 #include "global/morphrecon_rows.inc"
 #define T uint16_t
 #define K uint16_t
 #define NAME(name) name##_u16
+#define REAL 0
 #define OF_KEY vp_key_u16
 #include "global/morphrecon_rows.inc"
 #define T int16_t
 #define K uint16_t
 #define NAME(name) name##_i16
+#define REAL 0
 #define OF_KEY vp_i16_of_key
+#include "global/morphrecon_rows.inc"
+#define T uint32_t
+#define K uint32_t
+#define NAME(name) name##_u32
+#define REAL 0
+#define OF_KEY vp_key_u32
+#include "global/morphrecon_rows.inc"
+#define T int32_t
+#define K uint32_t
+#define NAME(name) name##_i32
+#define REAL 0
+#define OF_KEY vp_i32_of_key
 #include "global/morphrecon_rows.inc"
 #define T float
 #define K uint32_t
 #define NAME(name) name##_f32
+#define REAL 1
 #define OF_KEY vp_f32_of_key
 #include "global/morphrecon_rows.inc"
 #define T double
 #define K uint64_t
 #define NAME(name) name##_f64
+#define REAL 1
 #define OF_KEY vp_f64_of_key
 #include "global/morphrecon_rows.inc"
 
@@ -48,6 +65,8 @@ static const struct rows rows_of[VP_N_TYPES] = {
     [VP_U8] = {load_u8, store_u8, raise_u8},
     [VP_U16] = {load_u16, store_u16, raise_u16},
     [VP_I16] = {load_i16, store_i16, raise_i16},
+    [VP_U32] = {load_u32, store_u32, raise_u32},
+    [VP_I32] = {load_i32, store_i32, raise_i32},
     [VP_F32] = {load_f32, store_f32, raise_f32},
     [VP_F64] = {load_f64, store_f64, raise_f64},
 };
@@ -97,7 +116,7 @@ static bool in_result(const struct keys *k)
 /* True if the mask's samples are its keys. */
 static bool in_mask(const struct keys *k)
 {
-    return (k->p->type == VP_U8 || k->p->type == VP_U16) && !k->p->erosion;
+    return (k->p->type == VP_U8 || k->p->type == VP_U16 || k->p->type == VP_U32) && !k->p->erosion;
 }
 
 /* Returns the bytes of the reconstruction's workspace, or of the forest's, which follows it, if that is more. */
@@ -321,7 +340,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = *given;
     p->key = vp_key_of(p->type);
-    const enum vp_type difference = p->type == VP_I16 ? VP_U16 : p->type;
+    const enum vp_type difference = p->type == VP_I16 ? VP_U16 : p->type == VP_I32 ? VP_U32 : p->type;
     *op = (struct vp_op){.kernel = "morphrecon", .image = {image[0], image[1], image[2]},
                          .inputs = p->marker == VP_MARKER_GIVEN ? 2 : 1, .from = {~0, ~1}, .in = p->type,
                          .out = p->result == VP_RECON_MARK         ? VP_U8

@@ -33,14 +33,14 @@ enum vp_morphrecon_marker {
 
 enum vp_morphrecon_result {
     VP_RECON_VALUE,      /* the reconstruction */
-    VP_RECON_DIFFERENCE, /* its distance from the mask (op->out is op->in, but u16 for i16) */
+    VP_RECON_DIFFERENCE, /* its distance from the mask (op->out is op->in, but u16 for i16, u32 for i32) */
     VP_RECON_MARK        /* 1 where it differs from the mask, else 0 (op->out is u8) */
 };
 
 /* op->params of "morphrecon". */
 struct vp_morphrecon_params {
-    enum vp_type type;        /* sample type: u8 u16 i16 f32 f64 */
-    enum vp_key key;          /* u8 u16 u16 u32 u64 */
+    enum vp_type type;        /* sample type: u8 u16 i16 f32 f64, on the CPU u32 i32, too */
+    enum vp_key key;          /* u8 u16 u16 u32 u64, u32 u32 */
     int connectivity;         /* 4, 8 (one plane, or one row of many planes: x and z), 6, 18, 26 */
     bool erosion;
     enum vp_morphrecon_marker marker;
@@ -58,7 +58,8 @@ struct vp_morphrecon_counts {
 
 static inline enum vp_key vp_key_of(enum vp_type type)
 {
-    return type == VP_U8 ? VP_KEY_U8 : type == VP_F32 ? VP_KEY_U32 : type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
+    return type == VP_U8 ? VP_KEY_U8 : type == VP_F64 ? VP_KEY_U64
+           : type == VP_F32 || type == VP_U32 || type == VP_I32 ? VP_KEY_U32 : VP_KEY_U16;
 }
 
 /* Return the key of a sample; floats in base/order.h, reversed for erosion: NaN is 0, nothing passes it and nothing
@@ -83,10 +84,32 @@ VP_ANYWHERE static inline int16_t vp_i16_of_key(uint16_t k, bool erosion)
     return (int16_t)(uint16_t)(vp_key_u16(k, erosion) ^ 0x8000);
 }
 
-/* Returns the lowest key of a sample that is not NaN: that of -inf for floats (erosion: +inf). */
+VP_ANYWHERE static inline uint32_t vp_key_u32(uint32_t v, bool erosion)
+{
+    return erosion ? ~v : v;
+}
+
+VP_ANYWHERE static inline uint32_t vp_key_i32(int32_t v, bool erosion)
+{
+    return vp_key_u32((uint32_t)v ^ 0x80000000u, erosion);
+}
+
+VP_ANYWHERE static inline int32_t vp_i32_of_key(uint32_t k, bool erosion)
+{
+    return (int32_t)(vp_key_u32(k, erosion) ^ 0x80000000u);
+}
+
+/* Returns the lowest key of a sample that is not NaN: that of -inf for floats (erosion: +inf). `key`: not that of u32 or
+ * i32. */
 VP_ANYWHERE static inline uint64_t vp_key_lowest(enum vp_key key)
 {
     return key == VP_KEY_U32 ? VP_KEY_LOWEST_F32 : key == VP_KEY_U64 ? VP_KEY_LOWEST_F64 : 0;
+}
+
+/* Does the same for any type. */
+static inline uint64_t vp_key_lowest_of(enum vp_type type)
+{
+    return vp_type_is_float(type) ? vp_key_lowest(vp_key_of(type)) : 0;
 }
 
 /* True if the voxel is at the image's border. An axis of one voxel has none.

@@ -22,7 +22,7 @@ static int neighbours(const struct vp_morphrecon_want *w, bool flat, struct vp_e
 /* The key of zero, for the ground that structures stand on. */
 static uint64_t zero(enum vp_type type)
 {
-    return type == VP_I16 ? vp_key_i16(0, false) : type == VP_F32 ? vp_key_f32(0, false)
+    return type == VP_I16 ? vp_key_i16(0, false) : type == VP_I32 ? vp_key_i32(0, false) : type == VP_F32 ? vp_key_f32(0, false)
            : type == VP_F64 ? vp_key_f64(0, false) : 0;
 }
 
@@ -49,7 +49,7 @@ int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want 
 
     if (p.connectivity < 0)
         return -1;
-    p.floor = vp_key_lowest(vp_key_of(type));
+    p.floor = vp_key_lowest_of(type);
     switch (w->what) {
     case VP_RECONSTRUCT: break;
     case VP_FILL_HOLES:

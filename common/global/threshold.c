@@ -169,6 +169,10 @@ MASK(uint8_t, mask_u8, vp_threshold_int)
 MASK(uint16_t, mask_u16, vp_threshold_int)
 MASK(int16_t, mask_i16, vp_threshold_int)
 MASK(float, mask_f32, vp_threshold_float)
+/* f64 holds every sample of these */
+MASK(uint32_t, mask_u32, (double))
+MASK(int32_t, mask_i32, (double))
+MASK(double, mask_f64, (double))
 
 /* Returns the address of row i of the box b. */
 static void *row_of(const struct vp_part *p, size_t size, const struct vp_box *b, int64_t i)
@@ -183,8 +187,9 @@ static void mask(const struct vp_op *op, const struct vp_part *in, const struct 
     const struct vp_threshold_params *p = op->params;
     const struct vp_box *b = &out->box;
     const int64_t n = vp_box_size(b, 0), rows = vp_box_size(b, 1) * vp_box_size(b, 2);
-    void (*const mask_row)(const struct vp_threshold_params *, const void *, uint8_t *, int64_t, double) =
-        op->in == VP_U8 ? mask_u8 : op->in == VP_U16 ? mask_u16 : op->in == VP_I16 ? mask_i16 : mask_f32;
+    void (*const rows_of[VP_N_TYPES])(const struct vp_threshold_params *, const void *, uint8_t *, int64_t, double) = {
+        [VP_U8] = mask_u8, [VP_U16] = mask_u16, [VP_I16] = mask_i16, [VP_F32] = mask_f32,
+        [VP_U32] = mask_u32, [VP_I32] = mask_i32, [VP_F64] = mask_f64};
 
     #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < rows; i++) {
@@ -192,7 +197,7 @@ static void mask(const struct vp_op *op, const struct vp_part *in, const struct 
         if (isnan(limit))
             memset(to, 0, (size_t)n);
         else
-            mask_row(p, row_of(in, vp_type_size(op->in), b, i), to, n, limit);
+            rows_of[op->in](p, row_of(in, vp_type_size(op->in), b, i), to, n, limit);
     }
 }
 
@@ -244,6 +249,10 @@ static uint64_t summary(const struct vp_op *op, const struct vp_box *box)
     return sizeof(struct vp_threshold_entry) + (uint64_t)p->bins * sizeof(uint32_t);
 }
 
+#define COUNT(T) \
+    for (int64_t i = 0; i < n; i++) \
+        table[i % TURNS * step + vp_threshold_bin_of(p, (double)((const T *)row)[i])]++;
+
 static void count_row(const struct vp_threshold_params *p, const void *row, int64_t n, uint32_t *table)
 {
     const int64_t step = turns_of(p) > 1 ? table_of(p) : 0;
@@ -257,6 +266,12 @@ static void count_row(const struct vp_threshold_params *p, const void *row, int6
     else if (p->type == VP_I16)
         for (int64_t i = 0; i < n; i++)
             table[((const int16_t *)row)[i] - INT16_MIN]++;
+    else if (p->type == VP_U32)
+        COUNT(uint32_t)
+    else if (p->type == VP_I32)
+        COUNT(int32_t)
+    else if (p->type == VP_F64)
+        COUNT(double)
     else
         for (int64_t i = 0; i < n; i++)
             table[i % TURNS * step + vp_threshold_bin(p, ((const float *)row)[i])]++;
@@ -319,8 +334,8 @@ void vp_found_free(struct vp_found *f)
 static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store *s, int64_t i, uint64_t *count,
                            struct vp_threshold_entry *e, struct vp_err *err)
 {
-    const double width = p->type == VP_F32 ? (p->hi - p->lo) / (double)p->bins : 1;
-    const double first = p->type == VP_F32 ? p->lo + width / 2 : vp_type_min(p->type);
+    const double width = vp_threshold_ranges(p->type) ? (p->hi - p->lo) / (double)p->bins : 1;
+    const double first = vp_threshold_ranges(p->type) ? p->lo + width / 2 : vp_type_min(p->type);
     const int64_t begin = i;
 
     memset(count, 0, (size_t)p->bins * sizeof *count);
@@ -369,11 +384,12 @@ int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, co
                     enum vp_type type, struct vp_err *err)
 {
     *op = (struct vp_op){0};
-    if (!(VP_THRESHOLD_TYPES & 1u << type))
-        return vp_fail(err, VP_EUSAGE, "threshold: expected u8, u16, i16 or f32, got %s", vp_type_name(type));
-    if (type == VP_F32 && want->method != VP_AT && (want->bins < 2 || want->bins > VP_THRESHOLD_BINS))
+    const bool ranges = vp_threshold_ranges(type);
+    if (!((VP_THRESHOLD_TYPES | VP_TYPES_WIDE) & 1u << type))
+        return vp_fail(err, VP_EUSAGE, "threshold: expected u8, u16, u32, i16, i32, f32 or f64, got %s", vp_type_name(type));
+    if (ranges && want->method != VP_AT && (want->bins < 2 || want->bins > VP_THRESHOLD_BINS))
         return vp_fail(err, VP_EUSAGE, "--bins: expected 2 to %d, got %lld", VP_THRESHOLD_BINS, (long long)want->bins);
-    if (type == VP_F32 && want->method != VP_AT && !(want->lo <= want->hi && isfinite(want->hi - want->lo)))
+    if (ranges && want->method != VP_AT && !(want->lo <= want->hi && isfinite(want->hi - want->lo)))
         return vp_fail(err, VP_EUSAGE, "--range: expected two finite numbers in ascending order, got %g and %g",
                        want->lo, want->hi);
     struct vp_threshold_params *p = malloc(sizeof *p);
@@ -381,7 +397,7 @@ int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, co
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     *p = *want;
     p->type = type;
-    if (type != VP_F32)
+    if (!ranges)
         p->bins = type == VP_U8 ? 256 : 65536;
     p->per_bin = p->hi > p->lo ? (double)p->bins / (p->hi - p->lo) : 0;
     *op = (struct vp_op){.kernel = "threshold", .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {~0},
@@ -394,7 +410,7 @@ int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, co
     op->two_pass = &two_pass;
     op->run = NULL;
     op->cost = 1;
-    if (type == VP_F32)
+    if (ranges)
         snprintf(op->text, sizeof op->text, "threshold, %s that of %s, %lld bins over %.9g to %.9g",
                  p->below ? "up to" : "above", METHODS[p->method], (long long)p->bins, p->lo, p->hi);
     else

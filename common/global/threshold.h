@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One threshold for an image, given or found in its histogram, and the mask of the samples above it.
  *
- * Integers have a bin for every value of their type, so the histogram is exact; f32 has `bins`
- * equal parts of a range. A threshold is the middle of a bin, which is still below it. The formulas are those of
+ * Integers of 8 and 16 bits have a bin for every value of their type, so the histogram is exact; floats and integers of
+ * 32 bits have `bins` equal parts of a range. A threshold is the middle of a bin, which is still below it. The formulas are those of
  * scikit-image, in float64; of several equally good thresholds the lowest is taken. */
 #pragma once
 
@@ -13,6 +13,7 @@
 enum vp_threshold { VP_AT, VP_OTSU, VP_TRIANGLE, VP_LI, VP_YEN, VP_ISODATA };
 
 enum { VP_THRESHOLD_BINS = 65536 };
+/* Types of all devices; the CPU takes VP_TYPES_WIDE, too. */
 #define VP_THRESHOLD_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
 /* count[0 .. bins): bin i is at first + i * width. */
@@ -33,7 +34,7 @@ struct vp_threshold_params {
     bool below;             /* marks samples not above the limit, instead of those above it; never NaN */
     uint8_t mark;           /* value of marked samples; others become 0 */
     int64_t bins;           /* bins of the histogram */
-    double lo, hi;          /* f32: its range */
+    double lo, hi;          /* f32 f64 u32 i32: their range */
     double per_bin;         /* bins / (hi - lo), 0 if hi = lo */
     struct vp_found *found; /* may be NULL */
 };
@@ -54,6 +55,22 @@ VP_ANYWHERE static inline int64_t vp_threshold_bin(const struct vp_threshold_par
     if (!(v - v == 0))
         return p->bins;
     return at >= (double)(p->bins - 1) ? p->bins - 1 : at >= 1 ? (int64_t)at : 0;
+}
+
+/* Does the same for a sample of another type that has a range. */
+static inline int64_t vp_threshold_bin_of(const struct vp_threshold_params *p, double v)
+{
+    const double at = (v - p->lo) * p->per_bin;
+
+    if (!(v - v == 0))
+        return p->bins;
+    return at >= (double)(p->bins - 1) ? p->bins - 1 : at >= 1 ? (int64_t)at : 0;
+}
+
+/* True if the histogram of a type has equal parts of a range. */
+static inline bool vp_threshold_ranges(enum vp_type type)
+{
+    return type == VP_F32 || VP_TYPES_WIDE & 1u << type;
 }
 
 /* Returns the limit for integers, and for f32: samples above it are those above `limit`. NaN: no sample is marked. */

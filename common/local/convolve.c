@@ -408,12 +408,13 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
 int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft,
                       struct vp_err *err)
 {
-    if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64) || (out != in && out != VP_F32))
+    if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64)
+        || (out != in && out != VP_F32 && !(in == VP_F64 && VP_TYPES_WIDE & 1u << out)))
         return vp_fail(err, VP_EUSAGE, "%s takes u8, u16, i16, f32 and f64 to the same or f32, not %s to %s", what,
                        vp_type_name(in), vp_type_name(out));
     if (in != VP_F64 || fft)
         return 0;
-    vp_fail(err, VP_ERUN, "f64 samples need transforms in f64, but this program was built without FFTW");
+    vp_fail(err, VP_ERUN, "samples of u32, i32 and f64 need transforms in f64, but this program was built without FFTW");
     return vp_hint(err, "img-convert --type f32 makes samples of f32; make FFTW=1 builds it with FFTW");
 }
 

@@ -38,9 +38,9 @@ enum vp_among { VP_BETWEEN_GRID, VP_BETWEEN_TRIANGLES, VP_BETWEEN_NEAREST };
 #define VP_CONVOLVE_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
 /* op->params: everything that a result depends on, for every device. One input: u8 u16 i16 f32, and on the CPU f64,
- * computed in f64 throughout; the result has the same type (rounded to nearest even, clamped) or f32. op->halo[a] is at
- * least vp_max64(centre, n - 1 - centre) (more, and op->step, are for the CPU's tiles: a device's kernel states its
- * own, vp_kernel.demand); it is VP_UNKNOWN for the edge rule wrap. */
+ * computed in f64 throughout (to f64, f32, u32 or i32); the result has the same type (rounded to nearest even, clamped)
+ * or f32. op->halo[a] is at least vp_max64(centre, n - 1 - centre) (more, and op->step, are for the CPU's tiles: a
+ * device's kernel states its own, vp_kernel.demand); it is VP_UNKNOWN for the edge rule wrap. */
 struct vp_convolve_params {
     int64_t n[3];              /* samples of a kernel along x, y, z; z is 1 for kernels of images */
     int64_t centre[3];         /* the sample on the result's voxel (VP_CROP_VALID: the last one) */

@@ -506,8 +506,10 @@ int vp_convolve_spoil(const struct vp_convolve_job *j, const struct vp_box *box,
             for (int64_t x = 0; x < vp_box_size(&b, 0); x++)
                 if (row[x] && p->out == VP_F64)
                     ((double *)to)[x] = NAN;
-                else if (row[x])
+                else if (row[x] && p->out == VP_F32)
                     ((float *)to)[x] = NAN;
+                else if (row[x]) /* NaN becomes 0 */
+                    ((uint32_t *)to)[x] = 0;
         }
     free(mark);
     return 0;

@@ -84,13 +84,22 @@ static void row(struct entropy_histogram mine, int64_t x0, int64_t x1, float *ou
 
 /* ---- bins of the input ---- */
 
+#define BINS(T) \
+    for (int64_t i = 0; i < n; i++) \
+        bin[i] = vp_entropy_bin(p, (double)((const T *)in)[i]);
+
 static void bin_row(const struct vp_entropy_params *p, const uint16_t *table, const void *in, uint16_t *bin, int64_t n)
 {
     const enum vp_type type = p->type;
 
     if (type == VP_F32)
-        for (int64_t i = 0; i < n; i++)
-            bin[i] = vp_entropy_bin(p, (double)((const float *)in)[i]);
+        BINS(float)
+    else if (type == VP_F64)
+        BINS(double)
+    else if (type == VP_U32)
+        BINS(uint32_t)
+    else if (type == VP_I32)
+        BINS(int32_t)
     else
         for (int64_t i = 0; i < n; i++)
             bin[i] = table[type == VP_U8 ? ((const uint8_t *)in)[i] : type == VP_U16 ? ((const uint16_t *)in)[i]
@@ -139,7 +148,7 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
 
     (void)err;
     workspace_layout(&shared, p, &in->box, 0, mem);
-    for (int i = 0; p->type != VP_F32 && i <= (p->type == VP_U8 ? UINT8_MAX : UINT16_MAX); i++)
+    for (int i = 0; vp_type_size(p->type) < sizeof(float) && i <= (p->type == VP_U8 ? UINT8_MAX : UINT16_MAX); i++)
         shared.table[i] = vp_entropy_bin(p, i + (p->type == VP_I16 ? INT16_MIN : 0));
     for (int64_t z = 0; z < depth; z++)
         shared.plane[z] = shared.bins + z * width * height;
@@ -198,8 +207,8 @@ static int make_tables(struct vp_entropy_params *p, struct vp_err *err)
 static int check(const struct vp_footprint *f, int64_t bins, double lo, double hi, enum vp_type type,
                  struct vp_err *err)
 {
-    if (!(VP_ENTROPY_TYPES & 1u << type))
-        return vp_fail(err, VP_EUSAGE, "entropy takes u8, u16, i16 and f32, not %s", vp_type_name(type));
+    if (!((VP_ENTROPY_TYPES | VP_TYPES_WIDE) & 1u << type))
+        return vp_fail(err, VP_EUSAGE, "entropy takes u8, u16, u32, i16, i32, f32 and f64, not %s", vp_type_name(type));
     if (bins < 1 || bins > VP_ENTROPY_BINS)
         return vp_fail(err, VP_EUSAGE, "--bins: expected 1 to %d, got %lld", VP_ENTROPY_BINS, (long long)bins);
     if (!(lo <= hi && isfinite(hi - lo)))

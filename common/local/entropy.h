@@ -11,6 +11,7 @@
 #include <math.h>
 
 enum { VP_ENTROPY_BINS = 65535, VP_ENTROPY_VOXELS = 1 << 22 }; /* maxima; the latter of a neighbourhood */
+/* Types of all devices; the CPU takes VP_TYPES_WIDE, too. */
 #define VP_ENTROPY_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
 /* op->params of "entropy". */

@@ -46,8 +46,9 @@ int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, 
 {
     char text[100];
 
-    if (!(VP_EXTREMUM_TYPES & 1u << type))
-        return vp_fail(err, VP_EUSAGE, "minimum and maximum: expected u8, u16, i16 or f32, got %s", vp_type_name(type));
+    if (!((VP_EXTREMUM_TYPES | VP_TYPES_WIDE) & 1u << type))
+        return vp_fail(err, VP_EUSAGE, "minimum and maximum: expected u8, u16, u32, i16, i32, f32 or f64, got %s",
+                       vp_type_name(type));
     struct vp_extremum_params *const p = vp_footprint_op(op, max ? "max" : "min", sizeof *p, f, image, type, type, err);
     if (!p)
         return -1;
@@ -55,7 +56,7 @@ int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, 
     p->type = type;
     op->scratch = scratch_of;
     op->run = run;
-    op->cost = (type == VP_F32 ? 1.3 : .7)
+    op->cost = (vp_type_is_float(type) ? 1.3 : .7)
              + (f->shape == VP_OFFSETS ? .02 : .0095) * (double)vp_type_size(type) * (double)f->spans;
     snprintf(op->text, sizeof op->text, "%s, %s, %s", op->kernel, vp_footprint_text(f, text, sizeof text),
              vp_isa_name());

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-static int make(struct vp_separable *g, const struct vp_gauss_params *p, struct vp_err *err)
+static int make(struct vp_separable *g, const struct vp_gauss_params *p, bool f64, struct vp_err *err)
 {
     for (int a = 0; a < 3; a++) {
         if (p->order[a] && p->sigma[a] < 0.25) {
@@ -17,7 +17,8 @@ static int make(struct vp_separable *g, const struct vp_gauss_params *p, struct 
             return vp_hint(err, "--sigma 1 smooths by one voxel");
         }
         if (vp_taps_make(&g->taps[a][0], p->sigma[a], p->truncate, p->order[a], pow(p->spacing[a], -p->order[a]),
-                         p->edge, err))
+                         p->edge, err)
+            || (f64 && vp_taps_make_f64(&g->taps[a][0], err)))
             return -1;
     }
     vp_separable_connect(g);
@@ -43,9 +44,10 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
     if (!g)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     *g = (struct vp_separable){.filters = 1, .users = 1, .highpass = p->highpass};
-    int rc = make(g, p, err);
+    const enum vp_type between = in == VP_F64 ? VP_F64 : VP_F32;
+    int rc = make(g, p, in == VP_F64, err);
     for (int64_t i = 0; !rc && i < p->iterations; i++) {
-        struct vp_op op = {.kernel = "gauss", .in = i ? VP_F32 : in, .out = i + 1 < p->iterations ? VP_F32 : out,
+        struct vp_op op = {.kernel = "gauss", .in = i ? between : in, .out = i + 1 < p->iterations ? between : out,
                               .from = {c->n ? c->n - 1 : ~0}, .params = g, .free = vp_separable_free};
         char more[48] = "";
 

@@ -16,7 +16,11 @@ static enum vp_sums sums_of(const struct vp_moments_params *p, double n)
 {
     const double top = p->in == VP_U8 ? 255 : p->in == VP_U16 ? 65535 : 32768;
 
-    if (p->in == VP_F32)
+    if (VP_TYPES_WIDE & 1u << p->in && p->spreads)
+        return VP_SUM_SPREAD; /* squares of 32 bits would need sums of more than 64 */
+    if (p->in == VP_U32 || p->in == VP_I32)
+        return VP_SUM_U64;
+    if (vp_type_is_float(p->in))
         return p->spreads ? VP_SUM_SPREAD : VP_SUM_F64;
     if (!p->spreads)
         return n * top < 0x1p31 ? VP_SUM_U32 : VP_SUM_U64;
@@ -66,13 +70,13 @@ static int make(struct vp_op *op, const struct vp_moments_params *want, const st
     const enum vp_type in = want->in, out = want->out;
     char text[100], noise[40] = "";
 
-    if (!(VP_MOMENTS_TYPES & 1u << in))
-        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32, got %s", name, vp_type_name(in));
-    if (want->moment != VP_ABOVE && out != in && in != VP_F32 && out != VP_F32)
-        return vp_fail(err, VP_EUSAGE, "%s of %s: expected %s or f32 for the output, got %s", name, vp_type_name(in),
+    if (!((VP_MOMENTS_TYPES | VP_TYPES_WIDE) & 1u << in))
+        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, u32, i16, i32, f32 or f64, got %s", name, vp_type_name(in));
+    if (want->moment != VP_ABOVE && out != in && !vp_type_is_float(in) && !vp_type_is_float(out))
+        return vp_fail(err, VP_EUSAGE, "%s of %s: expected %s, f32 or f64 for the output, got %s", name, vp_type_name(in),
                        vp_type_name(in), vp_type_name(out));
-    if (!(VP_MOMENTS_TYPES & 1u << out))
-        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32 for the output, got %s", name,
+    if (!((VP_MOMENTS_TYPES | VP_TYPES_WIDE) & 1u << out))
+        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, u32, i16, i32, f32 or f64 for the output, got %s", name,
                        vp_type_name(out));
     struct vp_moments_params *const p = vp_footprint_op(op, name, sizeof *p, f, image, in, out, err);
     if (!p)
@@ -86,10 +90,10 @@ static int make(struct vp_op *op, const struct vp_moments_params *want, const st
     op->scratch = scratch_of;
     op->run = run;
     op->cost = !p->spreads ? 2 + .06 * (double)f->spans
-             : in == VP_F32 ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans;
+             : (VP_TYPES_WIDE | 1u << VP_F32) & 1u << in ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans;
     /* sums of squares are kept modulo 2^64 */
     const double n = p->edge ? (double)f->count : vp_footprint_most(f, op);
-    if (in != VP_F32 && n >= 0x1p32) {
+    if (!vp_type_is_float(in) && n >= (in == VP_U32 || in == VP_I32 ? 0x1p31 : 0x1p32)) {
         vp_footprint_op_free(p);
         return vp_fail(err, VP_EUSAGE, "%s: a neighbourhood of %.3g voxels is too large", name, n);
     }

@@ -1,8 +1,9 @@
 /* Mean, variance and standard deviation over a neighbourhood; the cost of a box is (almost) independent of the radius.
  *
  * Types u8, u16, i16, f32 to f32, integers to their own type, and f32 (between two iterations) to any of them: rounded
- * to the nearest, halves to even, clamped, NaN 0. Integers: exact sums, n sum(x^2) - sum(x)^2 without rounding, the
- * rest in float64. Floats: in float64, by merging the sums and squared deviations of parts (Chan, Golub and LeVeque
+ * to the nearest, halves to even, clamped, NaN 0. The CPU also takes u32, i32 and f64, and makes them and f64 of any.
+ * Integers: exact sums, n sum(x^2) - sum(x)^2 without rounding, the rest in float64. Floats, and integers of 32 bits for
+ * more than the mean: in float64, by merging the sums and squared deviations of parts (Chan, Golub and LeVeque
  * 1983), which never subtracts accumulated values: no cancellation for any offset, constants give 0 exactly, no finite
  * input gives NaN. The parts lie on a grid fixed to the image (y, z) or to the voxel (x), so results do not depend on
  * boxes. A NaN makes NaN of every result whose neighbourhood contains it; an infinity makes the mean infinite and the
@@ -38,6 +39,7 @@ struct vp_moments_params {
     enum vp_type in, out;
 };
 
+/* Types of all devices; the CPU takes VP_TYPES_WIDE, too. */
 #define VP_MOMENTS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
 /* Fills *op; `f` is copied. The input is stack 0; set op->from[0] for another. VP_EUSAGE (types) or VP_ERESOURCE. */

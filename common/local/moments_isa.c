@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-/* 8 and 16 bits: fits 32 */
+/* 8 and 16 bits: fits 32. (Of 32 bits nothing uses the squares.) */
 #define SQUARE(v) ((uint32_t)(v) * (uint32_t)(v))
 #define A uint32_t
 #define NAME u32
@@ -27,6 +27,8 @@ SAMPLES(int16_t, _i16)
 SAMPLES(uint8_t, _u8)
 SAMPLES(uint16_t, _u16)
 SAMPLES(int16_t, _i16)
+SAMPLES(uint32_t, _u32)
+SAMPLES(int32_t, _i32)
 #undef A
 #undef NAME
 #undef SQUARE
@@ -36,6 +38,9 @@ SAMPLES(int16_t, _i16)
 #define NAME f64
 #include "local/moments_rows.inc"
 SAMPLES(float, _f32)
+SAMPLES(double, _f64)
+PAD(plain_f64_u32, uint32_t, (A)v, 0)
+PAD(plain_f64_i32, int32_t, (A)v, 0)
 #undef A
 #undef NAME
 
@@ -135,6 +140,17 @@ INLINE void merge(double *s, double *m, bool am, const double *bs, const double 
     merge_part(s, m, am, bs, bm, g, count, end, n, false);
 }
 
+/* Makes the row of samples, as f64, with its halo. */
+static void load_spread(const struct vp_tile *t, const void *src)
+{
+    switch ((int)((const struct vp_moments_params *)t->w->op->params)->in) {
+    case VP_F64: plain_f64_f64(t, src, t->rows); break;
+    case VP_U32: plain_f64_u32(t, src, t->rows); break;
+    case VP_I32: plain_f64_i32(t, src, t->rows); break;
+    default: plain_f64_f32(t, src, t->rows);
+    }
+}
+
 static void across_spread(const struct vp_tile *t, const void *src, void *state)
 {
     const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
@@ -144,7 +160,7 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
     struct merge g = {.full = left, .step = (int64_t)step, .k = m + step};
     int64_t done = 1;
 
-    plain_f64_f32(t, src, s);
+    load_spread(t, src);
     memcpy(sum, s, (size_t)n * sizeof *sum);
     if (w == 1)
         memset(dev, 0, (size_t)n * sizeof *dev);
@@ -341,6 +357,12 @@ INLINE void load(enum vp_type type, const void *src, int64_t at, int64_t n, doub
         LOAD(uint16_t)
     else if (type == VP_I16)
         LOAD(int16_t)
+    else if (type == VP_U32)
+        LOAD(uint32_t)
+    else if (type == VP_I32)
+        LOAD(int32_t)
+    else if (type == VP_F64)
+        LOAD(double)
     else
         LOAD(float)
 }
@@ -391,11 +413,12 @@ INLINE void above(const struct vp_moments_params *p, const struct moments_counts
 }
 
 /* Rounds to nearest, halves to even, clamped; NaN is 0. */
-#define STORE(T, lo, hi) \
+#define STORE_BY(W, T, lo, hi) \
     for (int64_t i = 0; i < n; i++) { \
         const double v = value[i] > (lo) ? value[i] : (lo); \
-        ((T *)out)[at + i] = value[i] != value[i] ? (T)0 : (T)(int32_t)rint(v < (hi) ? v : (hi)); \
+        ((T *)out)[at + i] = value[i] != value[i] ? (T)0 : (T)(W)rint(v < (hi) ? v : (hi)); \
     }
+#define STORE(T, lo, hi) STORE_BY(int32_t, T, lo, hi)
 
 static void store(enum vp_type type, void *out, int64_t at, int64_t n, const double *value)
 {
@@ -405,6 +428,12 @@ static void store(enum vp_type type, void *out, int64_t at, int64_t n, const dou
         STORE(uint16_t, 0., 65535.)
     else if (type == VP_I16)
         STORE(int16_t, -32768., 32767.)
+    else if (type == VP_U32)
+        STORE_BY(int64_t, uint32_t, 0., 4294967295.)
+    else if (type == VP_I32)
+        STORE(int32_t, -2147483648., 2147483647.)
+    else if (type == VP_F64)
+        memcpy((double *)out + at, value, (size_t)n * sizeof *value);
     else
         for (int64_t i = 0; i < n; i++)
             ((float *)out)[at + i] = (float)value[i];
@@ -449,9 +478,13 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
 
 #define ROWS(of, across, load) {begin, across, combine_##of, load, grow_##of, gather_##of, finish}
 #define OF_TYPE(of, type) ROWS(of, PASTE(across_##of, type), PASTE(load_##of, type))
+#define SPREAD ROWS(spread, across_spread, load_spread)
 #define EACH(type) {OF_TYPE(u32, type), OF_TYPE(u64, type), OF_TYPE(u64, type)}
 
 const struct vp_sweep_rows PASTE(vp_moments_, VP_ISA)[VP_N_TYPES][VP_SUM_N] = {
     [VP_U8] = EACH(_u8), [VP_U16] = EACH(_u16), [VP_I16] = EACH(_i16),
-    [VP_F32] = {[VP_SUM_F64] = OF_TYPE(f64, _f32), [VP_SUM_SPREAD] = ROWS(spread, across_spread, load_f64_f32)},
+    [VP_F32] = {[VP_SUM_F64] = OF_TYPE(f64, _f32), [VP_SUM_SPREAD] = SPREAD},
+    [VP_U32] = {[VP_SUM_U64] = OF_TYPE(u64, _u32), [VP_SUM_SPREAD] = SPREAD},
+    [VP_I32] = {[VP_SUM_U64] = OF_TYPE(u64, _i32), [VP_SUM_SPREAD] = SPREAD},
+    [VP_F64] = {[VP_SUM_F64] = OF_TYPE(f64, _f64), [VP_SUM_SPREAD] = SPREAD},
 };

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* Computes a - b, where a >= b; the difference of two i16 is a u16. */
+/* Computes a - b, where a >= b; the difference of two i16 is a u16, of two i32 a u32. */
 #define LESS(T, U) \
     for (int64_t i = 0; i < n; i++) \
         ((U *)out)[i] = (U)(((const T *)a)[i] - ((const T *)b)[i]);
@@ -20,6 +20,10 @@ static void less_row(enum vp_type type, const void *a, const void *b, void *rest
         LESS(uint16_t, uint16_t)
     else if (type == VP_I16)
         LESS(int16_t, uint16_t)
+    else if (type == VP_U32 || type == VP_I32) /* modulo 2^32 */
+        LESS(uint32_t, uint32_t)
+    else if (type == VP_F64)
+        LESS(double, double)
     else
         LESS(float, float)
 }
@@ -47,7 +51,7 @@ static int add_difference(struct vp_chain *chain, int a, int b, const int64_t im
 {
     struct vp_op op = {
         .kernel = "subtract", .image = {image[0], image[1], image[2]}, .inputs = 2, .from = {a, b}, .in = type,
-        .out = type == VP_I16 ? VP_U16 : type, .run = subtract, .cost = .1 * (double)vp_type_size(type),
+        .out = type == VP_I16 ? VP_U16 : type == VP_I32 ? VP_U32 : type, .run = subtract, .cost = .1 * (double)vp_type_size(type),
     };
 
     snprintf(op.text, sizeof op.text, "difference");

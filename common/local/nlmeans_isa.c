@@ -27,65 +27,10 @@ INLINE vf exponential(vf a)
     return pick(a >= -87.0f, e, pick(a < -87.0f, (vf){0}, a));
 }
 
-static void exponentials(float *e, const float *a, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += LANES)
-        *(vf_u *)(e + i) = exponential(vf_at(a + i));
-}
-
-static void difference(float *d, const float *a, const float *b, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += LANES) {
-        const vf v = vf_at(a + i) - vf_at(b + i);
-        *(vf_u *)(d + i) = v * v;
-    }
-}
-
-INLINE void add_these(float *sum, const float *const *row, const int64_t rows, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += LANES) {
-        vf s = vf_at(row[0] + i);
-        for (int64_t r = 1; r < rows; r++)
-            s += vf_at(row[r] + i);
-        *(vf_u *)(sum + i) = s;
-    }
-}
-
-static void add_rows(float *restrict sum, const float *const *row, int64_t rows, int64_t n)
-{
-    switch (rows) {
-    case 3: add_these(sum, row, 3, n); break;
-    case 5: add_these(sum, row, 5, n); break;
-    case 7: add_these(sum, row, 7, n); break;
-    default: add_these(sum, row, rows, n);
-    }
-}
-
-INLINE void weigh_taps(float *total, float *value, const float *sum, const int64_t taps, const float *rx, float rate,
-                       float noise, float strength, const float *here, const float *there, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += LANES) {
-        vf s = vf_at(sum + i);
-        for (int64_t t = 1; t < taps; t++)
-            s += vf_at(sum + i + t);
-        const vf d2 = s * (vf_at(rx + i) * rate);
-        const vf a = (noise - d2) * strength;
-        const vf w = exponential(pick(a > 0.0f, (vf){0}, a)); /* NaN stays */
-        *(vf_u *)(total + i) = vf_at(total + i) + w;
-        *(vf_u *)(value + i) = vf_at(value + i) + w * (vf_at(there + i) - vf_at(here + i));
-    }
-}
-
-static void weigh(float *total, float *value, const float *sum, int64_t taps, const float *rx, float rate, float noise,
-                  float strength, const float *here, const float *there, int64_t n)
-{
-    switch (taps) {
-    case 1: weigh_taps(total, value, sum, 1, rx, rate, noise, strength, here, there, n); break;
-    case 3: weigh_taps(total, value, sum, 3, rx, rate, noise, strength, here, there, n); break;
-    case 5: weigh_taps(total, value, sum, 5, rx, rate, noise, strength, here, there, n); break;
-    case 7: weigh_taps(total, value, sum, 7, rx, rate, noise, strength, here, there, n); break;
-    default: weigh_taps(total, value, sum, taps, rx, rate, noise, strength, here, there, n);
-    }
-}
+#define REAL float
+#define V vf
+#define V_U vf_u
+#define VLANES LANES
+#include "local/nlmeans_lines.inc"
 
 const struct vp_nlmeans_isa PASTE(vp_nlmeans_, VP_ISA) = {difference, add_rows, weigh, exponentials};

@@ -214,7 +214,9 @@ static void free_params(void *params)
 /* Returns the lowest or the highest key. */
 static void put_end(char *to, enum vp_type type, bool high)
 {
-    if (type == VP_F32)
+    if (type == VP_F64)
+        *(int64_t *)(void *)to = high ? INT64_MAX : INT64_MIN;
+    else if (vp_rank_is_sorted(type))
         *(int32_t *)(void *)to = high ? INT32_MAX : INT32_MIN;
     else
         vp_rank_put(to, (int32_t)(high ? vp_type_max(type) : vp_type_min(type)), type);
@@ -256,8 +258,8 @@ static void load(const struct strip *s, char *to, int64_t y, int64_t z)
 
     if (y + AHEAD < s->in->box.hi[1])
         fetch(row + (size_t)(AHEAD * s->in->stride) * (size_t)c->size, (to_x - from) * c->size, false);
-    if (s->p->type == VP_F32)
-        c->isa->to_keys((int32_t *)(void *)at, (const float *)(const void *)row, to_x - from);
+    if (c->isa->to_keys[s->p->type])
+        c->isa->to_keys[s->p->type](at, row, to_x - from);
     else
         memcpy(at, row, (size_t)((to_x - from) * c->size));
 }
@@ -279,8 +281,8 @@ static void save(const struct strip *s, int64_t y, int64_t z, const char *from)
 
     if (y + AHEAD < s->out->box.hi[1])
         fetch(to + (size_t)(AHEAD * s->out->stride) * (size_t)s->c->size, s->n * s->c->size, true);
-    if (s->p->type == VP_F32)
-        s->c->isa->from_keys((float *)(void *)to, (const int32_t *)(const void *)from, s->n);
+    if (s->c->isa->from_keys[s->p->type])
+        s->c->isa->from_keys[s->p->type](to, from, s->n);
     else
         memcpy(to, from, (size_t)(s->n * s->c->size));
 }
@@ -630,8 +632,9 @@ int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint
 {
     char shape[96];
 
-    if (!(VP_RANK_TYPES & 1u << type))
-        return vp_fail(err, VP_EUSAGE, "median and percentiles take u8, u16, i16 and f32, not %s", vp_type_name(type));
+    if (!((VP_RANK_TYPES | VP_TYPES_WIDE) & 1u << type))
+        return vp_fail(err, VP_EUSAGE, "median and percentiles take u8, u16, u32, i16, i32, f32 and f64, not %s",
+                       vp_type_name(type));
     if (!(percentile >= 0 && percentile <= 100))
         return vp_fail(err, VP_EUSAGE, "percentile: expected 0 to 100, got %g", percentile);
     struct vp_rank_params *const p = vp_footprint_op(op, "rank", sizeof *p, f, image, type, type, err);

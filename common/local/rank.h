@@ -5,12 +5,13 @@
  * median (50) of an even number of samples is the lower one of the two in the middle, 0 is the minimum and 100 the
  * maximum. P counts to 1e-6.
  *
- * Types u8, u16, i16, f32. f32: -0 is smaller than +0; NaN, of either sign, is larger than +infinity (and comes out as
- * the NaN 0x7fc00000). If no sample of a set lies in the image, the result is NaN (0 of integers). */
+ * Types u8, u16, i16, f32, and on the CPU u32, i32 and f64. Floats: -0 is smaller than +0; NaN, of either sign, is larger
+ * than +infinity (and comes out as the NaN 0x7fc00000; f64: 0x7ff8000000000000). If no sample of a set lies in the image, the result is NaN (0 of integers). */
 #pragma once
 
 #include "local/footprint.h"
 
+/* Types of all devices; the CPU takes VP_TYPES_WIDE, too. */
 #define VP_RANK_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
 struct vp_rank_cpu;

@@ -5,16 +5,36 @@
 #include "base/order.h"
 #include "local/rank.h"
 
-/* ---- keys: integers in the order of the samples, of floats signed keys ---- */
+/* ---- keys: integers in the order of the samples, of floats signed keys; of u32 they are signed, too ---- */
+
+static inline int32_t vp_rank_key_u32(uint32_t v)
+{
+    return (int32_t)(v ^ 0x80000000u);
+}
+
+/* True if keys are not the samples themselves, or too many for a bin each. */
+static inline bool vp_rank_is_sorted(enum vp_type type)
+{
+    return type == VP_F32 || VP_TYPES_WIDE & 1u << type;
+}
+
+/* Returns the key of the result if there is no sample. */
+static inline int64_t vp_rank_none(enum vp_type type)
+{
+    return type == VP_F32 ? VP_NAN_F32 : type == VP_F64 ? (int64_t)VP_NAN_F64 : type == VP_U32 ? vp_rank_key_u32(0) : 0;
+}
 
 /* Stores the sample of a key. */
-static inline void vp_rank_put(void *to, int32_t key, enum vp_type type)
+static inline void vp_rank_put(void *to, int64_t key, enum vp_type type)
 {
     switch ((int)type) {
     case VP_U8: *(uint8_t *)to = (uint8_t)key; break;
     case VP_U16: *(uint16_t *)to = (uint16_t)key; break;
     case VP_I16: *(int16_t *)to = (int16_t)key; break;
-    default: *(float *)to = vp_f32_of_signed_key(key);
+    case VP_U32: *(uint32_t *)to = (uint32_t)key ^ 0x80000000u; break;
+    case VP_I32: *(int32_t *)to = (int32_t)key; break;
+    case VP_F64: *(double *)to = vp_f64_of_signed_key(key); break;
+    default: *(float *)to = vp_f32_of_signed_key((int32_t)key);
     }
 }
 
@@ -41,8 +61,9 @@ struct vp_rank_isa {
     int bytes; /* bytes of a vector */
     /* Runs the ops: lo = min(a, b), hi = max(a, b), `vectors` long, of keys of that type. */
     void (*run[VP_N_TYPES])(const struct vp_rank_op *op, int64_t n, char *const *base, int vectors);
-    void (*to_keys)(int32_t *key, const float *x, int64_t n);
-    void (*from_keys)(float *x, const int32_t *key, int64_t n);
+    /* Convert samples to keys and back; NULL: they are their keys. */
+    void (*to_keys[VP_N_TYPES])(void *key, const void *x, int64_t n);
+    void (*from_keys[VP_N_TYPES])(void *x, const void *key, int64_t n);
     /* Makes a row of u8 from the histograms of columns: the window of result i is columns first + i - reach ...
      * first + i + reach, clipped to 0 ... columns - 1, and its result has rank[number of these columns]. */
     void (*columns)(uint8_t *out, int64_t n, const struct vp_rank_column *column, int64_t columns, int64_t first,

@@ -56,18 +56,28 @@ RUN(uint8_t)
 RUN(uint16_t)
 RUN(int16_t)
 RUN(int32_t)
+RUN(int64_t)
 
-static void to_keys(int32_t *restrict key, const float *restrict x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        key[i] = vp_signed_key_f32(x[i]);
-}
+#define KEYS(type, T, K, to_key, of_key) \
+    static void to_keys_##type(void *restrict to, const void *restrict from, int64_t n) \
+    { \
+        K *restrict key = to; \
+        const T *restrict x = from; \
+        for (int64_t i = 0; i < n; i++) \
+            key[i] = to_key(x[i]); \
+    } \
+    static void from_keys_##type(void *restrict to, const void *restrict from, int64_t n) \
+    { \
+        T *restrict x = to; \
+        const K *restrict key = from; \
+        for (int64_t i = 0; i < n; i++) \
+            x[i] = of_key(key[i]); \
+    }
 
-static void from_keys(float *restrict x, const int32_t *restrict key, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        x[i] = vp_f32_of_signed_key(key[i]);
-}
+#define U32_OF_KEY(key) ((uint32_t)(key) ^ 0x80000000u)
+KEYS(f32, float, int32_t, vp_signed_key_f32, vp_f32_of_signed_key)
+KEYS(u32, uint32_t, int32_t, vp_rank_key_u32, U32_OF_KEY)
+KEYS(f64, double, int64_t, vp_signed_key_f64, vp_f64_of_signed_key)
 
 INLINE void add_column(struct vp_rank_column *restrict sum, const struct vp_rank_column *restrict c, const int times)
 {
@@ -118,6 +128,9 @@ static void columns(uint8_t *out, int64_t n, const struct vp_rank_column *column
 }
 
 const struct vp_rank_isa PASTE(vp_rank_, VP_ISA) = {
-    BYTES, {[VP_U8] = run_uint8_t, [VP_U16] = run_uint16_t, [VP_I16] = run_int16_t, [VP_F32] = run_int32_t},
-    to_keys, from_keys, columns,
+    BYTES,
+    {[VP_U8] = run_uint8_t, [VP_U16] = run_uint16_t, [VP_I16] = run_int16_t, [VP_F32] = run_int32_t,
+     [VP_U32] = run_int32_t, [VP_I32] = run_int32_t, [VP_F64] = run_int64_t},
+    {[VP_F32] = to_keys_f32, [VP_U32] = to_keys_u32, [VP_F64] = to_keys_f64},
+    {[VP_F32] = from_keys_f32, [VP_U32] = from_keys_u32, [VP_F64] = from_keys_f64}, columns,
 };

@@ -46,7 +46,7 @@
 struct vp_separable_sum { int n; struct { const struct vp_taps *taps; int from; } term[2]; };
 
 /* op->params of "gauss" and "log": filters, and the three passes that vp_separable_connect makes of them. One input; in:
- * u8 u16 i16 f32; out: the same or f32; halo[a] = radius[a]. */
+ * u8 u16 i16 f32; out: the same or f32; on the CPU f64, to f64, f32, u32 or i32, in f64 throughout. halo[a] = radius[a]. */
 struct vp_separable {
     int filters;                      /* 1; 2: the sum of second derivatives of log.h */
     struct vp_taps taps[3][2];        /* filters of each axis; of two, the smooth one and the second derivative */
@@ -58,6 +58,16 @@ struct vp_separable {
     enum vp_edge edge;
     bool highpass;                    /* result: input minus the filtered input */
 };
+
+/* Functions of the operation on the CPU. */
+struct vp_separable_cpu {
+    uint64_t (*scratch)(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads);
+    int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch, int threads,
+               struct vp_err *err);
+    const struct vp_carry *carry;
+};
+/* Those in f64 (separable_f64.c), which need taps in f64. */
+extern const struct vp_separable_cpu vp_separable_f64;
 
 /* Checks sigma (voxels), truncate (sigmas) and spacing (units per voxel) of each axis. VP_EUSAGE names the option. */
 int vp_separable_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);

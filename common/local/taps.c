@@ -72,37 +72,45 @@ static struct fit fit_moments(const struct vp_taps *t, int64_t lo, int64_t hi)
     return f;
 }
 
-void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, float *down)
-{
-    const int64_t r = t->radius;
+/* Defines vp_taps_edge for taps of type REAL. */
+#define EDGE(NAME, REAL) \
+    void NAME(const struct vp_taps *t, int64_t lo, int64_t hi, REAL *up, REAL *down) \
+    { \
+        const int64_t r = t->radius; \
+ \
+        lo = vp_min64(lo, r); \
+        hi = vp_min64(hi, r); \
+        if (lo >= t->reach && hi >= t->reach) \
+            lo = hi = t->reach; \
+        memset(up, 0, (size_t)r * sizeof *up); \
+        memset(down, 0, (size_t)r * sizeof *down); \
+        if (lo + hi < t->order) \
+            return; \
+        const struct fit f = fit_moments(t, lo, hi); \
+        double sum = 0; \
+        for (int64_t k = hi - 1; k >= 0; k--) { \
+            sum += weight(t, &f, k + 1); \
+            up[k] = (REAL)sum; \
+        } \
+        sum = 0; \
+        for (int64_t k = lo - 1; k >= 0; k--) { \
+            sum += weight(t, &f, -k - 1); \
+            down[k] = (REAL)-sum; \
+        } \
+    }
 
-    lo = vp_min64(lo, r);
-    hi = vp_min64(hi, r);
-    if (lo >= t->reach && hi >= t->reach)
-        lo = hi = t->reach;
-    memset(up, 0, (size_t)r * sizeof *up);
-    memset(down, 0, (size_t)r * sizeof *down);
-    if (lo + hi < t->order)
-        return;
-    const struct fit f = fit_moments(t, lo, hi);
-    double sum = 0;
-    for (int64_t k = hi - 1; k >= 0; k--) {
-        sum += weight(t, &f, k + 1);
-        up[k] = (float)sum;
-    }
-    sum = 0;
-    for (int64_t k = lo - 1; k >= 0; k--) {
-        sum += weight(t, &f, -k - 1);
-        down[k] = (float)-sum;
-    }
-}
+EDGE(vp_taps_edge, float)
+EDGE(vp_taps_edge_f64, double)
 
 void vp_taps_free(struct vp_taps *t)
 {
     free(t->bell);
     free(t->t);
     free(t->up);
+    free(t->f64.t);
+    free(t->f64.up);
     t->bell = NULL;
+    t->f64 = (struct vp_taps_f64){0};
     t->t = t->scale = t->up = t->down = t->far_up = t->far_down = NULL;
 }
 
@@ -153,6 +161,40 @@ int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, do
     for (size_t i = 0; i < r * r; i++) {
         t->far_up[i] = s * t->down[i];
         t->far_down[i] = s * t->up[i];
+    }
+    return 0;
+}
+
+int vp_taps_make_f64(struct vp_taps *t, struct vp_err *err)
+{
+    const size_t r = (size_t)t->radius;
+    struct vp_taps_f64 *const to = &t->f64;
+
+    if (r == 0)
+        return 0;
+    to->t = vp_alloc_raw(2 * r, sizeof *to->t, "a filter's taps", err);
+    if (!to->t)
+        return -1;
+    vp_taps_edge_f64(t, t->radius, t->radius, to->t, to->t + r);
+    if (t->scale) {
+        to->scale = to->t + r;
+        for (size_t e = 0; e < r; e++)
+            to->scale[e] = 1 / (1 - to->t[e]);
+    }
+    if (!t->up)
+        return 0;
+    to->up = vp_alloc_raw(4 * r * r, sizeof *to->up, "a filter's taps at the edges", err);
+    if (!to->up)
+        return -1;
+    to->down = to->up + r * r;
+    to->far_up = to->down + r * r;
+    to->far_down = to->far_up + r * r;
+    const double s = t->order == 1 ? 1 : -1;
+    for (size_t i = 0; i < r; i++)
+        vp_taps_edge_f64(t, (int64_t)i, t->radius, to->up + i * r, to->down + i * r);
+    for (size_t i = 0; i < r * r; i++) {
+        to->far_up[i] = s * to->down[i];
+        to->far_down[i] = s * to->up[i];
     }
     return 0;
 }

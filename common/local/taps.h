@@ -21,6 +21,8 @@ struct vp_taps {
      * up[lo * R + k] and down[lo * R + k], 0 beyond the edge. hi < R, lo >= R: row hi of far_up and far_down (up' =
      * s down, down' = s up with s = -1 for order 2, 1 for order 1). lo, hi < R: vp_taps_edge. */
     float *up, *down, *far_up, *far_down;
+    /* The same tables in f64, or NULL. */
+    struct vp_taps_f64 { double *t, *scale, *up, *down, *far_up, *far_down; } f64;
 };
 
 /* Makes the tables. Radius: (int)(truncate * sigma + 0.5) as in SciPy, but at least `order` voxels for derivatives, and
@@ -28,10 +30,13 @@ struct vp_taps {
  * VP_TAPS_MAX_RADIUS; VP_ERESOURCE: out of memory. The caller frees *t with vp_taps_free. */
 int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, double gain, enum vp_edge edge,
                  struct vp_err *err);
+/* Adds the tables in f64 to taps that are made. VP_ERESOURCE; the caller frees *t in any case. */
+int vp_taps_make_f64(struct vp_taps *t, struct vp_err *err);
 void vp_taps_free(struct vp_taps *t);
 /* Fills the R taps up[] and R taps down[] of a voxel with lo voxels before and hi voxels after it along the axis (any
  * lo, hi >= 0; only the first R count). For VP_EDGE_RENORMALIZE. The rows of t->up and t->down equal these. */
 void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, float *down);
+void vp_taps_edge_f64(const struct vp_taps *t, int64_t lo, int64_t hi, double *up, double *down);
 /* Returns the number of floats in up, down, far_up and far_down together. */
 static inline size_t vp_taps_edge_floats(const struct vp_taps *t)
 {

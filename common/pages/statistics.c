@@ -179,29 +179,32 @@ double vp_moments_std(const struct vp_moments *m)
 
 /* ---- squares ---- */
 
-static void block_squares(double *sum, int *finite, const float *v, int n)
-{
-    double s[LANES] = {0};
-    int32_t count[LANES] = {0};
-
-    for (int i = 0; i < n; i += LANES) {
-        const int lanes = n - i < LANES ? n - i : LANES;
-        for (int l = 0; l < lanes; l++) {
-            const bool is_finite = fabsf(v[i + l]) <= FLT_MAX;
-            const double x = is_finite ? (double)v[i + l] : 0;
-            s[l] += x * x;
-            count[l] += is_finite;
-        }
+#define SQUARES(NAME, T, MAX)                                                          \
+    static void NAME(double *sum, int *finite, const T *v, int n)                      \
+    {                                                                                  \
+        double s[LANES] = {0};                                                         \
+        int32_t count[LANES] = {0};                                                    \
+                                                                                       \
+        for (int i = 0; i < n; i += LANES) {                                           \
+            const int lanes = n - i < LANES ? n - i : LANES;                           \
+            for (int l = 0; l < lanes; l++) {                                          \
+                const bool is_finite = v[i + l] <= MAX && v[i + l] >= -MAX;            \
+                const double x = is_finite ? (double)v[i + l] : 0;                     \
+                s[l] += x * x;                                                         \
+                count[l] += is_finite;                                                 \
+            }                                                                          \
+        }                                                                              \
+        *sum = 0;                                                                      \
+        *finite = 0;                                                                   \
+        for (int l = 0; l < LANES; l++) {                                              \
+            *sum += s[l];                                                              \
+            *finite += count[l];                                                       \
+        }                                                                              \
     }
-    *sum = 0;
-    *finite = 0;
-    for (int l = 0; l < LANES; l++) {
-        *sum += s[l];
-        *finite += count[l];
-    }
-}
+SQUARES(block_squares, float, FLT_MAX)
+SQUARES(block_squares_f64, double, DBL_MAX)
 
-void vp_squares_add(struct vp_squares *s, const float *samples, int64_t n)
+void vp_squares_add(struct vp_squares *s, const void *samples, enum vp_type type, int64_t n)
 {
     enum { MANY = 1024 };
 
@@ -214,7 +217,11 @@ void vp_squares_add(struct vp_squares *s, const float *samples, int64_t n)
         #pragma omp parallel for schedule(static) if (blocks > 8)
         for (int b = 0; b < blocks; b++) {
             const int64_t first = start + (int64_t)b * BLOCK;
-            block_squares(&sum[b], &finite[b], samples + first, (int)vp_min64(BLOCK, end - first));
+            const int count = (int)vp_min64(BLOCK, end - first);
+            if (type == VP_F64)
+                block_squares_f64(&sum[b], &finite[b], (const double *)samples + first, count);
+            else
+                block_squares(&sum[b], &finite[b], (const float *)samples + first, count);
         }
         for (int b = 0; b < blocks; b++) {
             two_word_add(&s->sum, &s->low, sum[b]);

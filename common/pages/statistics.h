@@ -27,7 +27,8 @@ struct vp_squares {
     int64_t n; /* finite samples */
     double sum, low;
 };
-void vp_squares_add(struct vp_squares *s, const float *samples, int64_t n);
+/* Adds n samples of f32 or f64. */
+void vp_squares_add(struct vp_squares *s, const void *samples, enum vp_type type, int64_t n);
 /* Returns the mean square; NaN if n = 0. */
 double vp_squares_mean(const struct vp_squares *s);
 

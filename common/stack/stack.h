@@ -26,6 +26,8 @@ double vp_type_max(enum vp_type t);
 /* Returns the type of the values of stored samples of a type, and of their sums: f64 for f64 and integers of 32 and
  * 64 bits, else f32. */
 enum vp_type vp_type_of_values(enum vp_type stored);
+/* Types that image filters take on the CPU beside those of their kernels for devices. */
+#define VP_TYPES_WIDE (1u << VP_U32 | 1u << VP_I32 | 1u << VP_F64)
 
 /* Computes dst[i] = src[i] * gain + offset, computed in double. With gain = 1 and offset = 0 equal types are copied
  * untouched, and 64-bit integers of one type become those of the other without a rounding. To integers:

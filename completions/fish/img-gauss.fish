@@ -5,7 +5,7 @@ complete -c img-gauss -l edge -x -a 'renormalize nearest mirror zero wrap' -d 'r
 complete -c img-gauss -l derivative -x -d 'order of the derivative along x, y and z'
 complete -c img-gauss -l highpass -d 'write the image minus its Gaussian'
 complete -c img-gauss -l iterations -s n -x -d 'apply the filter N times'
-complete -c img-gauss -l type -s t -x -a 'auto same f32' -d 'sample type of the output: same as the input\'s, or f32'
+complete -c img-gauss -l type -s t -x -a 'auto same f32 f64' -d 'sample type of the output: same as the input\'s, f32 or f64'
 complete -c img-gauss -l 2d -d 'process each page as a separate 2-D image'
 complete -c img-gauss -l physical -d 'give lengths in the unit of the voxel size instead of in voxels'
 complete -c img-gauss -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'

@@ -3,7 +3,7 @@ complete -c img-nlmeans -l h -x -d 'filter strength, in units of the values (mus
 complete -c img-nlmeans -l sigma -x -d 'standard deviation of the noise, which is subtracted from differences'
 complete -c img-nlmeans -l search -x -d 'radius of the search window (default: 10, in volumes 5)'
 complete -c img-nlmeans -l patch -x -d 'radius of the surroundings (patches) that are compared (default: 2, in volumes 1)'
-complete -c img-nlmeans -l type -s t -x -a 'same f32' -d 'sample type of the result: same or f32'
+complete -c img-nlmeans -l type -s t -x -a 'same f32 f64' -d 'sample type of the result: same, f32 or f64'
 complete -c img-nlmeans -l 2d -d 'process each page as a separate 2-D image'
 complete -c img-nlmeans -l physical -d 'give lengths in the unit of the voxel size instead of in voxels'
 complete -c img-nlmeans -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'

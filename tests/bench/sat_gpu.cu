@@ -7,7 +7,8 @@
  * by hand:
  *     nvcc -O3 -std=c++17 -arch=sm_90 -Icommon -Icuda tests/bench/sat_gpu.cu cuda/sat.cu cuda/sat_volume.cu \
  *         cuda/sat_volume_floats.cu build/obj-.../libvoxpipe.a -lgomp -o sat_gpu
- * usage: sat_gpu [TRIALS [LARGEST]] */
+ * usage: sat_gpu [TRIALS [LARGEST]]
+ *        sat_gpu sizes: tables of 64^2 to 2048^2 beside other ways (Ha et al. 2012, figure 5) */
 #include "gpu.h"
 
 extern "C" {
@@ -19,6 +20,7 @@ extern "C" const struct vp_kernel vp_gpu_sat;
 #include "sat_three.cuh"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -406,6 +408,140 @@ static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum v
     free(op.params);
 }
 
+/* ---- small tables, beside other ways ---- */
+
+/* Sums each row: a block a row, its threads in turns of the row, warps by shuffles. */
+template <class In, class A> __global__ void __launch_bounds__(256) scan_rows(const In *in, A *out, int nx)
+{
+    __shared__ A ends[8];
+    A carry = 0;
+
+    for (int x0 = 0; x0 < nx; x0 += 256) {
+        const int x = x0 + (int)threadIdx.x, lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+        A v = x < nx ? (A)in[(size_t)blockIdx.x * nx + x] : 0;
+        for (int d = 1; d < 32; d *= 2) {
+            const A left = __shfl_up_sync(~0u, v, d);
+            v += lane >= d ? left : 0;
+        }
+        __syncthreads();
+        if (lane == 31)
+            ends[warp] = v;
+        __syncthreads();
+        for (int w = 0; w < warp; w++)
+            v += ends[w];
+        if (x < nx)
+            out[(size_t)blockIdx.x * nx + x] = carry + v;
+        for (int w = 0; w < 8; w++)
+            carry += ends[w];
+    }
+}
+
+template <class A> __global__ void __launch_bounds__(256) transpose(const A *in, A *out, int n)
+{
+    __shared__ A tile[32][33];
+    const int x = threadIdx.x & 31, y0 = threadIdx.x / 32;
+
+    for (int y = y0; y < 32; y += 8)
+        tile[y][x] = in[(size_t)(blockIdx.y * 32 + y) * n + blockIdx.x * 32 + x];
+    __syncthreads();
+    for (int y = y0; y < 32; y += 8)
+        out[(size_t)(blockIdx.x * 32 + y) * n + blockIdx.y * 32 + x] = tile[x][y];
+}
+
+/* Measures a table of n x n, n a multiple of 32, by one thread of the host, by transposition, three passes and one; the
+ * mean of many in a row. Returns the numbers that differ (of integers: of all ways). */
+template <class In, class A, class Out>
+static int64_t size_of(const char *name, int64_t n, enum vp_type in, enum vp_type out, vp_queue *q)
+{
+    static room a, b, c, d, scratch, kept;
+    const int many = n <= 512 ? 200 : 50;
+    const size_t all = (size_t)(n * n);
+    const int64_t size[3] = {n, 1, n};
+    vp_sat_request r = {};
+    r.out = out;
+    vp_op op;
+    struct vp_err err = VP_ERR_INIT;
+    if (vp_sat_op(&op, &r, size, in, &err))
+        printf("%s\n", err.msg), exit(1);
+    In *const from = (In *)a.get(all * sizeof(In) + 4096);
+    Out *const to = (Out *)b.get(all * sizeof(Out) + 4096);
+    A *const one = (A *)c.get(all * sizeof(A)), *const other = (A *)d.get(all * sizeof(A));
+    noise<<<2048, 256, 0, q->stream>>>((uint32_t *)from, all * sizeof(In) / 4, in == VP_F32);
+    must(cudaStreamSynchronize(q->stream), "noise");
+    std::vector<In> samples(all);
+    std::vector<Out> serial(all), got(all);
+    std::vector<A> turned(all);
+    must(cudaMemcpy(samples.data(), from, all * sizeof(In), cudaMemcpyDeviceToHost), "down");
+    std::vector<float> cpu;
+    for (int k = 0; k < 9; k++) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int64_t y = 0; y < n; y++) {
+            A sum = 0;
+            for (int64_t x = 0; x < n; x++) {
+                sum += (A)samples[y * n + x];
+                serial[y * n + x] = (Out)(sum + (y ? (A)serial[(y - 1) * n + x] : 0));
+            }
+        }
+        cpu.push_back(std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count());
+    }
+    const vp_box box = {{0, 0, 0}, {n, 1, n}};
+    const vp_area ia = {box, n, n, from}, oa = {box, n, n, to};
+    vp_work w = {VP_MAKE, kept.get(op.carry->state_bytes(&op, &box, 1)), &ia, &oa, NULL, scratch.get(vp_gpu_sat.scratch(&op, size, size)), q};
+    const auto launched = [&](int rc) {
+        if (rc)
+            printf("%s\n", err.msg), exit(1);
+    };
+    const double table = measure(q->stream, 9, [&] {
+        for (int k = 0; k < many; k++)
+            launched(vp_gpu_sat.launch(&op, &w, &err));
+    }) / many;
+    must(cudaMemcpy(got.data(), to, all * sizeof(Out), cudaMemcpyDeviceToHost), "down");
+    w.scratch = scratch.get(vp::three::bytes_of<In, A, vp::sat::BASE_WARPS>((const vp_sat *)op.params, size));
+    constexpr int WARPS = std::is_same<In, float>::value ? vp::sat::TALL_WARPS : vp::sat::BASE_WARPS;
+    const double passes = measure(q->stream, 9, [&] {
+        for (int k = 0; k < many; k++)
+            launched((vp::three::run<In, A, Out, WARPS, false>)(vp::sat::part_of(&op, &w, 0, (char *)w.state), &w, &err));
+    }) / many;
+    int64_t bad = 0;
+    std::vector<Out> three(all);
+    must(cudaMemcpy(three.data(), to, all * sizeof(Out), cudaMemcpyDeviceToHost), "down");
+    const dim3 tiles((unsigned)(n / 32), (unsigned)(n / 32));
+    const double transposed = measure(q->stream, 9, [&] {
+        for (int k = 0; k < many; k++) {
+            scan_rows<In, A><<<(unsigned)n, 256, 0, q->stream>>>(from, one, (int)n);
+            transpose<A><<<tiles, 256, 0, q->stream>>>(one, other, (int)n);
+            scan_rows<A, A><<<(unsigned)n, 256, 0, q->stream>>>(other, one, (int)n);
+            transpose<A><<<tiles, 256, 0, q->stream>>>(one, other, (int)n);
+        }
+    }) / many;
+    must(cudaMemcpy(turned.data(), other, all * sizeof(A), cudaMemcpyDeviceToHost), "down");
+    for (size_t i = 0; i < all; i++) {
+        bad += memcmp(&three[i], &got[i], sizeof(Out)) != 0;
+        if (in == VP_F32)
+            bad += !(std::fabs((double)turned[i] - (double)got[i]) <= 1e-12 * std::fabs((double)got[i])) ||
+                   !(std::fabs((double)serial[i] - (double)got[i]) <= 1e-12 * std::fabs((double)got[i]));
+        else
+            bad += (Out)turned[i] != got[i] || serial[i] != got[i];
+    }
+    std::sort(cpu.begin(), cpu.end());
+    printf("| %s %lld^2 | %.4f | %.4f | %.4f | %.4f |%s\n", name, (long long)n, cpu[4], transposed, passes, table,
+           bad ? " DIFFERS" : "");
+    free(op.params);
+    return bad;
+}
+
+static int64_t sizes(vp_queue *q)
+{
+    int64_t bad = 0;
+
+    printf("| ms | serial, one core | transposition | three passes | one pass |\n|---|---|---|---|---|\n");
+    for (int64_t n = 64; n <= 2048; n *= 2)
+        bad += size_of<uint8_t, uint32_t, uint32_t>("u8 -> u32", n, VP_U8, VP_U32, q);
+    for (int64_t n = 64; n <= 2048; n *= 2)
+        bad += size_of<float, double, double>("f32 -> f64", n, VP_F32, VP_F64, q);
+    return bad;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -417,6 +553,8 @@ int main(int argc, char **argv)
     must(cudaStreamCreateWithFlags(&q.stream, cudaStreamNonBlocking), "stream");
     q.sms = prop.multiProcessorCount;
     printf("%s\n", prop.name);
+    if (argc > 1 && !strcmp(argv[1], "sizes"))
+        return sizes(&q) > 0;
     int64_t bad = compare(trials, &q);
     if (most > 8192)
         bad += beyond<uint64_t>(true, 2000, 1999, 600, &q) + beyond<uint32_t>(true, 2000, 1999, 600, &q)

@@ -10,5 +10,6 @@ img-deconvolve-options() {
         img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
     OPTIONS+=(-k kernel.tif -n 2)
     to_f64
+    case $TYPE in u32le | i32le | f64le) MEMORY="6M 20M 1G" ;; esac # in f64
     any_of "" "--accelerate" "--tv 0.01" "--method wiener"
 }

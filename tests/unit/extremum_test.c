@@ -208,9 +208,9 @@ static void refused(void)
     struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (double[]){1, 1, 1}, &err), 0);
-    CHECK_INT(vp_extremum_local(&op, true, &f, (int64_t[]){4, 4, 4}, VP_F64, &err), -1);
+    CHECK_INT(vp_extremum_local(&op, true, &f, (int64_t[]){4, 4, 4}, VP_U64, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
-    CHECK(strstr(err.msg, "got f64"));
+    CHECK(strstr(err.msg, "got u64"));
 }
 
 /* Morphology composed of naive minima and maxima. */

@@ -10,6 +10,8 @@ static inline double sample(const void *p, enum vp_type type, int64_t i)
     case VP_U8: return ((const uint8_t *)p)[i];
     case VP_U16: return ((const uint16_t *)p)[i];
     case VP_I16: return ((const int16_t *)p)[i];
+    case VP_U32: return ((const uint32_t *)p)[i];
+    case VP_I32: return ((const int32_t *)p)[i];
     case VP_F64: return ((const double *)p)[i];
     default: return ((const float *)p)[i];
     }
@@ -21,6 +23,8 @@ static inline void put(void *p, enum vp_type type, int64_t i, double v)
     case VP_U8: ((uint8_t *)p)[i] = (uint8_t)v; break;
     case VP_U16: ((uint16_t *)p)[i] = (uint16_t)v; break;
     case VP_I16: ((int16_t *)p)[i] = (int16_t)v; break;
+    case VP_U32: ((uint32_t *)p)[i] = (uint32_t)v; break;
+    case VP_I32: ((int32_t *)p)[i] = (int32_t)v; break;
     case VP_F64: ((double *)p)[i] = v; break;
     default: ((float *)p)[i] = (float)v;
     }

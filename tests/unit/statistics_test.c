@@ -106,8 +106,8 @@ static void test_moments(enum vp_type type)
     if (type == VP_F32) {
         struct vp_squares t = {0};
         CHECK(isnan(vp_squares_mean(&t)));
-        vp_squares_add(&t, v, half);
-        vp_squares_add(&t, (float *)v + half, n - half);
+        vp_squares_add(&t, v, VP_F32, half);
+        vp_squares_add(&t, (float *)v + half, VP_F32, n - half);
         CHECK_INT(t.n, count);
         const long double square = dev / count + mean * mean;
         CHECK_NEAR(vp_squares_mean(&t), (double)square, 1e-14 * (double)square);
@@ -226,7 +226,7 @@ static void test_threads(void)
     for (int t = 0; t < 3; t++) {
         omp_set_num_threads(threads[t]);
         vp_moments_add(&m[t], v, VP_F32, n);
-        vp_squares_add(&s[t], v, n);
+        vp_squares_add(&s[t], v, VP_F32, n);
         memset(&c[t], 0, sizeof c[t]);
         c[t].scale = 1;
         vp_compare_page(&c[t], 0, n, 1, v, VP_F32, w, VP_F32, NULL, VP_U8);
