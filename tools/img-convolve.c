@@ -4,6 +4,7 @@
 #include "local/convolve.h"
 #include "app/image_run.h"
 #include "app/kernels.h"
+#include "app/missing.h"
 #include "app/tool.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@ struct params {
     struct vp_kernel_params kernel;
     bool correlate, normalize;
     int edge, crop, type;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -42,6 +44,7 @@ static const struct vp_opt options[] = {
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for f64, and else f32. To integers results are rounded to the nearest (halves to "
                       "even) and clamped to the range of the type."),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -77,6 +80,8 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
 
     image.values = true;
     int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+             || vp_missing_open(&im, run, &p->missing, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+             || vp_missing_fill(&im, run, &p->missing, vp_kernels_type(p->type, im.type), err)
              || vp_kernels_read(&g, run, &p->kernel, &im, err);
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
@@ -88,6 +93,7 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     vp_kernels_free(&g);
     if (!rc)
         memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
+    rc = rc || vp_missing_chain(&im.chain, &im.missing, err);
     return vp_images_end(&im, run, rc, NULL, err);
 }
 
@@ -124,7 +130,7 @@ const struct vp_tool vp_program = {
         "f32 and f64 samples that stand out of a tile of transforms by more than 65536 times the contrast of most of "
         "its rows or columns, or that are larger than 1e30 (f64: 1e290), change no voxel that they do not reach: such "
         "a tile is summed up directly, which takes longer. A NaN or an infinite sample makes NaN of every voxel that "
-        "the kernel spreads it to, and changes no other.",
+        "the kernel spreads it to, and changes no other. With --missing nan a NaN is left out.",
     .see_also = "img-gauss(1), img-log(1), img-local(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_convolve,

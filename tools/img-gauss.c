@@ -3,6 +3,7 @@
 #include "app/tool.h"
 #include "local/gauss.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 
 #include <math.h>
 
@@ -14,6 +15,7 @@ struct params {
     int edge, type;
     bool highpass;
     int64_t iterations;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -50,6 +52,7 @@ static const struct vp_opt options[] = {
               .help = "sample type of the output: same as the input's, or f32",
               .more = "auto is same, but f32 for --derivative and --highpass. Integers are rounded to the nearest "
                       "(halves to even) and clamped to the range of the type."),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -63,6 +66,9 @@ static const struct vp_example examples[] = {
      "img-gauss --2d --sigma 10 --highpass vol.tif -o flat.tif"},
     {"The slope along x in grey values per mm, at a scale of 1 mm.",
      "img-gauss --physical --sigma 1 --derivative 1,0,0 vol.tif -o slope.tif"},
+    {"Smooth what lies inside a mask, and nothing from outside.",
+     "img-math 'a > 0' --type u8 vol.tif -o inside.tif\n"
+     "img-gauss --sigma 3 --mask inside.tif --keep-missing vol.tif -o within.tif"},
     {0},
 };
 
@@ -97,7 +103,10 @@ static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
     const bool real = p->type == F32 || (p->type == AUTO && (derivative || p->highpass));
     for (int a = 0; a < 3 && p->image.physical; a++)
         g.spacing[a] = im.voxel[a];
-    rc = rc || vp_gauss_chain(&im.chain, &g, im.size, im.type, real ? VP_F32 : im.type, err);
+    rc = rc || vp_missing_open(&im, run, &p->missing, types, err)
+         || vp_missing_fill(&im, run, &p->missing, real ? VP_F32 : im.type, err)
+         || vp_gauss_chain(&im.chain, &g, im.size, im.type, real ? VP_F32 : im.type, err)
+         || vp_missing_chain(&im.chain, &im.missing, err);
     const struct vp_result result = {derivative || p->highpass ? VP_DIFFERENCES : VP_VALUES,
                                      derivative ? "derivative" : NULL};
     return vp_images_end(&im, run, rc, &result, err);
@@ -116,7 +125,7 @@ const struct vp_tool vp_program = {
         "sees: by measurement 3e-7 of it at sigma 10 and 9e-7 at sigma 512, or about a step of f32 where that is "
         "more. (So where the tail of something bright is all there is, a result may be below zero by as little.)\n\n"
         "The bits of the result do not depend on threads, memory or chunks. NaN and infinity in the input "
-        "make NaN or infinity of all voxels whose Gaussian reaches them; so may samples beyond 8e37, the differences "
+        "make NaN or infinity of all voxels whose Gaussian reaches them (--missing nan leaves NaN out); so may samples beyond 8e37, the differences "
         "of which f32 does not hold.",
     .options = options,
     .params_size = sizeof(struct params),

@@ -7,14 +7,17 @@
 #include "stack/stack.h"
 #include "app/stat.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 
 struct params {
     struct vp_stat_params stat;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, stat, vp_stat_options),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -29,6 +32,8 @@ static const struct vp_example examples[] = {
     {"Background: the median of a ring, drawn as a stack of 0 and 1.",
      "img-cat --region 0:15,0:15 --pages 0 vol.tif | img-math '(x-7)^2 + (y-7)^2 > 25 and (x-7)^2 + (y-7)^2 <= 49'"
      " --type u8 -o ring.tif\nimg-local --footprint ring.tif vol.tif -o background.tif"},
+    {"Dead pixels, which are 0, become the median of their neighbours, and nothing else changes.",
+     "img-local --2d --missing 0 vol.tif -o filled.tif\nimg-math 'if(a == 0, b, a)' vol.tif filled.tif -o repaired.tif"},
     {"How busy the image is around each voxel, in bits.",
      "img-local --stat entropy --radius 2 --range 0,0.03 vol.tif -o entropy.tif"},
     {0},
@@ -46,6 +51,8 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
 
     vp_stat_scale(&p->stat, &image);
     int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err)
+             || vp_missing_open(&im, run, &p->missing, VP_STAT_TYPES, err)
+             || vp_missing_fill(&im, run, &p->missing, vp_stat_type(&p->stat, im.type), err)
              || vp_footprint_open(&f, run, &p->stat.window, &im, err);
     if (!rc && vp_stat_needs_range(&p->stat, im.type)) {
         rc = vp_images_range(&im, run, range, err);
@@ -78,7 +85,7 @@ const struct vp_tool vp_program = {
         "is img-threshold --local, which makes the mask at once, without rounding a mean in between.\n\n"
         "Samples are u8, u16, i16 or f32 (i8 is taken as i16). NaN: mean, std and var of a neighbourhood with a NaN "
         "are NaN, and with an infinity NaN or infinite; min, max and entropy leave it out; to median and percentile "
-        "a NaN is larger than every number.",
+        "a NaN is larger than every number. With --missing nan all of them leave it out.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -5,6 +5,7 @@
 #include "local/nlmeans.h"
 #include "stack/stack.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 
 #include <math.h>
 
@@ -12,6 +13,7 @@ struct params {
     double h, sigma;
     struct vp_reals search, patch;
     int type;                 /* index into same|f32 */
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -34,6 +36,7 @@ static const struct vp_opt options[] = {
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the result: same or f32",
               .more = "same rounds to the nearest integer (halves to even) where the input has integers."),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -78,11 +81,13 @@ static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
     if (!vp_given(run, "h"))
         return vp_fail_hint(err, VP_EUSAGE, "about 1.5 times the standard deviation of the noise", "--h is missing");
     const int rc = vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES, err)
+                   || vp_missing_open(&im, run, &p->missing, VP_NLMEANS_TYPES, err)
+                   || vp_missing_fill(&im, run, &p->missing, p->type ? VP_F32 : im.type, err)
                    || radii(&im, "search", &p->search, 10, 5, search, err)
                    || radii(&im, "patch", &p->patch, 2, 1, patch, err)
                    || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search,
                                        patch, im.size, im.type, p->type ? VP_F32 : im.type, err)
-                   || vp_chain_add(&im.chain, &op, err);
+                   || vp_chain_add(&im.chain, &op, err) || vp_missing_chain(&im.chain, &im.missing, err);
     return vp_images_end(&im, run, rc, NULL, err);
 }
 
@@ -100,7 +105,7 @@ const struct vp_tool vp_program = {
         "is cut into. "
         "Pages along z are a volume; channels and times are never mixed.\n\n"
         "Samples are u8, u16, i16 or f32 (i8 is taken as i16). A NaN spreads to all voxels within the sum of both "
-        "radii.",
+        "radii; --missing nan leaves it out.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

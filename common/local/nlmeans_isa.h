@@ -17,7 +17,7 @@ struct vp_nlmeans_isa {
      * total += w, value += w * (there - here) */
     void (*weigh)(float *total, float *value, const float *sum, int64_t taps, const float *rx, float rate, float noise,
                   float strength, const float *here, const float *there, int64_t n);
-    /* exp(a[i]) for a <= 0: for tests */
+    /* exp(a[i]) for a <= 0: also in place */
     void (*exponential)(float *e, const float *a, int64_t n);
 };
 
