@@ -4,6 +4,7 @@
 #include "local/convolve.h"
 #include "app/image_run.h"
 #include "app/kernels.h"
+#include "app/missing.h"
 #include "app/tool.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@ struct params {
     struct vp_kernel_params kernel;
     bool correlate, normalize;
     int edge, crop, type;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -45,6 +47,7 @@ static const struct vp_opt options[] = {
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for u32, i32 and f64, and f32 for other types. In an integer type, values are "
                       "rounded to the nearest integer (halves to even) and clamped to its range."),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -83,7 +86,9 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     image.values = true;
     int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | VP_TYPES_WIDE, err);
     const enum vp_type same = vp_images_as_f64(&im, false);
-    rc = rc || vp_kernels_read(&g, run, &p->kernel, &im, err);
+    rc = rc || vp_missing_open(&im, run, &p->missing, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+         || vp_missing_fill(&im, run, &p->missing, vp_kernels_type(p->type, same), err)
+         || vp_kernels_read(&g, run, &p->kernel, &im, err);
     g.fft = &vp_fftw;
     g.correlate = p->correlate;
     g.normalize = p->normalize;
@@ -95,6 +100,7 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     vp_kernels_free(&g);
     if (!rc && !anywhere)
         memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
+    rc = rc || vp_missing_chain(&im.chain, &im.missing, err);
     return vp_images_end(&im, run, rc, NULL, err);
 }
 
@@ -130,7 +136,8 @@ const struct vp_tool vp_program = {
         "f64 samples are processed in f64, with 2e-14 instead of 5e-7, and an additional 1e-15 of the offset in "
         "grids and beside zeros beyond an edge. This runs on the CPU and needs FFTW for transforms; a program built "
         "without FFTW refuses f64.\n\n"
-        "A NaN or infinite sample makes only those voxels NaN that the kernel spreads it to. Very large samples (f32 "
+        "A NaN or infinite sample makes only those voxels NaN that the kernel spreads it to; --missing nan "
+        "leaves NaN out. Very large samples (f32 "
         "and f64: more than 65536 times the contrast of most rows or columns of a tile, or above 1e30, for f64 "
         "1e290) do not change voxels that they do not reach, either: such a tile is summed directly, which takes "
         "longer.",

@@ -3,6 +3,7 @@
 #include "app/tool.h"
 #include "local/gauss.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 
 #include <math.h>
 
@@ -14,6 +15,7 @@ struct params {
     int edge, type;
     bool highpass;
     int64_t iterations;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -50,6 +52,7 @@ static const struct vp_opt options[] = {
               .more = "auto is f32 for --derivative and --highpass (f64 for u32, i32 and f64), otherwise same. "
                       "Values are rounded to the nearest integer (halves to even) and clamped to the range of an "
                       "integer type. f64 computes in f64, on the CPU."),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -63,6 +66,9 @@ static const struct vp_example examples[] = {
      "img-gauss --2d --sigma 10 --highpass vol.tif -o flat.tif"},
     {"The slope along x in gray values per mm, at a scale of 1 mm.",
      "img-gauss --physical --sigma 1 --derivative 1,0,0 vol.tif -o slope.tif"},
+    {"Smooth what lies inside a mask, and nothing from outside.",
+     "img-math 'a > 0' --type u8 vol.tif -o inside.tif\n"
+     "img-gauss --sigma 3 --mask inside.tif --keep-missing vol.tif -o within.tif"},
     {0},
 };
 
@@ -99,7 +105,9 @@ static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
                              : p->type == AUTO && (derivative || p->highpass) ? vp_type_of_values(same) : same;
     for (int a = 0; a < 3 && p->image.physical; a++)
         g.spacing[a] = im.voxel[a];
-    rc = rc || vp_gauss_chain(&im.chain, &g, im.size, im.type, out, err);
+    rc = rc || vp_missing_open(&im, run, &p->missing, types & ~VP_TYPES_WIDE, err)
+         || vp_missing_fill(&im, run, &p->missing, out, err)
+         || vp_gauss_chain(&im.chain, &g, im.size, im.type, out, err) || vp_missing_chain(&im.chain, &im.missing, err);
     const struct vp_result result = {derivative || p->highpass ? VP_DIFFERENCES : VP_VALUES,
                                      derivative ? "derivative" : NULL};
     return vp_images_end(&im, run, rc, &result, err);

@@ -8,16 +8,19 @@
 #include "app/radius_map.h"
 #include "app/stat.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 
 struct params {
     struct vp_stat_params stat;
     struct vp_radius_map_given map;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, stat, vp_stat_options),
     VP_OPTIONS(struct params, map, vp_radius_map_options),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -32,6 +35,8 @@ static const struct vp_example examples[] = {
     {"A background: the median over a ring, which is drawn as a stack of 0 and 1.",
      "img-cat --region 0:15,0:15 --pages 0 vol.tif | img-math '(x-7)^2 + (y-7)^2 > 25 and (x-7)^2 + (y-7)^2 <= 49'"
      " --type u8 -o ring.tif\nimg-local --footprint ring.tif vol.tif -o background.tif"},
+    {"Replace dead pixels, which are 0, by the median of their neighbours, and change nothing else.",
+     "img-local --2d --missing 0 vol.tif -o filled.tif\nimg-math 'if(a == 0, b, a)' vol.tif filled.tif -o repaired.tif"},
     {"Depth of field: blur a page more, the farther from its middle; and a threshold whose window has another size for "
      "every pixel.",
      "img-cat --pages 32 vol.tif -o page.tif\nimg-math 'min(abs(x - 32) / 4, 7)' --type u8 page.tif -o radii.tif\n"
@@ -69,6 +74,8 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
     if (p->map.file)
         return with_map(run, p, &image, err);
     int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err)
+             || vp_missing_open(&im, run, &p->missing, VP_STAT_TYPES, err)
+             || vp_missing_fill(&im, run, &p->missing, vp_stat_type(&p->stat, im.type), err)
              || vp_footprint_open(&f, run, &p->stat.window, &im, err);
     if (!rc && vp_stat_is_f64(&p->stat))
         vp_images_as_f64(&im, true);

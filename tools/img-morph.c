@@ -3,12 +3,14 @@
 #include "local/morph.h"
 #include "app/footprint.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 #include "app/tool.h"
 
 struct params {
     int op;
     struct vp_footprint_params window;
     int64_t iterations;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -27,6 +29,7 @@ static const struct vp_opt options[] = {
            .more = "open and close erode N times and dilate N times. A box applied N times is one box with N times "
                    "the radius."),
     VP_OPTIONS(struct params, window, vp_footprint_options),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -45,6 +48,24 @@ static const struct vp_example examples[] = {
     {0},
 };
 
+/* Makes the images' chain: with missing samples that of floats, between the stages that convert. */
+static int chain(struct vp_images *im, const struct vp_run *run, const struct params *p, const struct vp_footprint *f,
+                 struct vp_err *err)
+{
+    const enum vp_morph what = (enum vp_morph)p->op;
+    const bool differs = what == VP_TOPHAT || what == VP_BOTHAT || what == VP_GRADIENT;
+    const enum vp_type out = differs && im->type == VP_I16 ? VP_U16 : im->type;
+
+    if (!im->missing.on)
+        return vp_morph_chain(&im->chain, what, p->iterations, f, im->size, im->type, err);
+    if (vp_missing_fill(im, run, &p->missing, out, err)
+        || vp_missing_load(&im->chain, &im->missing, im->size, im->type, err)
+        || vp_morph_chain(&im->chain, what, p->iterations, f, im->size, vp_missing_type(im->type), err)
+        || (!vp_type_is_float(out) && vp_missing_store(&im->chain, &im->missing, out, err)))
+        return -1;
+    return vp_missing_chain(&im->chain, &im->missing, err);
+}
+
 static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
@@ -56,8 +77,9 @@ static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
     const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES | VP_TYPES_WIDE, err)
+                   || vp_missing_open(&im, run, &p->missing, VP_EXTREMUM_TYPES, err)
                    || vp_footprint_open(&f, run, &p->window, &im, err)
-                   || vp_morph_chain(&im.chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err);
+                   || chain(&im, run, p, &f, err);
     vp_footprint_free(&f);
     return vp_images_end(&im, run, rc, p->op >= VP_TOPHAT ? &(struct vp_result){VP_SPREADS, NULL} : NULL, err);
 }

@@ -5,6 +5,7 @@
 #include "local/nlmeans.h"
 #include "stack/stack.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 
 #include <math.h>
 
@@ -14,6 +15,7 @@ struct params {
     double h, sigma;
     struct vp_reals search, patch;
     int type;                 /* index into same|f32|f64 */
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -37,6 +39,7 @@ static const struct vp_opt options[] = {
               .help = "sample type of the result: same, f32 or f64",
               .more = "same rounds to the nearest integer (halves to even) if the input has integers. f64 computes "
                       "in f64, on the CPU."),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -83,10 +86,12 @@ static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
     int rc = vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES | VP_TYPES_WIDE, err);
     const enum vp_type same = vp_images_as_f64(&im, p->type == F64);
     const enum vp_type out = p->type == F32 ? VP_F32 : p->type == F64 ? VP_F64 : same;
-    rc = rc || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
+    rc = rc || vp_missing_open(&im, run, &p->missing, VP_NLMEANS_TYPES, err)
+         || vp_missing_fill(&im, run, &p->missing, out, err)
+         || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
          || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search, patch,
                              im.size, im.type, out, err)
-         || vp_chain_add(&im.chain, &op, err);
+         || vp_chain_add(&im.chain, &op, err) || vp_missing_chain(&im.chain, &im.missing, err);
     return vp_images_end(&im, run, rc, NULL, err);
 }
 
@@ -101,7 +106,8 @@ const struct vp_tool vp_program = {
         "are u8, u16, i16 or f32, and on the CPU u32, i32 or f64, which are computed in f64; i8 is read as i16.\n\n"
         "The weight of voxel y for voxel x is exp(-max(d2 - 2 sigma^2, 0) / h^2), where d2 is the mean squared "
         "difference between the surroundings (patches) of x and y. At the edge of the image, d2 is the mean over the "
-        "pairs of voxels that exist. A NaN affects all voxels within the sum of both radii. The bits of the result "
+        "pairs of voxels that exist. A NaN affects all voxels within the sum of both radii; "
+        "--missing nan leaves it out. The bits of the result "
         "do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),

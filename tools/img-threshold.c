@@ -8,6 +8,7 @@
 #include "stack/stack.h"
 #include "app/adaptive.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 #include "app/tool.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ struct params {
     int connectivity;
     bool below;
     double value;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -72,6 +74,7 @@ static const struct vp_opt options[] = {
     VP_REAL(struct params, value, "value", 0, .metavar = "N", .def = "255", .min = -INFINITY, .max = INFINITY,
            .help = "value of marked voxels; all others are 0",
            .more = "255 suits img-morph, img-view and ImageJ. With 1, the mean of the mask is the marked fraction."),
+    VP_OPTIONS(struct params, missing, vp_missing_mask_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -134,6 +137,8 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
     for (size_t i = 0; i < sizeof of_local / sizeof *of_local && *how != LOCAL; i++)
         if (vp_given(run, of_local[i]))
             return vp_fail(err, VP_EUSAGE, "--%s needs --local, got --%s", of_local[i], first);
+    if (vp_given(run, "coverage") && *how != LOCAL)
+        return vp_fail(err, VP_EUSAGE, "--coverage needs --local, got --%s", first);
     for (size_t i = 0; i < sizeof of_bins / sizeof *of_bins && *how != GLOBAL; i++)
         if (vp_given(run, of_bins[i]))
             return vp_fail(err, VP_EUSAGE, "--%s needs a threshold of the histogram, got --%s", of_bins[i],
@@ -178,8 +183,17 @@ static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, c
 
     if (given && !real)
         stored.limit = vp_scale_floor(im->scale, t->limit);
-    if (vp_threshold_op(&op, &stored, im->size, im->type, err))
+    if (im->missing.on && !c->n && vp_missing_load(c, &im->missing, im->size, im->type, err))
         return -1;
+    if (im->missing.on && !real) { /* a bin for every value, as of integers */
+        stored.lo = vp_type_min(im->type) - .5;
+        stored.hi = vp_type_max(im->type) + .5;
+        stored.bins = (int64_t)(stored.hi - stored.lo);
+    }
+    if (vp_threshold_op(&op, &stored, im->size, im->missing.on ? vp_missing_type(im->type) : im->type, err))
+        return -1;
+    if (im->missing.on)
+        op.from[0] = 0;
     if (given)
         snprintf(op.text, sizeof op.text, "threshold, %s %.9g", t->below ? "up to" : "above", t->limit);
     else if (vp_threshold_ranges(im->type) && t->lo == 0 && t->hi == 0) /* still unknown: --plan does not read */
@@ -249,7 +263,7 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
         && (run->common.plan || !record(f, run, err)))
         rc = 0;
     if (!rc)
-        memcpy(text, chain.stage[0].text, sizeof chain.stage[0].text);
+        memcpy(text, chain.stage[chain.n - 1].text, sizeof chain.stage[0].text);
     vp_chain_free(&chain);
     t->method = VP_AT;
     t->limit = f->in.n ? f->in.limit[0] : NAN;
@@ -292,7 +306,8 @@ static int make(const struct params *p, enum how how, struct vp_threshold_params
         return -1;
     if (how == LOCAL)
         return add_local(c, p, im, 0, err) || (two && (add_local(c, p, im, p->weak, err)
-                                                       || add_connected(c, p, im, counts, err))) ? -1 : 0;
+                                                       || add_connected(c, p, im, counts, err)))
+               || vp_missing_chain(c, &im->missing, err) ? -1 : 0;
     if (add_global(c, t, im, err))
         return -1;
     if (!two)
@@ -301,8 +316,9 @@ static int make(const struct params *p, enum how how, struct vp_threshold_params
     if (add_global(c, t, im, err))
         return -1;
     if (how == GLOBAL && run->common.plan) {
-        snprintf(c->stage[0].text, sizeof c->stage[0].text, "%s", text);
-        snprintf(c->stage[1].text, sizeof c->stage[1].text, "threshold, %s that one %s %.9g",
+        struct vp_op *const strong = &c->stage[c->n - 2], *const weak = strong + 1;
+        snprintf(strong->text, sizeof strong->text, "%s", text);
+        snprintf(weak->text, sizeof weak->text, "threshold, %s that one %s %.9g",
                  p->below ? "up to" : "above", p->below ? "plus" : "less", p->weak);
     }
     return add_connected(c, p, im, counts, err);
@@ -326,6 +342,7 @@ static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
                                     .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
     int rc = vp_images_open(&im, run, &image, 1, (how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES) | VP_TYPES_WIDE, err)
+             || vp_missing_open(&im, run, &p->missing, VP_THRESHOLD_TYPES, err)
              || make(p, how, &t, &found, run, &im, &counts, err);
     im.solved = t.method == VP_AT ? NULL : record;
     im.ctx = &found;
@@ -344,7 +361,7 @@ const struct vp_tool vp_program = {
         "the neighbourhood of each voxel (--local). Pages along z are a volume; with --2d each page is an image of "
         "its own. Samples are u8, u16, i8, i16 or f32, and on the CPU u32, i32 or f64.\n\n"
         "A voxel equal to its threshold is not above it. A NaN is never marked, nor is a voxel with a NaN in its "
-        "neighbourhood by a local threshold.\n\n"
+        "neighbourhood by a local threshold, unless --missing nan leaves it out.\n\n"
         "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the same as on the "
         "CPU, except for local thresholds of f32: there, a sample that equals its threshold within rounding may be "
         "on its other side.",

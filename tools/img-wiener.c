@@ -4,6 +4,7 @@
 #include "stack/stack.h"
 #include "app/footprint.h"
 #include "app/image_run.h"
+#include "app/missing.h"
 #include "app/tool.h"
 
 #include <math.h>
@@ -14,6 +15,7 @@ struct params {
     double noise, sigma;
     int type;
     struct vp_footprint_params window;
+    struct vp_missing_given missing;
     struct vp_image_params image;
 };
 
@@ -31,6 +33,7 @@ static const struct vp_opt options[] = {
               .more = "Values are rounded to the nearest integer (halves to even) and clamped to the range of an "
                       "integer type. f64 computes in f64, on the CPU."),
     VP_OPTIONS(struct params, window, vp_footprint_options),
+    VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -55,6 +58,8 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
     if (sigma && vp_given(run, "noise"))
         return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
     int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES | VP_TYPES_WIDE, err)
+             || vp_missing_open(&im, run, &p->missing, VP_MOMENTS_TYPES, err)
+             || vp_missing_fill(&im, run, &p->missing, p->type == F32 ? VP_F32 : p->type == F64 ? VP_F64 : im.type, err)
              || vp_footprint_open(&f, run, &p->window, &im, err);
     const double step = vp_scale_steps(im.scale, 1);
     if (!rc && p->type == F64)
@@ -68,7 +73,7 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
         noise *= step * step;
     }
     rc = rc || vp_moments_wiener(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
-         || vp_chain_add(&im.chain, &op, err);
+         || vp_chain_add(&im.chain, &op, err) || vp_missing_chain(&im.chain, &im.missing, err);
     vp_footprint_free(&f);
     return vp_images_end(&im, run, rc, NULL, err);
 }
@@ -84,7 +89,8 @@ const struct vp_tool vp_program = {
         "are a volume; with --2d each page is an image of its own. Samples are u8, u16, i8, i16 or f32; on the CPU "
         "also u32, i32 and f64, which are computed in f64.\n\n"
         "At the edge of the image only voxels that exist are used; scipy.signal.wiener, which has the same formula, "
-        "uses zeros there. A NaN in the neighbourhood makes the result NaN. The bits of the result do not depend on "
+        "uses zeros there. A NaN in the neighbourhood makes the result NaN, unless --missing nan leaves it "
+        "out. The bits of the result do not depend on "
         "threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),

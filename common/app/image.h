@@ -10,6 +10,7 @@
 #include "base/opt.h"
 #include "local/footprint.h"
 #include "engine/chain.h"
+#include "local/missing.h"
 
 struct vp_run;
 struct vp_reader;
@@ -46,6 +47,7 @@ struct vp_images {
     /* Scale that is carried, to convert values in options (vp_scale_steps etc.); {1, 0}: none. */
     double scale[2];
     bool seekable;     /* can be read twice */
+    struct vp_missing missing; /* samples that do not exist (vp_missing_open) */
     bool lines;        /* see vp_images_lines */
     int64_t corner[3]; /* position of the result's first voxel in the input; may be negative */
     int64_t pad[3];    /* columns, rows and planes of zeros before the output (vp_writer_pad) */

@@ -9,6 +9,7 @@
 #include "pages/statistics.h"
 #include "stack/axes.h"
 #include "app/image_internal.h"
+#include "app/missing.h"
 #include "app/open.h"
 
 #include <math.h>
@@ -277,6 +278,8 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
                              .stats = run->stats, .progress = run->progress, .stage = "range", .work = add_pages,
                              .ctx = &r};
 
+    if (im->missing.on)
+        return vp_missing_range(im, run, range, err);
     r.pages = &pages;
     if (!im->seekable)
         return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
@@ -344,12 +347,14 @@ int vp_images_noise(struct vp_images *im, struct vp_run *run, const struct vp_fo
     struct vp_chain chain = {0};
     struct vp_op op;
     struct sums sum = {.type = vp_type_of_values(im->type)};
+    struct vp_missing missing = im->missing;
     int rc = -1;
 
+    missing.filled = false; /* NaN does not count, a number would */
     *noise = -1;
     /* deviations, since a variance may underflow or overflow in f32 */
     if (!vp_moments_local(&op, VP_STD, false, f, im->size, im->type, sum.type, err) && !vp_chain_add(&chain, &op, err)
-        && !vp_images_scan(im, run, &chain, add_rows, &sum, err))
+        && !vp_missing_chain(&chain, &missing, err) && !vp_images_scan(im, run, &chain, add_rows, &sum, err))
         rc = 0;
     add_held(&sum);
     if (!run->common.plan)

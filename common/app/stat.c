@@ -115,8 +115,16 @@ bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type)
     return !strcmp(p->stat, NAME[ENTROPY]) && !p->range.n && type != VP_U8;
 }
 
+enum vp_type vp_stat_type(const struct vp_stat_params *p, enum vp_type type)
+{
+    const bool moment = !strcmp(p->stat, NAME[MEAN]) || !strcmp(p->stat, NAME[STD]) || !strcmp(p->stat, NAME[VAR]);
+    const bool f32 = p->type == 2 || (p->type == 0 && strcmp(p->stat, NAME[MEAN]));
+
+    return !strcmp(p->stat, NAME[ENTROPY]) || (moment && f32) ? VP_F32 : type;
+}
+
 static int make_entropy(struct vp_op *op, const struct vp_stat_params *p, const struct vp_footprint *f,
-                        const struct vp_images *im, const double *range, struct vp_err *err)
+                        const struct vp_images *im, enum vp_type in, const double *range, struct vp_err *err)
 {
     static const double bytes[2] = {0, UINT8_MAX}, unknown[2] = {0, 0};
     const bool scan = vp_stat_needs_range(p, im->type);
@@ -124,7 +132,7 @@ static int make_entropy(struct vp_op *op, const struct vp_stat_params *p, const 
     const double *r = p->range.n ? given : !scan ? bytes : range ? range : unknown;
     char shape[96], over[64] = "the range of the stack";
 
-    if (vp_entropy_local(op, f, p->bins, r[0], r[1], im->size, im->type, err))
+    if (vp_entropy_local(op, f, p->bins, r[0], r[1], im->size, in, err))
         return -1;
     if (!scan || range)
         snprintf(over, sizeof over, "%.9g to %.9g", vp_scale_value(im->scale, r[0]), vp_scale_value(im->scale, r[1]));
@@ -158,6 +166,11 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
               : kind == VAR                        ? (struct vp_result){VP_NO_VALUES, "local variance"}
               : kind == ENTROPY                    ? (struct vp_result){VP_NO_VALUES, "local entropy (bits)"}
                                                    : (struct vp_result){VP_VALUES, NULL};
+    if (im->missing.on && !moment) { /* samples with NaN, so that those that are missing pass from stage to stage */
+        if (vp_missing_load(c, &im->missing, im->size, in, err))
+            return -1;
+        in = vp_missing_type(in);
+    }
     for (int64_t i = 0; i < p->iterations; i++) {
         struct vp_op op;
         /* intermediate results of iterations are not rounded to integers */
@@ -168,7 +181,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
         else if (kind == MIN || kind == MAX)
             rc = vp_extremum_local(&op, kind == MAX, f, im->size, in, err);
         else if (kind == ENTROPY)
-            rc = make_entropy(&op, p, f, im, range, err);
+            rc = make_entropy(&op, p, f, im, in, range, err);
         else
             rc = vp_rank_local(&op, percent, f, im->size, in, false, err);
         if (rc)
@@ -178,5 +191,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
         if (vp_chain_add(c, &op, err))
             return -1;
     }
-    return 0;
+    if (im->missing.on && in != vp_stat_type(p, im->type) && vp_missing_store(c, &im->missing, im->type, err))
+        return -1;
+    return vp_missing_chain(c, &im->missing, err);
 }

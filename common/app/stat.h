@@ -31,6 +31,9 @@ bool vp_stat_is_f64(const struct vp_stat_params *p);
 /* True if the range of the whole stack must be known before (entropy without --range, except for u8). */
 bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type);
 
+/* Returns the type of the result for an input of `type`. */
+enum vp_type vp_stat_type(const struct vp_stat_params *p, enum vp_type type);
+
 /* Appends the stages over the neighbourhood. `range`: smallest and largest sample of the stack, if needed; NULL if
  * unknown (--plan). *result: meaning of its samples. */
 int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_footprint *f,

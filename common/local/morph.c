@@ -80,19 +80,20 @@ static int add_stages(struct vp_chain *chain, enum vp_morph op, int64_t iteratio
                       const struct vp_footprint *erode, const int64_t image[3], enum vp_type type, struct vp_err *err)
 {
     const bool max_first = op == VP_DILATE || op == VP_CLOSE || op == VP_BOTHAT;
+    const int from = chain->n ? chain->n - 1 : ~0;
     int first, second;
 
-    if (add_extrema(chain, max_first, iterations, ~0, max_first ? dilate : erode, image, type, &first, err))
+    if (add_extrema(chain, max_first, iterations, from, max_first ? dilate : erode, image, type, &first, err))
         return -1;
     if (op == VP_ERODE || op == VP_DILATE)
         return 0;
-    if (add_extrema(chain, !max_first, iterations, op == VP_GRADIENT ? ~0 : first, max_first ? erode : dilate, image,
+    if (add_extrema(chain, !max_first, iterations, op == VP_GRADIENT ? from : first, max_first ? erode : dilate, image,
                     type, &second, err))
         return -1;
     if (op == VP_TOPHAT)
-        return add_difference(chain, ~0, second, image, type, err);
+        return add_difference(chain, from, second, image, type, err);
     if (op == VP_BOTHAT)
-        return add_difference(chain, second, ~0, image, type, err);
+        return add_difference(chain, second, from, image, type, err);
     return op == VP_GRADIENT ? add_difference(chain, second, first, image, type, err) : 0;
 }
 
