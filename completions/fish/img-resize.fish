@@ -5,6 +5,7 @@ complete -c img-resize -l size -x -d 'number of columns, rows and planes of the 
 complete -c img-resize -l voxel -x -d 'size of the result\'s voxels, in the unit of the metadata\'s `voxel`'
 complete -c img-resize -l method -x -a 'auto area linear cubic nearest' -d 'area, linear, cubic or nearest'
 complete -c img-resize -l type -s t -x -a 'same f32' -d 'sample type of the output: same as the input\'s, or f32'
+complete -c img-resize -l pyramid -d 'each page in smaller sizes, too, as OME-TIFF for viewers'
 complete -c img-resize -l 2d -d 'every page is an image of its own'
 complete -c img-resize -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'
 complete -c img-resize -l output -s o -r -F -d 'write to FILE instead of standard output'
