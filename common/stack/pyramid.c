@@ -12,9 +12,9 @@
 
 struct vp_pyramid {
     enum vp_type type;
-    int64_t nx, ny;      /* of a page */
-    int64_t w, h, count; /* of the level; samples of a bin */
-    double *sums;        /* of the level: exact for integers of 32 bits up to bins of 1024 x 1024 */
+    int64_t nx, ny;      /* size of a page */
+    int64_t w, h, count; /* size of the level; samples of a bin */
+    double *sums;        /* sums of the bins: exact for integers of 32 bits up to bins of 1024 x 1024 */
     double *row;         /* two rows of a page */
     char *level;
 };
