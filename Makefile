@@ -122,7 +122,18 @@ else ifeq ($(MPI),1)
 $(error MPI=1, but there is no mpicc: set MPICC=/path/to/mpicc)
 endif
 endif
-PLUGINS := $(PLUGIN) $(RANKS)
+# The HDF5 plugin, if its header is found, likewise. HDF5FLAGS and HDF5LIBS replace what pkg-config says.
+HDF5    ?= auto
+ifneq ($(HDF5),0)
+HDF5FLAGS ?= $(shell pkg-config --cflags hdf5 2>/dev/null)
+HDF5LIBS  ?= $(or $(shell pkg-config --libs hdf5 2>/dev/null),-lhdf5)
+ifeq ($(shell echo '\#include <hdf5.h>' | $(CC) $(HDF5FLAGS) -E -x c - >/dev/null 2>&1 && echo yes),yes)
+CONTAINER := $(O)/lib/voxpipe/voxpipe-hdf5.so
+else ifeq ($(HDF5),1)
+$(error HDF5=1, but there is no hdf5.h: install HDF5 (libhdf5-dev), or set HDF5FLAGS and HDF5LIBS)
+endif
+endif
+PLUGINS := $(PLUGIN) $(RANKS) $(CONTAINER)
 # One program has all names, which are links to it: the library is in memory and on disk once, and linked once. The two
 # that FFTW is linked with are a second one, so that the GNU GPL has no part in the rest.
 WITHFFTW := img-convolve img-deconvolve
@@ -194,10 +205,17 @@ $(RANKS): $(OBJ)/mpi/mpi.o $(LIB) $(O)/flags
 	$(call say,LD,$@)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(filter-out -fopenmp,$(ALLCFLAGS)) \
 	    $(HARDLD) -shared -o $@.tmp $(OBJ)/mpi/mpi.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) -lpthread && mv -f $@.tmp $@
 
+$(OBJ)/hdf5/%.o: hdf5/%.c Makefile
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) $(HDF5FLAGS) -fvisibility=hidden -MMD -MP -MT $@ -c -o $@ $<
+$(CONTAINER): $(OBJ)/hdf5/hdf5.o $(LIB) $(O)/flags
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(filter-out -fopenmp,$(ALLCFLAGS)) $(HARDLD) -shared -o $@.tmp \
+	    $(OBJ)/hdf5/hdf5.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) $(HDF5LIBS) -lpthread && mv -f $@.tmp $@
+
 # Changes if a shared header does.
 $(OBJ)/build.h: FORCE
 	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
-$(OBJ)/common/device/find.o $(OBJ)/common/device/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
+$(OBJ)/common/base/plugin.o $(OBJ)/common/device/find.o $(OBJ)/common/device/ranks.o $(OBJ)/mpi/mpi.o \
+    $(OBJ)/hdf5/hdf5.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
     $(OBJ)/build.h
 
 $(LIB): $(LIBOBJ)
@@ -349,9 +367,11 @@ model: $(OBJ)/bench/model $(PLUGINS)
 pairs: all
 	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
 
-## docs: regenerate man pages and completions from the option tables (committed; a test compares them)
+## docs: regenerate man pages and completions from the option tables, and docs/manual from the man pages (committed;
+## tests compare them)
 docs: $(DOCS)
 	@$(DOCS) .
+	@perl docs/markdown.pl man docs/manual
 
 INSTALL_PROGRAM ?= install
 MAN1 = $(wildcard man/*.1)
@@ -400,7 +420,8 @@ STANDARD := $(if $(filter /usr /usr/local,$(PREFIX)),$(if $(DESTDIR),,1))
 uninstall:
 	for t in $(TOOLS); do rm -f "$(DESTDIR)$(BINDIR)/$$t" "$(DESTDIR)$(BASHCOMPDIR)/$$t" \
 	    "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish"; done
-	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so" "$(DESTDIR)$(LIBDIR)/voxpipe-mpi.so"
+	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so" "$(DESTDIR)$(LIBDIR)/voxpipe-mpi.so" \
+	    "$(DESTDIR)$(LIBDIR)/voxpipe-hdf5.so"
 	for f in $(DOCUMENTS) $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
 	for m in $(MAN1) $(MAN5) $(MAN7); do rm -f "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}"; done
 	for d in "$(LIBDIR)" $(patsubst %/,"$(DOCDIR)/%",$(filter-out ./,$(sort $(dir $(DOCUMENTS) $(EXAMPLES))))) "$(BASHCOMPDIR)" "$(ZSHCOMPDIR)" "$(FISHCOMPDIR)" "$(MANDIR)/man1" "$(MANDIR)/man5" \
@@ -428,7 +449,7 @@ help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' \
 	    '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0 CPPFLAGS= LDFLAGS=' \
+	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 HDF5=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 HARDEN=1|0 CPPFLAGS= LDFLAGS=' \
 	    'PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
 .PHONY: FORCE all links unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install install-data \

@@ -585,7 +585,7 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
     deconvolution d(op, work, err);
     if (d.begin_all())
         return -1;
-    if (op->halo[2])
+    if (deconvolve_params(op)->frame[2] > 1)
         return d.solve(out.lo[2]);
     for (int64_t z = out.lo[2]; z < out.hi[2]; z++)
         if (d.solve(z))

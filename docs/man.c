@@ -177,8 +177,8 @@ static void man_row(struct vp_help_walk *w, const struct vp_opt *row, bool new_g
     free(help);
     free(extra);
     if (row->more) {
-        /* paragraphs after the first keep the indentation of the item */
-        const size_t first = vp_help_paragraph(row->more);
+        /* lists, and paragraphs after the first, keep the indentation of the item */
+        const size_t first = strncmp(row->more, "- ", 2) ? vp_help_paragraph(row->more) : 0;
         put_paragraphs(out, row->more, first, false);
         if (row->more[first]) {
             fputs(".RS\n", out);
@@ -202,21 +202,20 @@ static void put_operands(FILE *out, const char *s)
     }
 }
 
-/* Writes the sections: "HEADING\n" at column 0 and the paragraphs below it, repeated. */
-static void put_sections(FILE *out, const char *text)
+/* Writes the sections before or after the examples: "HEADING\n" at column 0 and the paragraphs below it, repeated. */
+static void put_sections(FILE *out, const char *text, bool late)
 {
-    while (*text) {
+    while (text && *text) {
         text += strspn(text, "\n");
         const size_t head = strcspn(text, "\n");
         if (!head)
             break;
-        const char *body = text;
-        if (vp_help_heading(text, head)) {
+        const bool shown = vp_help_is_late(text, head) == late;
+        const char *body = text + head, *next = body;
+        if (shown) {
             fputs(".SH ", out);
             put_line(out, text, head, false);
-            body = text + head;
         }
-        const char *next = body;
         for (;;) {          /* up to the next heading */
             next += strspn(next, "\n");
             const size_t n = strcspn(next, "\n");
@@ -224,7 +223,8 @@ static void put_sections(FILE *out, const char *text)
                 break;
             next += n;
         }
-        put_paragraphs(out, body, (size_t)(next - body), false);
+        if (shown)
+            put_paragraphs(out, body, (size_t)(next - body), false);
         text = next;
     }
 }
@@ -259,15 +259,15 @@ static bool has_row(const struct vp_help *d, const char *name)
 static void man_environment(const struct vp_help *d, FILE *out)
 {
     const struct { const char *name, *option, *text; } variable[] = {
-        {"VOXPIPE_DEVICE", "device", "The device where --device is not given."},
+        {"VOXPIPE_DEVICE", "device", "The device if --device is not given."},
         {"VOXPIPE_THREADS", "threads",
-         "The number of threads where --threads is not given; after it, OMP_NUM_THREADS."},
-        {"VOXPIPE_MEMORY", "memory", "The memory to use where --memory is not given."},
+         "The number of threads if --threads is not given. If it is not set either, OMP_NUM_THREADS is used."},
+        {"VOXPIPE_MEMORY", "memory", "The memory limit if --memory is not given."},
         {"VOXPIPE_DEVICE_MEMORY", "device",
-         "The most memory to take of each device; all that is free if it is not set."},
+         "The memory limit of each GPU. If it is not set, all free memory may be used."},
         {"TMPDIR", "spool",
-         "Folder of scratch files, such as the copy of --spool. Without it they are in /tmp, or in /var/tmp where /tmp "
-         "is in memory (tmpfs). If they are in memory all the same, they count against --memory."},
+         "Folder of scratch files, such as the copy that --spool makes. The default is /tmp, or /var/tmp if /tmp is in "
+         "memory (tmpfs). Scratch files in memory count against --memory."},
         {"NO_COLOR", NULL, "If it is set and not empty, messages have no colour."},
     };
     fputs(".SH ENVIRONMENT\n", out);
@@ -306,10 +306,7 @@ void vp_docs_man(const struct vp_help *d, FILE *out)
         fputs(".SH OPTIONS\n", out);
         vp_help_table(d, t->options, out, man_row);
     }
-    fputs(".SH COMMON OPTIONS\n", out);
-    vp_help_table(d, d->common, out, man_row);
-    if (t->sections)
-        put_sections(out, t->sections);
+    put_sections(out, t->sections, false);
     if (t->examples && t->examples->command) {
         fputs(".SH EXAMPLES\n", out);
         for (const struct vp_example *e = t->examples; e->command; e++) {
@@ -323,6 +320,9 @@ void vp_docs_man(const struct vp_help *d, FILE *out)
             free(command);
         }
     }
+    put_sections(out, t->sections, true);
+    fputs(".SH COMMON OPTIONS\n", out);
+    vp_help_table(d, d->common, out, man_row);
     fputs(".SH EXIT STATUS\n", out);
     for (const struct vp_help_status *s = vp_help_statuses(t); s->status; s++) {
         fprintf(out, ".TP 4\n.B %s\n", s->status);

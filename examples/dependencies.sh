@@ -4,7 +4,8 @@
 set -eu
 
 want="gcc libc6-dev make libtiff-dev zlib1g-dev libfftw3-dev"
-[ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc libopenmpi-dev openmpi-bin procps iproute2 python3-numpy"
+[ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc libopenmpi-dev openmpi-bin procps iproute2 python3-numpy \
+    libhdf5-dev python3-h5py hdf5-filter-plugin hdf5-filter-plugin-blosc-serial"
 
 missing=
 for package in $want; do

@@ -20,7 +20,7 @@ awk 'BEGIN {
     }
 }' >"$work/sample.txt"
 ct-geom --sod 200 --sdd 800 --detector 400x400 --pitch 0.6 --views 600 -o "$work/scan.geom"
-ct-phantom -g "$work/scan.geom" -p "$work/sample.txt" --noise 20000 --counts -o "$work/counts.tif"
+ct-phantom -g "$work/scan.geom" --phantom "$work/sample.txt" --noise 20000 --counts -o "$work/counts.tif"
 ct-normalize --i0 20000 "$work/counts.tif" -o "$work/lines.tif"
 ct-filter "$work/lines.tif" -o "$work/filtered.tif"
 ct-backproject --volume 300x300x300 "$work/filtered.tif" -o "$work/vol.tif"

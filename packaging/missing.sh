@@ -67,7 +67,7 @@ voxpipe cannot be built yet. Missing:$why
 To get it:
   $how
 
-Optional, found by itself: libfftw3-dev (f64 in img-convolve and img-deconvolve), nvcc (GPUs), mpicc (many hosts).
+Optional, found by itself: libfftw3-dev (f64 in img-convolve and img-deconvolve), nvcc (GPUs), mpicc (many hosts), libhdf5-dev (HDF5 files).
 README.md has the list for other systems.
 TEXT
 echo missing

@@ -631,11 +631,11 @@ ct_commands() {
 
     # phantoms
     for phantom in shepp-logan spheres $IN/two.txt; do
-        t "ct-phantom -p $phantom -g $IN/full.geom -o out.tif"
-        t "ct-phantom -p $phantom --radius 30 --density 0.1 -g $IN/tilted.geom --samples 2 >out.tif"
-        t "ct-phantom -p $phantom -g $IN/full.geom --counts --noise 1e4 --seed 9 -j 1 >out.tif"
-        t "ct-phantom -p $phantom --volume 50x40x30 -o out.tif"
-        t "ct-phantom -p $phantom --volume 50x40x30 --slab 4:9 --samples 3 --voxel 1,2,3 --memory 30M >out.tif"
+        t "ct-phantom --phantom $phantom -g $IN/full.geom -o out.tif"
+        t "ct-phantom --phantom $phantom --radius 30 --density 0.1 -g $IN/tilted.geom --samples 2 >out.tif"
+        t "ct-phantom --phantom $phantom -g $IN/full.geom --counts --noise 1e4 --seed 9 -j 1 >out.tif"
+        t "ct-phantom --phantom $phantom --volume 50x40x30 -o out.tif"
+        t "ct-phantom --phantom $phantom --volume 50x40x30 --slab 4:9 --samples 3 --voxel 1,2,3 --memory 30M >out.tif"
     done
     t "ct-phantom --volume 40x40x40 | img-gauss --sigma 1.5 | img-local | img-convert --type u8 --auto --spool >out.tif"
     t "ct-geom $IN/full.geom --offset-u 3 --clockwise | ct-phantom -g - | ct-fdk | img-view -o out.png"

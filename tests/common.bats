@@ -520,7 +520,7 @@ with_file() {
     cp "$BATS_FILE_TMPDIR"/* .
     perl -e 'print "0:1 " x 1e6' > long
     printf '1 1 0:4\0\n' > zero
-    for how in "ct-phantom -g scan.geom -p " "ct-geom --angles " "ct-geom " "ct-fdk scan.tif --model " "ct-fdk scan.tif -g " \
+    for how in "ct-phantom -g scan.geom --phantom " "ct-geom --angles " "ct-geom " "ct-fdk scan.tif --model " "ct-fdk scan.tif -g " \
         "img-cat @" "img-sat vol.tif --boxes " "img-convolve vol.tif -k kernel.tif --positions " \
         "img-deconvolve vol.tif -k kernel.tif --positions " "img-psf --from vol.tif --positions "; do
         for list in /dev/zero zero long; do
@@ -534,7 +534,7 @@ with_file() {
     fails 3 "standard input: the list of boxes may take" sh -c 'yes 0:1 0:1 | img-sat --boxes - vol.tif -m 4M'
     fails 3 "the names of the inputs may take" sh -c 'yes vol.tif | img-cat @/dev/stdin -m 4M'
     fails 3 "the list of stars may take" sh -c 'yes 1 1 | img-psf --from vol.tif --positions - -m 4M'
-    fails 3 "the list of ellipsoids may take" sh -c 'yes 1 1 1 1 1 1 1 1 | ct-phantom -g scan.geom -p /dev/stdin -m 4M'
+    fails 3 "the list of ellipsoids may take" sh -c 'yes 1 1 1 1 1 1 1 1 | ct-phantom -g scan.geom --phantom /dev/stdin -m 4M'
 }
 
 @test "--stats writes JSON" {

@@ -9,7 +9,7 @@ setup_file() {
     ct-phantom -g scan.geom --noise 1e5 -o scan.tif
     ct-geom --sod 400 --sdd 600 --detector 64x1 --pitch 1.5 --views 60 -o fan.geom
     printf '0 0 0 22 22 22 0 0.02\n' >ball.txt
-    ct-phantom -g fan.geom -p ball.txt --samples 8 -o fan.tif
+    ct-phantom -g fan.geom --phantom ball.txt --samples 8 -o fan.tif
 }
 
 setup_inputs() { cp "$BATS_FILE_TMPDIR"/* .; }
@@ -66,7 +66,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     setup_inputs
     for more in "--offset-u 20" "--arc 220" "--arc 180"; do
         # shellcheck disable=SC2086
-        ct-geom fan.geom --views 60 $more | ct-phantom -g - -p ball.txt --samples 8 -o a.tif
+        ct-geom fan.geom --views 60 $more | ct-phantom -g - --phantom ball.txt --samples 8 -o a.tif
         ok ct-iterate --volume 64x64x1 --voxel 1 -n 15 a.tif -o b.tif
         near "$(middle b.tif)" 0.02 2e-4 || { echo "$more"; return 1; }
     done
@@ -96,7 +96,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
 @test "the margin: rays through the ends leave no rims" {
     ct-geom --sod 60 --sdd 120 --detector 40x24 --pitch 2 --views 40 -o cone.geom
     printf '0 0 0 15 15 100 0 0.02\n' >rod.txt # taller than what is seen
-    ct-phantom -g cone.geom -p rod.txt --samples 3 -o rod.tif
+    ct-phantom -g cone.geom --phantom rod.txt --samples 3 -o rod.tif
     ok ct-iterate -n 15 rod.tif -o with.tif
     ok ct-iterate -n 15 --margin 0 rod.tif -o without.tif
     at() { img-cat --pages "$2" --region 14:26,14:26 "$1" | img-info --value mean -; }
@@ -181,6 +181,26 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
         ok ct-iterate --method $m --volume 64x64x1 --voxel 1 --mask mask.tif -n 20 fan.tif -o a.tif
         near "$(middle a.tif)" 0.02 6e-4 || { echo $m; return 1; }
     done
+}
+
+@test "an object that is larger than the volume is warned of, in cone and parallel beam; --preview" {
+    for beam in "--sod 300 --sdd 450" "--beam parallel --arc 180"; do
+        # shellcheck disable=SC2086
+        ct-geom $beam --detector 40x30 --pitch 1.5 --views 24 -o w.geom
+        ct-phantom -g w.geom --phantom ball -o w.tif
+        run --separate-stderr ct-iterate -n 2 --preview look.png w.tif -o out.tif
+        [ "$status" -eq 0 ] && [ -z "$stderr" ]
+        [ "$(head -c 8 look.png | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]
+        for method in cgls sirt osem fista-tv; do
+            run --separate-stderr ct-iterate --method "$method" -n 2 --volume 12x12x30 --voxel 1 w.tif -o out.tif
+            [ "$status" -eq 0 ]
+            [[ "$stderr" == *"warning: "*" % of what was measured is on rays that miss the volume"* ]]
+        done
+    done
+    # no place for a picture is no reason to stop
+    run --separate-stderr ct-iterate -n 1 --preview no/look.png w.tif -o out.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"warning: no picture after iteration 1: "* ]]
 }
 
 @test "what is refused, and the way out" {

@@ -135,6 +135,84 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     cmp a.raw b.raw && cmp a.raw c.raw
 }
 
+@test "--flat-modes: flats whose pattern moves; as many threads as there are; a steady beam stays" {
+    ct-phantom -g scan.geom --phantom ball --radius 30 -o true.tif
+    # beam FILE N SIZE: N pages of a beam with a pattern of another amplitude in each
+    beam() { perl -e 'srand(shift); my ($n, $size) = @ARGV; for my $k (0 .. $n - 1) { my $a = $size * cos(2.4 * $k);
+        for my $i (0 .. 1919) { my $c = 1e5 * (1 + $a * sin(0.55 * int($i / 48)));
+            print pack("f<", $c + sqrt($c) * sqrt(-2 * log(rand() + 1e-12)) * cos(6.2832 * rand())) } }' "$3" "$2" "$4" >raw
+        img-cat --raw-in "48x40x$2:f32le" raw -o "$1"; }
+    beam flat.tif 20 1 0.05
+    beam open.tif 12 2 0.07
+    img-math 'a*exp(-b)' open.tif true.tif -o counts.tif
+    off() { ct-normalize --flat flat.tif "$@" counts.tif | img-math 'abs(a-b)' - true.tif | img-info --value mean -; }
+    awk -v without="$(off)" -v with="$(off --flat-modes 3)" 'BEGIN { exit !(with < without / 5 && with < 0.005) }'
+    run --separate-stderr ct-normalize -v --flat flat.tif --flat-modes 3 counts.tif -o a.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"1 of 19 components of the flats stand out of the noise"* ]]
+    cat counts.tif | ct-normalize -j 3 -m 1MB --flat flat.tif --flat-modes 3 -o b.tif
+    ok img-cmp -q a.tif b.tif
+    # nothing moves: nothing is done
+    beam steady.tif 20 3 0
+    run --separate-stderr ct-normalize --flat steady.tif --flat-modes 3 counts.tif -o a.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"no component of the 20 flats stands out of the noise: their mean is used"* ]]
+    ct-normalize --flat steady.tif counts.tif -o b.tif
+    ok img-cmp -q a.tif b.tif
+    fails 2 "--flat-modes: expected all flats in one --flat, got 2" \
+        ct-normalize --flat flat.tif --flat flat.tif --flat-modes 3 counts.tif
+    img-cat --pages 0:4 flat.tif -o few.tif
+    fails 1 "--flat-modes: expected 5 flats or more, got 4" ct-normalize --flat few.tif --flat-modes 3 counts.tif
+    fails 2 "--flat-modes and --layout sinograms cannot be combined" \
+        ct-normalize --layout sinograms --flat flat.tif --flat-modes 3 counts.tif
+    fails 2 "--flat-modes reads the flats twice" bash -c 'cat flat.tif | ct-normalize --flat - --flat-modes 3 counts.tif'
+}
+
+@test "zingers of several pixels and across views; in any layout, cut anywhere, as many threads as there are" {
+    ct-geom --sod 500 --sdd 1000 --detector 48x40 --pitch 4 --views 120 -o scan.geom
+    ct-phantom -g scan.geom --counts --noise 1e5 -o clean.tif
+    # 120 views of 48 x 40: a spot of 2 x 2 pixels in view 0, one of 9 x 9 in view 5, one pixel in the last view
+    spot() { perl -e 'my %on = map { $_ => 1 } @ARGV; print pack("f<", $on{$_} ? 3e5 : 0) for 0 .. 230399' "$@"; }
+    local at=(); for y in 10 11; do for x in 20 21; do at+=($((y * 48 + x))); done; done
+    local big=(); for y in $(seq 20 28); do for x in $(seq 5 13); do big+=($((5 * 1920 + y * 48 + x))); done; done
+    spot "${at[@]}" "${big[@]}" $((119 * 1920 + 490)) >spots.raw
+    img-cat --raw-in 48x40x120:f32le spots.raw -o spots.tif
+    img-math 'a+b' clean.tif spots.tif -o counts.tif
+    ct-normalize --i0 1e5 clean.tif -o want.tif
+    off() { img-math 'abs(a-b)' "$1" want.tif | img-info --value max -; }
+    ct-normalize --i0 1e5 --zinger 1.5 counts.tif -o small.tif
+    awk -v e="$(off small.tif)" 'BEGIN { exit !(e > 0.5) }'
+    # 5 x 5 takes the smaller spots, three views all of them
+    ct-normalize --i0 1e5 --zinger 1.5 --zinger-size 5 counts.tif | img-cat --pages 0,119 -o two.tif
+    img-cat --pages 0,119 want.tif -o want2.tif
+    awk -v e="$(img-math 'abs(a-b)' two.tif want2.tif | img-info --value max -)" 'BEGIN { exit !(e < 0.3) }'
+    run --separate-stderr ct-normalize -v --i0 1e5 --zinger-views 1.5 counts.tif -o across.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *" zingers ("* ]]
+    awk -v e="$(off across.tif)" 'BEGIN { exit !(e < 0.3) }'
+    # the same bits from a pipe, a page at a time, with three threads; with corrections after it
+    cat counts.tif | ct-normalize --i0 1e5 --zinger-views 1.5 -m 200KB -j 3 -o b.tif
+    ok img-cmp -q across.tif b.tif
+    ct-normalize --i0 1e5 --zinger-views 1.5 --air 0:3 counts.tif -o a.tif
+    ct-normalize --i0 1e5 --zinger-views 1.5 --no-log counts.tif -o t.tif
+    ct-normalize --i0 1 --air 0:3 t.tif -o b.tif
+    awk -v e="$(img-math 'abs(a-b)' a.tif b.tif | img-info --value max -)" 'BEGIN { exit !(e < 1e-5) }'
+    # sinograms: a page for each row
+    img-reslice --axes xz counts.tif -o sino.tif
+    ct-normalize --layout sinograms --i0 1e5 --zinger-views 1.5 sino.tif -o s.tif
+    img-reslice --axes xz across.tif -o want3.tif
+    awk -v e="$(img-math 'abs(a-b)' s.tif want3.tif | img-info --value max -)" 'BEGIN { exit !(e == 0) }'
+    # nothing to do: nothing is done; one and two views stay
+    ct-normalize --i0 1e5 --zinger 2 --zinger-size 7 --zinger-views 2 clean.tif -o none.tif
+    ok img-cmp -q want.tif none.tif
+    for n in 1 2; do
+        img-cat --pages 0:$n clean.tif | ct-normalize --i0 1e5 --zinger-views 1.5 -o few.tif
+        [ "$(value pages few.tif)" -eq "$n" ]
+    done
+    fails 2 "--zinger-size: expected an odd number, got 4" ct-normalize --i0 1 --zinger 2 --zinger-size 4 counts.tif
+    fails 2 "--zinger-size needs --zinger" ct-normalize --i0 1 --zinger-size 5 counts.tif
+}
+
 @test "zingers, dead pixels and the floor are repaired and reported" {
     # 5 x 3: one zinger, one dead pixel, one sample below zero
     floats in.raw 50 50 50 50 50  50 500 50 7 50  50 50 50 50 -3

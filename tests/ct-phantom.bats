@@ -35,13 +35,13 @@ statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }';
 @test "ball: the largest line integral is its diameter times its density" {
     # parallel beam, odd detector: the middle ray passes through the centre
     ct-geom --beam parallel --detector 41x41 --pitch 1 --views 3 -o scan.geom
-    ok ct-phantom -g scan.geom -p ball --radius 15 --density 0.03 -o a.tif
+    ok ct-phantom -g scan.geom --phantom ball --radius 15 --density 0.03 -o a.tif
     near "$(statistic max a.tif)" 0.9 1e-7
     # and by default 90 % of the field of view: 20.5 mm
-    ok ct-phantom -g scan.geom -p ball --density 0.03 -o b.tif
+    ok ct-phantom -g scan.geom --phantom ball --density 0.03 -o b.tif
     near "$(statistic max b.tif)" "$(awk 'BEGIN { print 2 * 0.9 * 20.5 * 0.03 }')" 1e-6
     # the total of a view is the ball's mass over the pixel area, on average over the pixel
-    ok ct-phantom -g scan.geom -p ball --radius 15 --density 0.03 --samples 8 -o c.tif
+    ok ct-phantom -g scan.geom --phantom ball --radius 15 --density 0.03 --samples 8 -o c.tif
     near "$(statistic sum c.tif)" "$(awk 'BEGIN { print 3 * 0.03 * 4 / 3 * 3.14159265 * 15 ^ 3 }')" 1
 }
 
@@ -94,10 +94,10 @@ statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }';
 }
 
 @test "volume: voxels of the ball add up to its mass; slab and centre select" {
-    ok ct-phantom --volume 60x60x60 --voxel 0.5 -p ball --radius 12 --density 0.5 --samples 2 -o a.tif
+    ok ct-phantom --volume 60x60x60 --voxel 0.5 --phantom ball --radius 12 --density 0.5 --samples 2 -o a.tif
     near "$(statistic sum a.tif)" "$(awk 'BEGIN { print 0.5 * 4 / 3 * 3.14159265 * 12 ^ 3 / 0.125 }')" 60
     near "$(statistic max a.tif)" 0.5 0
-    ok ct-phantom --volume 60x60x60 --voxel 0.5 -p ball --radius 12 --density 0.5 --samples 2 --slab 20:23 -o b.tif
+    ok ct-phantom --volume 60x60x60 --voxel 0.5 --phantom ball --radius 12 --density 0.5 --samples 2 --slab 20:23 -o b.tif
     img-cat --pages 20:23 a.tif -o c.tif
     ok img-cmp -q b.tif c.tif
     # the geometry's volume if there is one
@@ -109,13 +109,13 @@ statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }';
 @test "a file of ellipsoids, and what is wrong with it" {
     ct-geom --beam parallel --detector 41x41 --pitch 1 --views 3 -o scan.geom
     printf '# a ball\n0 0 0  15 15 15  0  0.03\n' >ball.txt
-    ok ct-phantom -g scan.geom -p ball.txt -o a.tif
-    ok ct-phantom -g scan.geom -p ball --radius 15 --density 0.03 -o b.tif
+    ok ct-phantom -g scan.geom --phantom ball.txt -o a.tif
+    ok ct-phantom -g scan.geom --phantom ball --radius 15 --density 0.03 -o b.tif
     ok img-cmp -q a.tif b.tif
     printf '0 0 0  15 15 15  0\n' >short.txt
     fails 1 "short.txt: line 1: expected 8 numbers (x y z a b c phi density), got 7" \
-        ct-phantom -g scan.geom -p short.txt
-    fails 1 "head: No such file" ct-phantom -g scan.geom -p head
+        ct-phantom -g scan.geom --phantom short.txt
+    fails 1 "head: No such file" ct-phantom -g scan.geom --phantom head
     [[ "$stderr" == *"hint: named phantoms: shepp-logan,"* ]]
 }
 

@@ -14,7 +14,7 @@ load helper
     # 12 waves on 120 columns: k = 2 pi / 10, length 3
     perl -e 'for (1 .. 2 * 90) { print pack("f<*", map { 1 + 0.5 * cos($_ * 0.62831853071795865) } 0 .. 119) }' |
         img-convert --raw-in 120x90:f32 --set axes=u,v,view -o wave.tif
-    ct-phase --transmission --length 3 wave.tif | img-math 'exp(-a)' | img-cat -r 36:84,30:60 --pages 0 -o out.tif
+    ct-phase --transmission --length 3 wave.tif | img-math 'exp(-a)' | img-cat --region 36:84,30:60 --pages 0 -o out.tif
     # 0.5 / (1 + 9 k^2) = 0.109828
     near "$(img-info --value max out.tif)" 1.109828 2e-4
     near "$(img-info --value min out.tif)" 0.890172 2e-4
@@ -22,13 +22,13 @@ load helper
 
 @test "ct-phase: line integrals and a transmission give the same; noise falls; thickness" {
     ct-geom --beam parallel --detector 120x90 --pitch 0.001 --views 2 --arc 180 -o p.geom
-    ct-phantom -g p.geom -p ball --radius 0.03 --density 10 --noise 1000 -o lines.tif
+    ct-phantom -g p.geom --phantom ball --radius 0.03 --density 10 --noise 1000 -o lines.tif
     img-math 'exp(-a)' lines.tif | img-convert --set quantity=transmission -o transmission.tif
     opts=(--distance 50 --energy 20 --delta 5e-7 --beta 2e-9)
     ct-phase "${opts[@]}" lines.tif -o a.tif
     ct-phase "${opts[@]}" -g p.geom transmission.tif -o b.tif
     ok img-cmp --atol 1e-6 a.tif b.tif
-    sd() { img-cat -r 0:24,0:14 --pages 0 "$1" | img-info --value std; }
+    sd() { img-cat --region 0:24,0:14 --pages 0 "$1" | img-info --value std; }
     awk -v a="$(sd a.tif)" -v l="$(sd lines.tif)" 'BEGIN { exit !(a < l / 8) }'
     # divided by mu = 4 pi beta / wavelength = 0.40542 / mm
     ct-phase "${opts[@]}" --thickness lines.tif | img-math 'a * 0.4054162' -o c.tif
@@ -58,18 +58,18 @@ load helper
 @test "ct-phase: what is refused" {
     ct-geom --beam parallel --detector 20x10 --pitch 1 --views 4 --arc 180 -o p.geom
     ct-phantom -g p.geom -o s.tif
-    fails 2 "is it in eV?" ct-phase -z 50 -e 20000 --delta-beta 100 s.tif
+    fails 2 "is it in eV?" ct-phase --distance 50 --energy 20000 --delta-beta 100 s.tif
     [[ "$stderr" == *"hint: 20000 eV are 20 keV"* ]]
     fails 2 "expected --energy KEV, or --length PIXELS" ct-phase s.tif
-    fails 2 "expected --distance MM" ct-phase -e 20 --delta-beta 100 s.tif
-    fails 2 "--beta needs --delta" ct-phase -z 50 -e 20 --beta 1e-9 s.tif
-    fails 2 "--length and --energy cannot be combined" ct-phase --length 3 -e 20 s.tif
+    fails 2 "expected --distance MM" ct-phase --energy 20 --delta-beta 100 s.tif
+    fails 2 "--beta needs --delta" ct-phase --distance 50 --energy 20 --beta 1e-9 s.tif
+    fails 2 "--length and --energy cannot be combined" ct-phase --length 3 --energy 20 s.tif
     fails 2 "expected at most 120" ct-phase --length 300 s.tif
     ct-phantom -g p.geom --counts --noise 100 -o counts.tif
     fails 2 "holds counts" ct-phase --length 3 counts.tif
     ct-phantom -g p.geom --layout sinograms -o sino.tif
     fails 2 "pages are sinograms" ct-phase --length 3 sino.tif
-    fails 2 "no scan geometry" ct-phase -z 50 -e 20 --delta-beta 9 --raw-in 20x10:f32 <(img-cat --raw-out s.tif)
-    run --separate-stderr ct-phase -z 1e7 -e 0.1 --delta-beta 1e-3 s.tif -o out.tif
+    fails 2 "no scan geometry" ct-phase --distance 50 --energy 20 --delta-beta 9 --raw-in 20x10:f32 <(img-cat --raw-out s.tif)
+    run --separate-stderr ct-phase --distance 1e7 --energy 0.1 --delta-beta 1e-3 s.tif -o out.tif
     [[ "$stderr" == *"the Fresnel number of a pixel is"* ]]
 }

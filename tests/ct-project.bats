@@ -77,7 +77,7 @@ product() { img-math -q a*b "$1" "$2" | img-info --value sum -; }
         noise noise.tif 30x26x19 f32
         img-convert --set axes=u,v,view noise.tif -o y.tif
         ct-backproject -q --weight adjoint -g g.geom --volume 30x28x22 --voxel 2.1,2,2.3 y.tif -o back.tif
-        ct-phantom -g g.geom -p asymmetric --radius 20 --volume 30x28x22 --voxel 2.1,2,2.3 -o x.tif
+        ct-phantom -g g.geom --phantom asymmetric --radius 20 --volume 30x28x22 --voxel 2.1,2,2.3 -o x.tif
         ct-project -q -g g.geom x.tif -o Ax.tif
         a=$(product Ax.tif y.tif) b=$(product x.tif back.tif)
         awk -v a="$a" -v b="$b" 'BEGIN { d = a / b - 1; exit !(a > 0 && d < 1e-6 && d > -1e-6) }' || { echo "$scan: $a $b"; return 1; }

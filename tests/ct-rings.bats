@@ -69,7 +69,7 @@ rms2() { img-math '(a - b) * (a - b)' "$1" "$2" | img-info --value mean | awk '{
 
 @test "ct-rings: few rows, NaN, and what is refused" {
     make
-    img-cat -r :,0:2 scan.tif -o thin.tif
+    img-cat --region :,0:2 scan.tif -o thin.tif
     run --separate-stderr ct-rings thin.tif -o thin2.tif
     [ "$status" -eq 0 ]
     [[ "$stderr" == *"2 detector rows: walls about the axis cannot be distinguished from rings"* ]]
@@ -84,7 +84,7 @@ rms2() { img-math '(a - b) * (a - b)' "$1" "$2" | img-info --value mean | awk '{
     fails 2 "--sort: expected an odd number, got 8" ct-rings --sort 8 --layout sinograms scan.tif
     fails 2 "--size: expected COLUMNSxROWS, odd" ct-rings --size 8x9 scan.tif
     fails 2 "holds line integral, not a map of rings" ct-rings --apply clean.tif scan.tif
-    fails 1 "expected a map of 48 x 40 pixels, got 47 x 40" ct-rings --apply <(img-cat -r 0:47,: map.tif) scan.tif
+    fails 1 "expected a map of 48 x 40 pixels, got 47 x 40" ct-rings --apply <(img-cat --region 0:47,: map.tif) scan.tif
     img-math '60000 * exp(-a)' --type u16 scan.tif | img-convert --set quantity=counts -o counts.tif
     fails 2 "holds counts, not line integrals" ct-rings counts.tif -o x.tif
     fails 3 "the map needs" ct-rings -m 60KB scan.tif -o x.tif

@@ -18,6 +18,20 @@ load helper
     [ -z "$output" ] || { echo "$output"; return 1; }
 }
 
+@test "docs/manual is made of the man pages (make docs), and its links lead somewhere" {
+    perl "$ROOT/docs/markdown.pl" "$ROOT/man" manual
+    diff -r manual "$ROOT/docs/manual"
+    for page in "$ROOT"/man/*.[157]; do [ -s "manual/$(basename "$page").md" ]; done
+    grep -ohE '\]\([^)]+\)' manual/*.md | tr -d '])(' | sed 's/#.*//' | sort -u >links
+    [ "$(wc -l <links)" -gt 30 ]
+    while read -r link; do [ -s "manual/$link" ] || { echo "no such page: $link"; return 1; }; done <links
+    grep -q '^## TASKS' manual/voxpipe.7.md
+    # an unknown request is an error, no text that goes missing
+    mkdir bad
+    printf '.TH "X" "1"\n.SH NAME\nx \\- y\n.UNKNOWN z\n' >bad/x.1
+    fails 1 "unknown request .UNKNOWN" perl "$ROOT/docs/markdown.pl" bad out
+}
+
 @test "completions are valid shell" {
     for f in "$ROOT"/completions/bash/*; do bash -n "$f"; done
     if command -v zsh >/dev/null; then for f in "$ROOT"/completions/zsh/*; do zsh -n "$f"; done; fi

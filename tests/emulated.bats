@@ -261,7 +261,7 @@ launched() {
 
 @test "projection, its transpose and iterations: near the CPU" {
     ct-geom --sod 60 --sdd 120 --detector 30x24 --pitch 2 --views 20 --offset-u 2 -o scan.geom
-    ct-phantom -g scan.geom -p asymmetric | img-math -q 'max(a, 0) + 0.01' -o p.tif
+    ct-phantom -g scan.geom --phantom asymmetric | img-math -q 'max(a, 0) + 0.01' -o p.tif
     for device in cpu cuda:0 cuda:1; do
         ct-iterate -n 1 --margin 0 --device $device p.tif --stats stats.json -o v.tif
         grep -q "\"device\": \"${device%:*}\"" stats.json

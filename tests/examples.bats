@@ -57,3 +57,26 @@ load helper
     sh "$ROOT/examples/demo.sh" demo >out
     [ -s demo/slice.png ] && grep -q "the picture: demo/slice.png" out
 }
+
+@test "every task of voxpipe(7) runs, and every program has one" {
+    sed -n '/^\.SH TASKS/,/^\.SH STACKS/p' "$ROOT/man/voxpipe.7" |
+        sed -n "/^\.nf/,/^\.fi/{/^\./d;s/^.\{24\}//;s/\\\\e/\\\\/g;s/\\\\-/-/g;s/\\\\(aq/'/g;p}" >tasks
+    for program in "$BUILD"/bin/*; do
+        grep -qw -e "$(basename "$program")" tasks || { echo "no task for $(basename "$program")"; return 1; }
+    done
+    # what they read
+    ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 4 --views 60 | ct-phantom -g - -o scan.tif
+    ct-phantom -g scan.tif --noise 60000 --counts -o counts.tif
+    ct-fdk scan.tif -o vol.tif
+    cp vol.tif copy.tif
+    img-threshold --at 0.01 vol.tif -o mask.tif
+    for part in 0 1; do
+        ct-fdk --slab $((32 * part)):$((32 * part + 32)) scan.tif -o s$part.tif
+        ct-fdk --views $((30 * part)):$((30 * part + 30)) scan.tif -o half$((part + 1)).tif
+    done
+    echo "0:9 0:9 3" >boxes.txt
+    mkdir slices
+    head -c 192 /dev/zero | img-convert --raw-in 8x8x3:u8le --set axes=x,y,channel -o rgb.tif
+    bash -euo pipefail tasks >out 2>err || { cat err; return 1; }
+    [ ! -s err ] || { cat err; return 1; }
+}

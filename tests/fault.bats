@@ -57,7 +57,7 @@ broken() { FAULT=$call:$n:12 LD_PRELOAD=$BUILD/fault/fault.so "$@" > got 2> err;
     }
     list=(img-cat @files)
     boxes=(img-sat --boxes boxes v.tif)
-    balls=(ct-phantom -g scan.geom -p balls)
+    balls=(ct-phantom -g scan.geom --phantom balls)
     places=(img-convolve -k kernels.tif --positions places v.tif)
     whole() { "${command[@]}" > "$name.whole"; }
     each whole

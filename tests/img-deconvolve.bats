@@ -94,6 +94,39 @@ residual() { grep -o '"residual": [0-9.e-]*' "$1.json" | grep -o '[0-9.e-]*$'; }
     fails 3 "the smallest portion takes" img-deconvolve -k kernel.tif --memory 200K blurred.tif
 }
 
+@test "an image larger than the memory: out of a file, the same bits for any memory, threads and chunks" {
+    ct-phantom --volume 300x240x2 -o sharp.tif
+    img-convolve -k kernel.tif --normalize --edge mirror sharp.tif -o blurred.tif
+    noise k.tif 3x5x5 u8
+    img-math '1 + a' k.tif --type f32 -o deep.tif
+    img-cat kernel.tif kernel.tif kernel.tif kernel.tif -o grid.tif
+    noise solid.tif 70x60x40 u8
+    for how in "-k kernel.tif" "-k kernel.tif --accelerate --stop 0.01" "-k kernel.tif --tv 0.01 --type same" \
+               "-k kernel.tif --method wiener" "-k grid.tif --grid 2x2 --weights source" \
+               "-k deep.tif --accelerate --tv 0.01" "-k deep.tif --method wiener --type same"; do
+        in=blurred.tif
+        [[ "$how" != *deep* ]] || in=solid.tif
+        read -ra options <<<"$how"
+        img-deconvolve -d cpu -n 3 "${options[@]}" $in --raw-out -o want.raw --stats want.json
+        [[ "$(cat want.json)" != *'"visits"'* ]]
+        for small in "--chunk 64x50x20 -j 1" "--chunk 300x7x1 -j 3"; do
+            read -ra limits <<<"$small"
+            ok img-deconvolve -d cpu -n 3 "${options[@]}" "${limits[@]}" $in --raw-out -o out.raw --stats out.json
+            cmp want.raw out.raw
+            grep -q '"visits": 2' out.json
+        done
+        [ "$(residual want)" = "$(residual out)" ]
+    done
+    ct-phantom --volume 700x600x1 -o blurred.tif
+    img-deconvolve -d cpu -k kernel.tif -n 3 blurred.tif --raw-out -o want.raw
+    ok img-deconvolve -d cpu -j 1 -k kernel.tif -n 3 --memory 6M blurred.tif --raw-out -o out.raw --stats out.json
+    cmp want.raw out.raw
+    grep -q '"bytes_spilled": [1-9]' out.json
+    # a pipe is read once
+    fails 3 "hint: allow more with --memory, or give a file (or --spool)" \
+        img-deconvolve -d cpu -j 1 -k kernel.tif -n 3 --memory 6M <(cat blurred.tif)
+}
+
 @test "a constant stays one, also of more images than one; an image of NaN becomes NaN" {
     img-math '0 * a + 7.3' blurred.tif -o flat.tif
     for how in "" "--accelerate" "--tv 0.002"; do

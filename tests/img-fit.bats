@@ -54,5 +54,5 @@ load helper
     fails 1 "stack a is 0 at all samples" img-fit a.tif zero.tif
     fails 1 "expected 1 samples or more, got 0" img-fit --mask zero.tif a.tif b.tif
     fails 1 "short.tif: expected 4 pages as of a.tif, got 2" img-fit a.tif short.tif
-    fails 1 "expected pages of 20 x 10" img-fit a.tif <(img-cat -r 0:5,0:5 a.tif)
+    fails 1 "expected pages of 20 x 10" img-fit a.tif <(img-cat --region 0:5,0:5 a.tif)
 }

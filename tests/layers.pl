@@ -12,7 +12,7 @@ my %may = (
     ct => 'base stack geom device engine', local => 'base stack engine', global => 'base stack engine local',
     pages => 'base stack geom engine', app => 'base stack geom device engine ct local global pages',
     tools => 'base stack geom engine ct local global pages app', # never a device
-    cuda => 'base device engine ct local global', mpi => 'base device', fftw => 'base',
+    cuda => 'base device engine ct local global', mpi => 'base device', hdf5 => 'base stack', fftw => 'base',
 );
 my $bad = 0;
 # Tags that are still to be renamed. This list may only get shorter.
@@ -27,7 +27,7 @@ for my $dir (glob 'common/*/') {
     my ($room) = $dir =~ m{/(\w+)/};
     complain("$dir: not a room of tests/layers.pl") if !exists $may{$room};
 }
-for my $file (glob 'common/*/*.{c,h,inc} tools/*.c cuda/*.{c,h,cu,cuh} {mpi,fftw}/*.c') {
+for my $file (glob 'common/*/*.{c,h,inc} tools/*.c cuda/*.{c,h,cu,cuh} {mpi,hdf5,fftw}/*.c') {
     my ($room) = $file =~ m{^(?:common/)?(\w+)/};
     my %to = map { $_ => 1 } $room, split ' ', $may{$room} // next;
     open my $in, '<', $file or die "$file: $!";

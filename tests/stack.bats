@@ -109,7 +109,6 @@ foreign() {
     printf 'ObjectType = Image\nNDims = 3\n' >a.mha
     printf '{\nHeaderID = EH:000001' >a.edf
     printf '\223NUMPY\001\000v\000' >a.npy
-    printf '\211HDF\r\n\032\n' >a.h5
     printf '\134\001\000\000........' >a.nii
     printf 'NRRD0004\n' >a.nrrd
     while read -r file text; do
@@ -123,7 +122,6 @@ a.txrm it is an OLE2 file
 a.mha it is a MetaImage header; --raw-in
 a.edf if it is an EDF file, --raw-in
 a.npy it is a NumPy file; --raw-in
-a.h5 it is an HDF5 file
 a.nii it is a NIfTI file; --raw-in
 a.nrrd it is a NRRD file; --raw-in
 EOT

@@ -10,11 +10,11 @@
 static const struct vp_example examples[] = {
     {"Reconstruct a simulated scan.", "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
                                       "ct-phantom -g - | ct-filter | ct-backproject -o vol.tif"},
-    {"The middle slices only, from a file.",
+    {"Only the middle slices, from a file.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
      "ct-phantom -g - | ct-filter -o filtered.tif\n"
      "ct-backproject --slab 28:36 filtered.tif -o middle.tif"},
-    {"Two halves of the views, perhaps on two machines, added up.",
+    {"Two halves of the views, reconstructed separately and added up.",
      "ct-backproject --views :45 filtered.tif -o a.tif\n"
      "ct-backproject --views 45: filtered.tif -o b.tif\n"
      "ct-reduce a.tif b.tif -o vol.tif"},
@@ -32,10 +32,11 @@ struct params {
 static const struct vp_opt options[] = {
     VP_OPTIONS(P, reconstruct, vp_reconstruct_options),
     VP_CHOICE(P, weight, "weight", 0, "fdk|adjoint", .def = "fdk", .group = "Method",
-              .help = "weight of a sample: of FDK, or the transpose of ct-project",
-              .more = "adjoint is the exact transpose of ct-project(1), for iterative methods: any projections are summed "
-                      "with the weights that ct-project gives the voxels. It counts views equally, and on a helix all that "
-                      "see a voxel. On one GPU, if the volume fits it twice and no view is tilted, or on the CPU."),
+              .help = "weight of a sample: fdk, or adjoint for the transpose of ct-project",
+              .more = "adjoint is the exact transpose of ct-project(1), for iterative methods. It takes any "
+                      "projections, and adds them with the weights that ct-project gives the voxels. All views count "
+                      "equally; on a helix all views count that see a voxel. It runs on one GPU if the volume fits "
+                      "its memory twice and no view is tilted, otherwise on the CPU."),
     VP_OPT_END,
 };
 #undef P
@@ -73,23 +74,20 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "back-project filtered projections into a volume",
     .description =
-        "Sums filtered projections (from ct-filter) into a volume of attenuation, in 1/mm: for each voxel "
-        "and each "
-        "view the detector is sampled bilinearly where the voxel's image falls, and weighted by the square "
-        "of the "
-        "source-axis distance over the voxel's depth. Samples outside the detector count as zero.\n\n"
-        "The geometry comes with the projections or from -g, as circular orbit or as one 3x4 matrix a view; "
-        "where the "
-        "matrices are those of an untilted detector on a circular orbit, a kernel is used that does a "
-        "fraction of the "
-        "arithmetic, and another half is saved where the volume and the detector are centred in z.\n\n"
-        "On a helix each slice counts the views of a turn and a bit about its height (ct-geometry(5), HELICES).\n\n"
-        "The views stream through in order, one volume is held in memory. If it does not fit --memory, projections "
-        "that can be read again (files, not pipes) are read several times, each pass making as many slices as fit; "
-        "a pipe is refused before anything is read. With --device cuda the volume is on all GPUs, with cuda:0,2 on "
-        "those, in slabs; what the driver takes on the host comes on top of --memory. The result of a voxel does "
-        "not depend on slabs, passes, threads or the number of GPUs, unless these share the views (see --subsets); "
-        "ct-fdk(1) says more about them.",
+        "Reads filtered projections from ct-filter and writes a volume of attenuation, in 1/mm. For each voxel and "
+        "each view, the detector is sampled bilinearly at the image of the voxel, and the sample is weighted by the "
+        "square of (source-axis distance / depth of the voxel). Samples outside the detector count as zero.\n\n"
+        "The geometry comes from the metadata of the projections or from -g: a circular orbit, a helix, or one 3x4 "
+        "matrix for each view. Circular orbits with an untilted detector have a faster kernel, also if they are "
+        "given as matrices. It is faster still if the volume and the detector are centred in z.\n\n"
+        "On a helix, each slice uses the views of slightly more than one turn around its height; see ct-geometry(5), "
+        "HELICES.\n\n"
+        "Views are read in order, and the volume is held in memory. If the volume does not fit --memory, projections "
+        "in files are read several times, and each pass makes as many slices as fit; projections from a pipe are "
+        "refused at the start. With --device cuda all GPUs share the volume in slabs. Memory of the GPU driver on "
+        "the host is not included in --memory.\n\n"
+        "The bits of a voxel do not depend on slabs, passes, threads or the number of GPUs, except with --subsets. "
+        "ct-fdk(1) has the details.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -30,45 +30,47 @@ struct params {
 static const struct vp_opt options[] = {
     VP_OPTIONS(P, projections, vp_projection_options),
     VP_REALS(P, center.search, "search", 0, .metavar = "LO,HI", .min = -1e9, .max = 1e9, .group = "Search",
-             .help = "offset-u is between LO and HI pixels (default: anywhere)",
-             .more = "Without it the axis may be anywhere on the detector, but within 5 % of its columns at either end."),
+             .help = "range of offset-u in pixels (default: anywhere)",
+             .more = "By default the axis may be anywhere on the detector, except within 5 % of its columns at "
+                     "either end."),
     VP_RANGE(P, center.rows, "rows", 0, .metavar = "A:B", .help = "use only detector rows A to B-1",
-             .more = "Default: of a parallel beam 16 groups of rows, spread; of a fan or cone beam those near the "
-                     "plane of "
-                     "the orbit, as far from it as a 64th of the columns, because others have no opposite rays."),
+             .more = "Default for a parallel beam: 16 groups of rows, spread over the detector. Default for a fan or "
+                     "cone beam: the rows within 1/64 of the number of columns from the plane of the orbit, because "
+                     "other rows have no opposite rays."),
     VP_INT(P, center.pairs, "pairs", 0, .metavar = "N", .min = 1, .max = 4096, .def = "32",
-           .help = "compare at most N views with their opposites"),
-    VP_FLAG(P, center.roll, "roll", 0, .help = "estimate the detector's roll (tilt) as well",
-            .more = "Searched within 3 degrees of the tilt in the geometry, by turning both views. Expects 16 detector "
-                    "rows "
-                    "or more; the more the object changes from row to row, the surer it is."),
+           .help = "compare at most N views with their opposite views"),
+    VP_FLAG(P, center.roll, "roll", 0,
+            .help = "also estimate the roll of the detector (tilt)",
+            .more = "The roll is searched within 3 degrees of the tilt in the geometry. It needs 16 detector rows or "
+                    "more. The more the object changes from row to row, the more certain the result."),
     VP_REAL(P, center.least, "least", 0, .metavar = "Z", .min = 0, .max = 1e6, .def = "7",
-            .help = "least significance of a result",
-            .more = "See above; less is for small detectors and for those who check the result otherwise."),
+            .help = "smallest significance that counts as a result",
+            .more = "The significance is explained above. Lower it for small detectors, or if you check the result "
+                    "by other means."),
     VP_OUTFILE(P, picture, "try", 0, .metavar = "FILE.png", .group = "Trial slices",
                .help = "write a picture of the middle slice for several axes",
-               .more = "Under each slice is its offset-u; the one of least entropy has a star. Around the axis that "
-                       "was "
-                       "found; if none was found, around the middle of --search or that of the geometry, and the "
-                       "exit status is 1 as without --try: the picture is to be looked at, entropy alone may be "
-                       "wrong. Of counts without a flat field the slices are only good to compare."),
+               .more = "Each slice is labelled with its offset-u; a star marks the slice of least entropy. The "
+                       "trials are spread around the axis that was found. If none was found, they are around the "
+                       "middle of --search or the axis of the geometry, and the exit status is 1, as without --try. "
+                       "Judge the picture by eye: entropy alone may be wrong. If the input is counts without a flat "
+                       "field, the slices serve only for comparison."),
     VP_REALS(P, trials, "trials", 0, .metavar = "N,STEP", .min = 1e-6, .max = 1e6, .def = "9,1",
-             .help = "number of slices and pixels from one to the next"),
+             .help = "number of slices, and pixels between their axes"),
     VP_OPT_END,
 };
 #undef P
 
 static const struct vp_example examples[] = {
-    {"A scan whose axis is 3.4 pixels from where the geometry has it.",
+    {"Find an axis that is 3.4 pixels from its place in the geometry.",
      "ct-geom --beam parallel --detector 96x64 --pitch 1 --views 180 --arc 180 --offset-u 3.4 -o true.geom\n"
      "ct-geom --offset-u 0 true.geom -o scan.geom\n"
      "ct-phantom -g true.geom --noise 1e5 -o scan.tif\n"
      "ct-center -g scan.geom scan.tif"},
-    {"The corrected geometry into a file, and on to the reconstruction.",
+    {"Write the corrected geometry to a file and reconstruct with it.",
      "ct-center -g scan.geom scan.tif -o found.geom\n"
      "ct-fdk -g found.geom scan.tif -o vol.tif"},
-    {"Axis and roll.", "ct-center --roll -g scan.geom scan.tif"},
-    {"A contact sheet of 9 trial slices, half a pixel apart.",
+    {"Find the axis and the roll.", "ct-center --roll -g scan.geom scan.tif"},
+    {"A picture of 9 trial slices, half a pixel apart.",
      "ct-center --try sheet.png --trials 9,0.5 -g scan.geom scan.tif"},
     {0},
 };
@@ -327,41 +329,46 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "find the axis of rotation and the detector's roll in a scan",
     .description =
-        "Finds where the axis of rotation meets the detector, from rays that are measured twice, and prints it as "
-        "lines of a geometry file: offset-u, with --roll also tilt, and as comments how certain they are. -o FILE "
-        "writes the whole geometry with both, for -g of the other programs.\n\n"
-        "In a parallel beam a view and the one half a turn later are mirror images. In a fan or cone beam single rays "
-        "have opposites, in the plane of the orbit. Rows and their opposites are correlated for every axis on the "
-        "detector, on the columns that both see, so neither a first guess nor a range is needed, nor another method "
-        "for half acquisition (an axis near one end of the detector). Views may come in any order; half a turn, a "
-        "full turn, and arcs with some opposite views are fine. If the last view is one step short of the opposite of "
-        "the first, both are extrapolated.\n\n"
-        "Line integrals, transmissions and counts will do; of the latter two the logarithm is taken. A stack of "
-        "integers whose metadata do not say what it holds is taken as counts.\n\n"
-        "The significance is the height of the best axis above all others, in their standard deviation: noise alone "
-        "gives 3 to 5. Below --least, if the best axis is the end of the range, if no rays have opposites, or if the "
-        "rays of a fan agree better for the other sense of rotation, there is no result and the exit status is 1. A "
-        "second axis at 0.7 of the height or more causes a warning. The error is the standard deviation of the "
-        "results of eight parts of the data; what all parts share, as a bent object or a wrong distance, is not in "
-        "it.\n\n"
-        "The result can be given by hand as well: ct-geom --offset-u. Parts of a file are read as they are needed; a "
-        "pipe is copied to memory, or from half of --memory on to a file without a name in $TMPDIR.",
+        "Reads a scan and prints where the axis of rotation meets the detector: offset-u, and with --roll also tilt, "
+        "as lines of a geometry file, with their uncertainty in comments. -o FILE writes the whole geometry with "
+        "these values, for -g of the other programs. The input may be line integrals, transmissions or counts.\n\n"
+        "The method compares rays that are measured twice, from opposite sides. In a parallel beam, a view and the "
+        "view half a turn later are mirror images. In a fan or cone beam, rays in the plane of the orbit have "
+        "opposites. The program correlates rows with their opposites for every position of the axis on the detector, "
+        "over the columns that both cover. It needs no first guess and no range, and an axis near the end of the "
+        "detector (half acquisition) is no special case.\n\n"
+        "Views may be in any order. A half turn, a full turn, and arcs in which some views have opposites will do. "
+        "If the last view is one step short of the opposite of the first view, both are extrapolated. The logarithm "
+        "is taken of transmissions and counts. A stack of integers without a quantity in its metadata is taken as "
+        "counts.\n\n"
+        "The significance is the height of the best axis above all others, in units of their standard deviation; "
+        "noise alone gives 3 to 5. There is no result, and the exit status is 1, in these cases:\n\n"
+        "- the significance is below --least\n"
+        "- the best axis is at the end of the range\n"
+        "- no rays have opposites\n"
+        "- the rays of a fan beam agree better for the other direction of rotation\n\n"
+        "A warning appears if a second axis reaches 0.7 of the height of the best. The uncertainty is the standard "
+        "deviation over eight parts of the data. It does not include errors that all parts share, such as an object "
+        "that bends or a wrong distance.\n\n"
+        "If no axis is found, set it by hand with ct-geom --offset-u. Only the needed parts of a file are read. A "
+        "pipe is copied to memory; if that would take more than half of --memory, to an unnamed file in $TMPDIR.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "ROLL\n"
-        "With --roll both views are turned by each candidate before they are compared. The axes of single rows do not "
-        "give the roll: between opposite views a detail moves to other rows. First the axis is found with the tilt of "
-        "the geometry, then the roll, then the axis again. Turns of the detector about its rows and columns are not "
-        "estimated.\n\n"
+        "With --roll, both views of a pair are rotated by each candidate angle before they are compared. (The axes "
+        "of single rows do not give the roll, because a detail of the object is on another row in the opposite "
+        "view.) The program first finds the axis with the tilt of the geometry, then the roll, then the axis again. "
+        "Rotations of the detector around its rows or columns are not estimated.\n\n"
         "TRIAL SLICES\n"
-        "Short scans without opposite rays and scans whose object moved have no such answer. --try FILE.png "
-        "reconstructs the slice in the plane of the orbit for several axes. The right one has the fewest shades of "
-        "grey: least entropy of the histogram inside the field, with the limits of the middle slice.\n\n"
+        "Use --try for short scans without opposite rays, and for objects that moved. It reconstructs the slice in "
+        "the plane of the orbit for several axes. The right axis gives the sharpest slice, which has the least "
+        "entropy: the histogram of the gray values inside the field of view is narrowest. All slices have the gray "
+        "range of the middle one.\n\n"
         "REFERENCES\n"
         "Padfield, IEEE Trans. Image Process. 21 (2012) 2706: masked correlation. Donath, Beckmann and Schreyer, J. "
-        "Opt. Soc. Am. A 23 (2006) 1048: entropy of trial slices.\n",
+        "Opt. Soc. Am. A 23 (2006) 1048: entropy of trial slices.",
     .see_also = "ct-geom(1), ct-normalize(1), ct-fdk(1), ct-geometry(5)",
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE | VP_TOOL_VIEWS,
     .run = ct_center,

@@ -20,24 +20,24 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, normalize, vp_normalize_options),
     VP_OPTIONS(struct params, filter, vp_filter_options),
     VP_CHOICE(struct params, filter_on, "filter-on", 0, "auto|cpu|gpu", .def = "auto",
-              .help = "where views are filtered",
-              .more = "auto filters on the GPU if the back-projection runs there, can filter rows of this length, and "
-                      "is expected to take less time than the cores of the host; --plan says where. The two differ by "
-                      "less than 1e-6 (relative L2)."),
+              .help = "device that filters the views",
+              .more = "auto filters on the GPU if the back-projection runs there, the GPU can filter rows of this "
+                      "length, and this is expected to take less time than on the cores of the host. --plan shows "
+                      "the choice. Results of CPU and GPU differ by less than 1e-6 (relative L2)."),
     VP_OPTIONS(struct params, reconstruct, vp_reconstruct_options),
     VP_OPTIONS(struct params, ranked, vp_ranked_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Reconstruct a simulated scan.", "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
+    {"Simulate a scan and reconstruct it.", "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
                                       "ct-phantom -g - -o scan.tif\n"
                                       "ct-fdk scan.tif -o vol.tif"},
-    {"What would be done, with how much memory.", "ct-fdk scan.tif --memory 1GiB --plan"},
-    {"How it would go on 64 ranks.", "ct-fdk scan.tif --voxel 0.05 --plan --ranks 64"},
-    {"Quick look: one slice, coarse voxels, no volume on disk.",
+    {"Show the planned work and its memory.", "ct-fdk scan.tif --memory 1GiB --plan"},
+    {"Show the plan for 64 ranks.", "ct-fdk scan.tif --voxel 0.05 --plan --ranks 64"},
+    {"A quick look: one slice of coarse voxels, without a volume on disk.",
      "ct-fdk --volume 64x64x1 scan.tif | img-view -o slice.png"},
-    {"From raw counts, of 60000 photons a pixel in the open beam.",
+    {"Reconstruct raw counts with 60000 photons for each pixel of the open beam.",
      "ct-phantom -g scan.tif --noise 60000 --counts -o counts.tif\n"
      "ct-fdk --i0 60000 counts.tif --window hann -o vol.tif"},
     {0},
@@ -46,7 +46,8 @@ static const struct vp_example examples[] = {
 /* True if any option of normalization is given; vp_normalize_check reports what is missing. */
 static bool normalizes(const struct vp_run *run)
 {
-    static const char *const asks[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "dead", "no-log"};
+    static const char *const asks[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "zinger-size", "dead",
+                                       "no-log"};
     for (size_t i = 0; i < sizeof asks / sizeof *asks; i++)
         if (vp_given(run, asks[i]))
             return true;
@@ -54,10 +55,13 @@ static bool normalizes(const struct vp_run *run)
 }
 
 /* Prepares everything before the plan. */
-static int prepare(struct vp_session *s, struct vp_run *run, const struct params *p, struct vp_err *err)
+static int prepare(struct vp_session *s, struct vp_run *run, struct params *p, struct vp_own_fields *own,
+                   struct vp_err *err)
 {
-    const bool normal = normalizes(run);
-    if (vp_ranked_input(s->ranked, run, err) || (normal && vp_normalize_check(&p->normalize, err)))
+    if (vp_ranked_input(s->ranked, run, err) || vp_own_fields(&p->normalize, own, run, err))
+        return -1;
+    const bool normal = normalizes(run) || p->normalize.flat.n;
+    if (normal && vp_normalize_check(&p->normalize, err))
         return -1;
     if (p->normalize.transmission)
         return vp_fail(err, VP_EUSAGE,
@@ -81,13 +85,15 @@ static int prepare(struct vp_session *s, struct vp_run *run, const struct params
 
 static int ct_fdk(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const struct params *p = params;
+    struct params copy = *(const struct params *)params, *const p = &copy; /* flats of the file are added */
+    struct vp_own_fields own = {0};
     struct vp_session s = {0};
     int rc = vp_ranked_open(&s.ranked, run, &p->ranked, err);
 
     if (rc)
         return rc;
-    rc = prepare(&s, run, p, err);
+    rc = prepare(&s, run, p, &own, err);
+    vp_own_fields_free(&own);
     if (s.ranked)
         rc = vp_ranked_run(s.ranked, &s, run, rc, err);
     else if (!rc)
@@ -98,73 +104,89 @@ static int ct_fdk(struct vp_run *run, void *params, struct vp_err *err)
 
 static const char sections[] =
     "MANY HOSTS\n"
-    "Started by an MPI launcher, as `mpirun -n 8 --hostfile hosts ct-fdk scan.tif -o vol.tif` or srun in a batch "
-    "job of Slurm, processes work together as ranks: on a grid of R slabs of the volume by C subsets of the views. "
-    "Without a launcher nothing is different. What speaks MPI is a plugin, voxpipe-mpi.so, built where mpicc is "
-    "found; where ranks are started and it is missing, they refuse to work. All ranks need the same command line, "
-    "projections in files that all can read, and -o FILE in a folder that all share: they write one file side by "
-    "side, which appears under its name when it is complete.\n\n"
-    "Each rank takes one GPU of its host, or several if there are more GPUs than ranks; if there are fewer, ranks "
-    "share one and its memory. On the CPU, ranks of a host divide the cores that they may run on (launchers bind "
-    "ranks to few cores by default; mpirun --bind-to none does not). They divide its free memory; --memory, "
-    "--device-memory and --threads are for each rank.\n\n"
-    "With C = 1 the file is that of one process, to the byte. With more the partial sums of a slab are added in the "
-    "order of the subsets, each rank of a row adding its part of every slice: the same bits in every run, and those "
-    "of one process with --subsets C on as many GPUs. R is as small as memory allows or larger; of the grids that "
-    "fit, the one that is expected to take least is taken, one without subsets unless those save a quarter of the "
-    "time. --grid overrides it.\n\n"
-    "Where one rank fails (a cut file, a full disk, too little memory), all stop: one of them says why, the exit "
-    "status is not 0, and an older volume stays as it was. Where one is killed the launcher ends the others; say so "
-    "to srun: srun --kill-on-bad-exit=1 (one that ends all with SIGKILL may leave a hidden .voxpipe-N-N.tmp beside "
-    "FILE). mpirun of Open MPI 4 itself may hang when a rank is killed while it starts, unless PMIX_MCA_gds=hash is "
-    "in the environment.\n\n"
-    "--plan --ranks N shows the grid and what each stage would take on N ranks, without starting any: reading "
-    "(T_load), filtering, sharing views (T_allgather), copying them to the device, back-projection (T_bp), which "
-    "overlap (T_compute), then fetching slices, adding (T_reduce) and writing them (T_store), as modelled by Chen "
-    "et al. 2019 (section 4.2). The rates come from --model FILE, in which `make model` writes what it measures "
-    "with as many ranks a host: load, filter, exchange, upload, backproject, download, reduce and store, in bytes, "
-    "samples or voxel updates a second, of a rank (load and store of a host, load_all and store_all of the storage "
-    "that all share; backproject where the detector has as many samples a side as the volume, backproject_fine and "
-    "backproject_coarse where it has twice and half as many); start, in seconds; host_ranks, the ranks a host; memory, "
-    "the bytes that a rank has for its slab. With --stats the first rank writes what all took: T_load and so on are "
-    "those of the slowest.\n\n"
-    "Without MPI the same is done by independent jobs: each reconstructs a --slab from some --views, and ct-reduce(1) "
-    "adds and joins them; examples/cluster has a Makefile for it, and a batch script for Slurm.";
+    "ct-fdk runs on many hosts as the processes (ranks) of one MPI run: mpirun -n 8 --hostfile hosts ct-fdk scan.tif "
+    "-o vol.tif, or srun in a batch job of Slurm. The ranks form a grid of R slabs of the volume by C subsets of the "
+    "views.\n\n"
+    "What is needed:\n\n"
+    "- the plugin voxpipe-mpi.so, which is built if mpicc is found; without it, ranks refuse to start\n"
+    "- the same command line on all ranks\n"
+    "- projections in files that all ranks can read\n"
+    "- -o FILE in a folder that all hosts share; all ranks write parts of this one file, and it appears under its "
+    "name when it is complete\n\n"
+    "What a rank uses:\n\n"
+    "- One GPU of its host, or several if the host has more GPUs than ranks. If it has fewer, ranks share a GPU and "
+    "its memory.\n"
+    "- On the CPU, the ranks of a host divide the cores that they may use. Launchers often bind a rank to a few "
+    "cores; mpirun --bind-to none does not.\n"
+    "- The ranks of a host divide its free memory. --memory, --device-memory and --threads are limits of one rank.\n\n"
+    "With C = 1 the file is the same, byte by byte, as that of one process. With C > 1 the partial sums of a slab "
+    "are added in the order of the subsets: every run gives the same bits, which are those of one process with "
+    "--subsets C on as many GPUs.\n\n"
+    "How the grid is chosen: of all grids that fit the memory, the one with the least expected time. A grid with "
+    "subsets must save at least a quarter of the time. --grid RxC overrides the choice.\n\n"
+    "If a rank fails (truncated file, full disk, too little memory), all ranks stop, one of them prints the reason, "
+    "the exit status is not 0, and an existing FILE stays as it was. If a rank is killed, the launcher ends the "
+    "others:\n\n"
+    "- srun does so only with --kill-on-bad-exit=1.\n"
+    "- A launcher that uses SIGKILL may leave a hidden file .voxpipe-N-N.tmp beside FILE.\n"
+    "- mpirun of Open MPI 4 may hang if a rank is killed while it starts. PMIX_MCA_gds=hash in the environment "
+    "avoids this.\n\n"
+    "--plan --ranks N prints the grid for N ranks and the expected seconds of each stage, by the model of Chen et "
+    "al. 2019 (section 4.2), without starting a rank:\n\n"
+    "- T_load reads, T_filter filters, T_allgather exchanges views, T_upload copies them to the device, T_bp "
+    "back-projects. These overlap; T_compute is the time for all of them.\n"
+    "- T_download then fetches the slices, T_reduce adds those of different subsets, and T_store writes them.\n\n"
+    "With --stats the first rank writes the measured times: for each stage, those of the slowest rank.\n\n"
+    "The rates of the model are read from --model FILE. `make model` measures them and writes the file, with as many "
+    "ranks on a host as the run will have. Unless noted, a rate is that of one rank:\n\n"
+    "- load, store: bytes a second that a host reads and writes; load_all, store_all: the same for the storage that "
+    "all hosts share\n"
+    "- filter: samples a second\n"
+    "- exchange, upload, download, reduce: bytes a second\n"
+    "- backproject: voxel updates a second if the detector has as many samples a side as the volume; "
+    "backproject_fine, backproject_coarse: the same if it has twice and half as many\n"
+    "- start: seconds; host_ranks: ranks on each host; memory: bytes that a rank has for its slab\n\n"
+    "Without MPI, independent jobs can do the same: each reconstructs a --slab from some --views, and ct-reduce(1) "
+    "adds and joins the results. examples/cluster has a Makefile for this, and a batch script for Slurm.\n\n"
+    "TIMES\n"
+    "With a GPU, --stats contains these times in seconds, counted from the end of planning, before memory is "
+    "allocated or samples are read:\n\n"
+    "- seconds_to_first_view, seconds_to_last_view: until the first and the last view has been read\n"
+    "- seconds_to_first_kernel: until the last GPU has started its first kernel\n"
+    "- compute_seconds: until the last kernel has ended, summed over passes\n"
+    "- kernel_seconds: back-projection alone, on the busiest GPU\n\n"
+    "Three of the stages are specific to GPUs: `devices` starts the GPUs and plans, `prepare` allocates slabs, "
+    "`buffers` allocates host memory for fast copies, in several threads.";
 
 const struct vp_tool vp_program = {
     .name = "ct-fdk",
     .operands = "[INPUT]...",
     .summary = "reconstruct a volume from cone-beam or parallel projections",
     .description =
-        "Turns the projections of a scan into a volume of attenuation, in 1/mm, by the method of Feldkamp, "
-        "Davis and "
-        "Kress: normalises raw counts (if --flat or --i0 is given; otherwise the input holds line "
-        "integrals), weights and "
-        "ramp-filters each view, and back-projects it. Reading, computing and writing overlap.\n\n"
-        "It takes the options of ct-normalize(1), ct-filter(1) and ct-backproject(1), means the same by them, and on "
-        "the CPU gives the same result to the bit; what the pipeline passes between processes stays in memory here. "
-        "Only zingers and dead pixels in sinograms are repaired otherwise: here in the view, as in the other "
-        "layout.\n\n"
-        "The source moves on a circle or on a helix; a detector that does not turn with it (planar CT) is made one "
-        "that does. ct-geometry(5) says what comes out. Another way of the source is refused.\n\n"
-        "The views stream through in order and one volume is held. Memory never exceeds --memory: if the volume does "
-        "not fit, projections that can be read again are read several times, a slab of slices each time; a pipe is "
-        "refused before anything is read.\n\n"
-        "With --device cuda the volume is on all GPUs, with cuda:0,2 on those: each makes a slab of it, in proportion "
-        "to its speed and memory, from one reading of the projections, or several in turn where its memory forces that "
-        "(see --device-memory). auto takes a GPU for each second of back-projection that is expected, and none for "
-        "what the CPU does as fast as a GPU starts. What the driver takes on the host comes on top of --memory. The "
-        "volume does not depend on slabs, passes, batches or the number of GPUs (all of one kind): not a bit of it. It "
-        "differs from the CPU's by less than 2e-6 (relative L2). Two exceptions: a full turn from a pipe, too large "
-        "for the memory of the GPU, is summed view by view and not in pairs of opposite views; and where slabs would "
-        "be too thin to keep several GPUs busy, they share the views instead (see --subsets). Both change the rounding "
-        "(less than 1e-6).\n\n"
-        "With a GPU, --stats says where the time goes, in seconds from the finished plan on, before anything is "
-        "allocated or read: seconds_to_first_view, seconds_to_first_kernel (of the device that comes last), "
-        "compute_seconds (to the end of the last kernel; of several passes the sum), seconds_to_last_view. "
-        "kernel_seconds is what the back-projection itself took on the busiest device; of the stages, devices is the "
-        "time to start the devices and to plan, prepare to allocate slabs, and buffers to allocate memory that is "
-        "copied fast (in several threads).",
+        "Reads the projections of a scan and writes a volume of attenuation, in 1/mm, reconstructed by the method of "
+        "Feldkamp, Davis and Kress (FDK). Raw counts are normalised if --flat or --i0 is given; without them the "
+        "input must hold line integrals. Each view is then weighted, ramp-filtered and back-projected.\n\n"
+        "ct-fdk combines ct-normalize(1), ct-filter(1) and ct-backproject(1) in one process, with the same options. "
+        "Intermediate results stay in memory, and reading, computing and writing overlap. On the CPU the volume has "
+        "the same bits as that of the pipeline. The only difference: ct-fdk repairs zingers and dead pixels of "
+        "sinograms with neighbours in the view, ct-normalize with neighbours in the sinogram.\n\n"
+        "The source may move on a circle or on a helix; any other path is an error. If the detector does not rotate "
+        "with the source (planar CT), the views are resampled to a detector that does; see ct-geometry(5).\n\n"
+        "The views are read once, in order, and the volume is held in memory. If the volume does not fit --memory, "
+        "projections in files are read several times, and each pass makes a slab of slices; projections from a pipe "
+        "are refused before any sample is read.\n\n"
+        "On GPUs:\n\n"
+        "- With --device cuda all GPUs share the volume in slabs; with cuda:0,2 only those two. The size of a slab "
+        "follows the speed and memory of its GPU. All slabs are made from one reading of the projections, or in "
+        "several passes if the memory of the GPUs is too small (see --device-memory).\n"
+        "- auto takes one GPU for each second of expected back-projection, and none if the CPU would finish before a "
+        "GPU has started.\n"
+        "- Memory that the GPU driver takes on the host is not included in --memory.\n"
+        "- The volume has the same bits for any slabs, passes, batches and number of GPUs of one kind. It differs "
+        "from the volume of the CPU by less than 2e-6 (relative L2).\n"
+        "- Two cases change the rounding, by less than 1e-6. A full turn that comes from a pipe and does not fit the "
+        "memory of the GPU is added view by view instead of in pairs of opposite views. If slabs would be too thin "
+        "to keep all GPUs busy, the GPUs share the views instead (see --subsets).",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -29,8 +29,8 @@ static const struct vp_example examples[] = {
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
      "ct-phantom -g - -o scan.tif\n"
      "ct-filter scan.tif | ct-backproject -o vol.tif"},
-    {"Less noise for less sharpness.", "ct-filter --window hann --cutoff 0.8 scan.tif -o filtered.tif"},
-    {"What would be done: scan, weights, length of the transform, memory.", "ct-filter --plan scan.tif"},
+    {"A smoother window: less noise, less sharpness.", "ct-filter --window hann --cutoff 0.8 scan.tif -o filtered.tif"},
+    {"Show the scan, the weights, the length of the transform and the memory.", "ct-filter --plan scan.tif"},
     {0},
 };
 
@@ -184,30 +184,30 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "weight and ramp-filter projections for back-projection",
     .description =
-        "Reads line integrals (from ct-normalize or ct-phantom), weights every sample by the cosine of its "
-        "ray, weights rays that are measured twice, and convolves each detector row with the band-limited "
-        "ramp. The result is scaled by the view's share of the turn and by the pixel pitch at the axis, so "
-        "that ct-backproject only has to sum: the volume is attenuation in 1/mm, whatever the "
-        "magnification, pitch or number of views.\n\n"
-        "Weights follow from the geometry. An arc gets Parker's; a full turn with the detector to one side "
-        "gets Wang's, and rows then get longer by what the detector misses on its short side, because the "
-        "ramp reaches out there. The geometry that goes with the output says so.\n\n"
-        "Rows have to run along the source's way. Where they do not, as those of a detector that does not turn with "
-        "the source, each view is turned first, and the output has the size and the geometry of a detector that does "
-        "turn: see ct-geometry(5), LAMINOGRAPHY AND PLANAR CT. Another way of the source than a circle or a helix "
-        "about z is refused.\n\n"
-        "Rows are padded with zeros so that their ends do not meet. Where they end far from zero, the object is wider "
-        "than the detector and values come out too high: a warning says so, and --pad mends it. Samples that are NaN "
-        "or infinite count as 0 and are reported. The bits of a row depend on that row alone, not on threads, batches "
-        "or the layout of the stack.",
+        "Reads line integrals from ct-normalize or ct-phantom and writes filtered projections for ct-backproject. "
+        "Each sample is weighted by the cosine of its ray and by its share of rays that are measured twice; each "
+        "detector row is then convolved with the band-limited ramp. The result is scaled so that the sum over the "
+        "views is attenuation in 1/mm, whatever the magnification, pitch or number of views.\n\n"
+        "The weights follow from the geometry. A cone or fan beam over less than a full turn gets Parker weights. A "
+        "full turn with the detector offset to one side gets Wang weights; the output rows are then longer, because "
+        "the filter also has values on the side that the detector does not cover. The geometry in the output "
+        "describes the longer rows.\n\n"
+        "Detector rows have to run along the direction in which the source moves. If they do not, each view is first "
+        "resampled to a detector whose rows do, for example if the detector does not rotate with the source. The "
+        "output then has the size and geometry of that detector; see ct-geometry(5), LAMINOGRAPHY AND PLANAR CT. The "
+        "source must move on a circle or on a helix around z.\n\n"
+        "Rows are padded with zeros. If the ends of the rows are far from zero, the object is wider than the "
+        "detector and the reconstructed values are too high; a warning appears, and --pad corrects it. NaN and "
+        "infinite samples count as 0, and their number is reported. The bits of a filtered row depend on that row "
+        "only, not on threads, batches or the layout of the stack.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "REFERENCES\n"
-        "Feldkamp, Davis and Kress, J. Opt. Soc. Am. A 1 (1984) 612. Kak and Slaney, Principles of "
-        "Computerized Tomographic Imaging (1988), chapter 3. Parker, Med. Phys. 9 (1982) 254. Wang, Med. "
-        "Phys. 29 (2002) 1634. Rows that go on: Hsieh et al., Med. Phys. 31 (2004) 2385.\n",
+        "Feldkamp, Davis and Kress, J. Opt. Soc. Am. A 1 (1984) 612. Kak and Slaney, Principles of Computerized "
+        "Tomographic Imaging (1988), chapter 3. Parker, Med. Phys. 9 (1982) 254. Wang, Med. Phys. 29 (2002) 1634. "
+        "--pad auto: Hsieh et al., Med. Phys. 31 (2004) 2385.",
     .see_also = "ct-normalize(1), ct-backproject(1), ct-fdk(1), ct-geometry(5)",
     .flags = VP_TOOL_VIEWS,
     .run = ct_filter,

@@ -18,30 +18,30 @@ struct params {
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, geom, vp_geom_options),
     VP_CHOICE(struct params, format, "format", 0, "geom|matrices", .def = "geom", .group = "Output",
-              .help = "what is written: parameters, or one 3x4 matrix a view"),
+              .help = "format of the output: parameters, or one 3x4 matrix for each view"),
     VP_FLAG(struct params, show, "show", 0,
-            .help = "explain the geometry in words and numbers instead, and warn",
-            .more = "Shows magnification, field of view, voxel and volume that the other programs would "
-                    "take, fan and cone angle, full or short scan and its weights, and warns of what looks "
-                    "wrong."),
+            .help = "describe the geometry in words and numbers, with warnings, instead of writing it",
+            .more = "The report contains the magnification, the field of view, the default voxel size and volume of "
+                    "the other programs, the fan and cone angles, whether the scan is full or short and which "
+                    "weights it gets, and a warning for each parameter that looks wrong."),
     VP_INSTEAD("old-s", 's', "show"),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"A fan beam scan of 720 views, as a file.",
+    {"Write a fan beam scan of 720 views to a file.",
      "ct-geom --sod 410.66 --sdd 553.74 --detector 560x1 --pitch 0.2 \\\n"
      "    --views 720 -o scan.geom"},
-    {"What it means: magnification, field of view, voxel size, weights.", "ct-geom --show scan.geom"},
-    {"The same scan with the axis three pixels off centre and turning the other way.",
+    {"Show magnification, field of view, voxel size and weights of a geometry.", "ct-geom --show scan.geom"},
+    {"Change a geometry: the axis three pixels off centre, and the other direction of rotation.",
      "ct-geom --offset-u 3 --clockwise scan.geom"},
     {"A helix of ten turns, 40 mm apart.",
      "ct-geom --sod 300 --sdd 450 --detector 160x80 --pitch 1.5 \\\n"
      "    --views 1800 --arc 3600 --pitch-z 40 -o helix.geom"},
-    {"Planar CT: the source circles 45 degrees above the board, the detector does not turn.",
+    {"Planar CT: the source circles 45 degrees above the board, and the detector does not rotate.",
      "ct-geom --sod 300 --sdd 450 --detector 160x160 --pitch 1.5 \\\n"
      "    --views 360 --lamino 45 --fixed-detector -o board.geom"},
-    {"One 3x4 matrix a view, for other programs.", "ct-geom --format matrices scan.geom -o scan.matrices"},
+    {"One 3x4 matrix for each view, for other programs.", "ct-geom --format matrices scan.geom -o scan.matrices"},
     {0},
 };
 
@@ -102,13 +102,15 @@ const struct vp_tool vp_program = {
     .operands = "[FILE]",
     .summary = "make, convert and explain scan geometries",
     .description =
-        "ct-geom makes the geometry of a scan from its options, or reads one from FILE and lets the options "
-        "override what it says. It writes a geometry file, which the other ct- programs take with -g and "
-        "which is plain text to edit.\n\n"
-        "FILE may be a geometry file, one 3x4 projection matrix a line, RTK XML, Nikon .xtekct, Bruker "
-        "(SkyScan) .log, or a stack that carries a geometry in its metadata; '-' is standard input. Lengths "
-        "are in mm, angles in degrees, detector offsets in pixels; ct-geometry(5) has the drawing, the "
-        "formulas and the keys.",
+        "Makes the geometry of a scan from options, or reads one from FILE and changes it by options. The output is "
+        "a geometry file: plain text that you can edit, and that the other ct- programs read with -g.\n\n"
+        "FILE is one of these; - is standard input:\n\n"
+        "- a geometry file\n"
+        "- a text file with one 3x4 projection matrix a line\n"
+        "- RTK XML, Nikon .xtekct or Bruker (SkyScan) .log\n"
+        "- a stack with a geometry in its metadata\n\n"
+        "Lengths are in mm, angles in degrees, detector offsets in pixels. ct-geometry(5) has a drawing, the "
+        "formulas and all keys.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

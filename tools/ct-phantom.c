@@ -26,73 +26,71 @@ struct params {
 #define P struct params
 static const struct vp_opt options[] = {
     VP_FILE(P, geometry, "geometry", 'g', .metavar = "FILE", .group = "Scan",
-            .help = "scan geometry; - is standard input (default: standard input)",
-            .more = "Any form that ct-geom(1) reads. With --volume it is not needed and not read from "
-                    "standard input; if given, the volume is what ct-backproject would make of the scan."),
+            .help = "scan geometry; - is standard input (the default)",
+            .more = "Any format that ct-geom(1) reads. With --volume a geometry is optional and is not read from "
+                    "standard input. If it is given, the volume is the one that ct-backproject would make of the "
+                    "scan."),
     VP_CHOICE(P, layout, "layout", 0, "views|sinograms", .def = "views",
-              .help = "what a page is: one view, or one detector row of all views"),
-    VP_STRING(P, phantom, "phantom", 'p', .metavar = "NAME", .def = "shepp-logan", .group = "Phantom",
-              .help = "name of a phantom, or a file of ellipsoids",
-              .more = "shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric; see PHANTOMS. Any "
-                      "other word is a file: an ellipsoid a line, x y z a b c phi density, in mm, degrees "
-                      "and 1/mm; # begins a comment."),
+              .help = "content of a page: one view, or one detector row of all views"),
+    VP_STRING(P, phantom, "phantom", 0, .metavar = "NAME", .def = "shepp-logan", .group = "Phantom",
+              .help = "name of a phantom, or of a file of ellipsoids",
+              .more = "The names are shepp-logan, shepp-logan-contrast, spheres, ball and asymmetric; see PHANTOMS. "
+                      "Any other NAME is a file with one ellipsoid a line: x y z a b c phi density, in mm, degrees "
+                      "and 1/mm. # begins a comment."),
     VP_REAL(P, radius, "radius", 0, .metavar = "MM", .min = 1e-9, .max = 1e9,
-            .help = "radius of the sphere around a named phantom (default: 90 % of what fits)",
-            .more = "What fits is the largest sphere around the origin that no view cuts off, or with "
-                    "--volume and no geometry, that the volume holds. Directions in which the detector or "
-                    "volume is less than a quarter as large as in the others do not count: a few rows show "
-                    "a few slices of a larger object."),
+            .help = "radius of the sphere around a named phantom (default: 90 % of the largest that fits)",
+            .more = "The largest sphere that fits is centred on the origin and is not cut off in any view; with "
+                    "--volume and no geometry, by the volume. A direction in which the detector or volume is less "
+                    "than a quarter as large as in the others is ignored, so that a few detector rows show a few "
+                    "slices of a larger object."),
     VP_REAL(P, density, "density", 0, .metavar = "MU", .def = "0.02", .min = -1e9, .max = 1e9,
-            .help = "attenuation, in 1/mm, of the relative density 1 of a named phantom",
-            .more = "The default is about that of water at 60 keV. 0 simulates an empty scan: flats, with "
-                    "--counts."),
+            .help = "attenuation in 1/mm for relative density 1 of a named phantom",
+            .more = "The default is about the attenuation of water at 60 keV. With 0 the scan is empty; with "
+                    "--counts it is a flat field."),
     VP_INT(P, samples, "samples", 0, .metavar = "N", .def = "1", .min = 1, .max = 64,
-           .help = "average N x N rays a pixel (N x N x N points a voxel)"),
+           .help = "average N x N rays for each pixel (N x N x N points for each voxel)"),
     VP_REAL(P, noise, "noise", 0, .metavar = "I0", .min = 1, .max = 1e15, .group = "Noise",
-            .help = "Poisson noise of I0 photons a pixel",
-            .more = "The line integral p becomes -ln(max(N, 1) / I0), with N of Poisson's distribution of "
-                    "mean I0 exp(-p)."),
+            .help = "Poisson noise for I0 photons in each pixel",
+            .more = "The line integral p becomes -ln(max(N, 1) / I0), where N is a Poisson number of mean I0 "
+                    "exp(-p)."),
     VP_INT(P, seed, "seed", 0, .metavar = "N", .def = "1", .min = 0, .max = 9e15,
-           .help = "which noise: the same number gives the same bits",
-           .more = "The noise of a pixel depends on the seed, the view and the pixel, not on threads or the "
-                   "layout."),
+           .help = "seed of the random numbers",
+           .more = "The same seed gives the same noise, to the bit. The noise of a pixel depends only on the seed, "
+                   "the view and the pixel, not on the number of threads or the layout."),
     VP_FLAG(P, counts, "counts", 0,
-            .help = "write the photons counted instead of line integrals (with --noise)"),
+            .help = "write the counted photons instead of line integrals (needs --noise)"),
     VP_OPTIONS(P, grid, vp_grid_options),
+    VP_INSTEAD("old-p", 'p', "phantom"),
     VP_OPT_END,
 };
 #undef P
 
 static const struct vp_example examples[] = {
-    {"A cone beam scan of the Shepp-Logan head, reconstructed.",
+    {"Simulate a cone beam scan of the Shepp-Logan head and reconstruct it.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 -o scan.geom\n"
      "ct-phantom -g scan.geom | ct-filter | ct-backproject -o vol.tif"},
-    {"The volume that it should have become.",
+    {"The voxels of the phantom, to compare with the reconstruction.",
      "ct-phantom -g scan.geom --volume 64x64x64 --samples 3 -o true.tif"},
-    {"Noisy projections of spheres through a pipe.",
-     "ct-geom scan.geom | ct-phantom -p spheres --noise 1e5 -o noisy.tif"},
-    {"Two ellipsoids of one's own.",
+    {"Noisy projections of spheres, with the geometry from a pipe.",
+     "ct-geom scan.geom | ct-phantom --phantom spheres --noise 1e5 -o noisy.tif"},
+    {"A phantom of two ellipsoids of your own.",
      "printf '0 0 0  20 30 10  0 0.02\\n5 5 0  3 3 3  0 0.01\\n' >two.txt\n"
-     "ct-phantom -g scan.geom -p two.txt -o two.tif"},
+     "ct-phantom -g scan.geom --phantom two.txt -o two.tif"},
     {0},
 };
 
 static const char sections[] =
     "PHANTOMS\n"
-    "shepp-logan: the head of ten ellipsoids in three dimensions, with the small contrasts of Kak and "
-    "Slaney, Principles of Computerized Tomographic Imaging (1988), section 3.6. Its skull has the "
-    "relative density 2, the brain 1.02, the ventricles 1.\n"
-    "\n"
-    "shepp-logan-contrast: the same ellipsoids with the contrast of Toft (1996) as Yu, Ye and Wang (2004) "
-    "use it: skull 1, brain 0.2, ventricles 0, the blobs 0.1 to 0.2 above the brain.\n"
-    "\n"
-    "spheres: eight spheres off the axis, from 0.08 to 0.22 of the radius, densities 0.5 to 3, some far "
-    "above and below the plane of the orbit.\n"
-    "\n"
-    "ball: one sphere of the whole radius, density 1.\n"
-    "\n"
-    "asymmetric: a sphere towards each of +x, +y and +z, all different, and a turned ellipsoid at negative "
-    "x, y, z: every flip, exchange of axes and the sense of rotation show.\n";
+    "shepp-logan: a head made of ten ellipsoids, with the small contrasts of Kak and Slaney, Principles of "
+    "Computerized Tomographic Imaging (1988), section 3.6. The relative densities are 2 for the skull, 1.02 for the "
+    "brain, 1 for the ventricles.\n\n"
+    "shepp-logan-contrast: the same ellipsoids with the contrast of Toft (1996) in the version of Yu, Ye and Wang "
+    "(2004): skull 1, brain 0.2, ventricles 0, blobs 0.1 to 0.2 above the brain.\n\n"
+    "spheres: eight spheres off the axis with radii of 0.08 to 0.22 of the whole, and densities of 0.5 to 3; some "
+    "are far above or below the plane of the orbit.\n\n"
+    "ball: one sphere of the whole radius, density 1.\n\n"
+    "asymmetric: one sphere along each of +x, +y and +z, all different, and a rotated ellipsoid at negative x, y, z. "
+    "Each flip, exchange of axes or wrong direction of rotation changes the picture.";
 
 /* Contents of the pages. */
 struct scene {
@@ -249,19 +247,15 @@ out:
 
 const struct vp_tool vp_program = {
     .name = "ct-phantom",
-    .summary = "simulate a scan: exact line integrals of ellipsoids, or their voxels",
+    .summary = "simulate a scan of ellipsoids, or write their voxels",
     .description =
-        "Computes the projections of a phantom of ellipsoids for a scan geometry of any kind (cone or "
-        "parallel beam, circular orbit or one 3x4 matrix a view): for each detector pixel the exact length "
-        "of its ray in every ellipsoid, in double precision, times the ellipsoid's attenuation. "
-        "Overlapping ellipsoids add up. The geometry goes with the output, so that ct-filter and "
-        "ct-backproject does not need it.\n"
-        "\n"
-        "Rays go to the pixels' centres; --samples averages several rays a pixel, as a real pixel does. "
-        "With --volume or --voxel the voxels of the phantom are written instead: what a perfect "
-        "reconstruction would be.\n"
-        "\n"
-        "Of an ellipsoid that the source is in, the part in front of the source counts.",
+        "Computes the projections of a phantom made of ellipsoids. The input is a scan geometry of any kind; the "
+        "output is a stack of line integrals that carries the geometry. With --volume or --voxel the output is the "
+        "phantom itself: the volume that a perfect reconstruction would give.\n\n"
+        "The line integral of a pixel is the exact length of its ray in each ellipsoid times the attenuation of that "
+        "ellipsoid, added up in double precision. Attenuations of overlapping ellipsoids add. If the source is "
+        "inside an ellipsoid, only the part in front of the source is counted.\n\n"
+        "A ray goes to the centre of a pixel. A real detector averages over each pixel; --samples does so, too.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

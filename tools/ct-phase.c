@@ -25,37 +25,43 @@ struct params {
 static const struct vp_opt options[] = {
     VP_FILE(P, geometry, "geometry", 'g', .metavar = "FILE", .group = "Projections",
             .help = "scan geometry (default: the one in the input's metadata)",
-            .more = "For the pixel pitch and, in a cone beam, the distances. Becomes that of the output."),
-    VP_FLAG(P, transmission, "transmission", 0, .help = "the input is a transmission (default: as its metadata say)"),
-    VP_REAL(P, phase.distance, "distance", 'z', .metavar = "MM", .min = 1e-9, .max = 1e9, .group = "Filter",
-            .help = "from the object to the detector, mm (default: sdd - sod of a cone beam)"),
-    VP_REAL(P, phase.energy, "energy", 'e', .metavar = "KEV", .min = 1e-3, .max = 1e9, .help = "energy of the photons, "
-                                                                                               "keV"),
+            .more = "The geometry gives the pixel pitch and, for a cone beam, the distances. The output carries it."),
+    VP_FLAG(P, transmission, "transmission", 0,
+            .help = "take the input as a transmission (default: as the metadata say)"),
+    VP_REAL(P, phase.distance, "distance", 0, .metavar = "MM", .min = 1e-9, .max = 1e9, .group = "Filter",
+            .help = "distance from object to detector in mm (default for a cone beam: sdd - sod)"),
+    VP_REAL(P, phase.energy, "energy", 0, .metavar = "KEV", .min = 1e-3, .max = 1e9,
+            .help = "photon energy in keV"),
     VP_REAL(P, phase.delta_beta, "delta-beta", 0, .metavar = "R", .min = 1e-9, .max = 1e12,
-            .help = "delta / beta of the material's refractive index 1 - delta + i beta"),
-    VP_REAL(P, phase.delta, "delta", 0, .metavar = "D", .min = 1e-30, .max = 1, .help = "delta by itself; with --beta"),
-    VP_REAL(P, phase.beta, "beta", 0, .metavar = "B", .min = 1e-30, .max = 1, .help = "beta by itself; with --delta"),
+            .help = "ratio delta / beta of the material, whose refractive index is 1 - delta + i beta"),
+    VP_REAL(P, phase.delta, "delta", 0, .metavar = "D", .min = 1e-30, .max = 1,
+            .help = "delta of the material; needs --beta"),
+    VP_REAL(P, phase.beta, "beta", 0, .metavar = "B", .min = 1e-30, .max = 1,
+            .help = "beta of the material; needs --delta"),
     VP_REAL(P, phase.length, "length", 0, .metavar = "PIXELS", .min = 1e-3, .max = 1e6,
-            .help = "length of the filter in pixels, in place of all of these"),
+            .help = "length L of the filter in pixels, instead of all the options above"),
     VP_FLAG(P, phase.thickness, "thickness", 0, .group = "Output",
             .help = "write the thickness in mm (default: line integrals of the attenuation)",
-            .more = "Line integrals divided by mu = 4 pi beta / wavelength; needs --delta and --beta."),
+            .more = "The thickness is the line integral divided by mu = 4 pi beta / wavelength. Needs --delta and "
+                    "--beta."),
+    VP_INSTEAD("old-z", 'z', "distance"),
+    VP_INSTEAD("old-e", 'e', "energy"),
     VP_OPT_END,
 };
 #undef P
 
 static const struct vp_example examples[] = {
-    {"A scan with 50 mm between object and detector, smoothed as its phase demands, and reconstructed.",
+    {"Retrieve the phase of a scan with 50 mm between object and detector, and reconstruct it.",
      "ct-geom --beam parallel --detector 96x48 --pitch 0.001 --views 60 --arc 180 -o scan.geom\n"
      "ct-phantom -g scan.geom --radius 0.03 --density 5 --noise 1e4 -o scan.tif\n"
      "ct-phase --distance 50 --energy 20 --delta-beta 20 scan.tif | ct-fdk -o vol.tif"},
-    {"What would be done, and the length of the filter.",
+    {"Show the planned work and the length of the filter.",
      "ct-phase --plan --distance 50 --energy 20 --delta-beta 20 scan.tif"},
-    {"A cone beam scan: the distances are those of the geometry.",
+    {"A cone beam scan, whose distances are in the geometry.",
      "ct-geom --sod 20 --sdd 200 --detector 64x48 --pitch 0.05 --views 60 |\n"
      "ct-phantom -g - --density 0.5 | ct-phase --energy 30 --delta-beta 300 -o phase.tif"},
-    {"The thickness of a material with known delta and beta, in mm.",
-     "ct-phase -z 50 -e 20 --delta 1.4e-6 --beta 7e-8 --thickness scan.tif -o thickness.tif"},
+    {"The thickness in mm of a material with known delta and beta.",
+     "ct-phase --distance 50 --energy 20 --delta 1.4e-6 --beta 7e-8 --thickness scan.tif -o thickness.tif"},
     {0},
 };
 
@@ -166,29 +172,29 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "phase retrieval by Paganin's filter, for parallel and cone beams",
     .description =
-        "Between object and detector phase becomes intensity: bright and dark fringes along edges. For an object of "
-        "one material, delta / beta of which is known, a low pass of the transmission undoes that: T = -ln F'[F(I) / "
-        "(1 + L^2 k^2)], with k = 2 pi times the frequency and L^2 = distance x delta / mu. It removes noise at the "
-        "same time, of the order of L squared in pixels. The input is line integrals of ct-normalize, of which the "
-        "exponential is taken, or a transmission. The output is line integrals again, so that a reconstruction is "
-        "attenuation in 1/mm.\n\n"
-        "In a cone beam of magnification M = sdd / sod the filter is that of a parallel beam with the pixel pitch / M "
-        "and the distance / M; both follow from the geometry.\n\n"
-        "The filter is applied as a convolution with its kernel, cut off at 12 L, by the code of img-convolve(1): "
-        "with its accuracy, on GPUs too, and in any memory. Beyond the edges the outermost samples go on: a constant "
-        "stays that constant. The result is within 2e-5 of that of the unlimited kernel.",
+        "Reads the line integrals of ct-normalize, or a transmission, and applies the phase retrieval filter of "
+        "Paganin. The output is line integrals again, so that a reconstruction gives attenuation in 1/mm.\n\n"
+        "Between object and detector, phase turns into intensity: bright and dark fringes along edges. If the object "
+        "consists of one material whose delta / beta is known, a low-pass filter of the transmission I undoes this: "
+        "T = -ln F'[F(I) / (1 + L^2 k^2)]. F is the Fourier transform, k is 2 pi times the frequency, and L^2 = "
+        "distance x delta / mu. The filter also removes noise.\n\n"
+        "In a cone beam of magnification M = sdd / sod, the filter is that of a parallel beam with the pixel pitch "
+        "and the distance divided by M. Both follow from the geometry.\n\n"
+        "The filter is a convolution with a kernel cut off at 14 L. It uses the code of img-convolve(1), with its "
+        "accuracy, on CPU or GPU, with any limit of memory. Beyond the edges the outermost samples are repeated. The "
+        "result is within 1e-5 of that of the kernel that is not cut off.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
-        "CHOOSING DELTA / BETA\n"
-        "Too small leaves fringes, too large blurs. Half of the true value costs 1 to 16 % of thickness at the rim of "
-        "a sphere. Where several materials touch, the value of the two that matter is (delta1 - delta2) / (beta1 - "
-        "beta2).\n\n"
-        "The model is the transport of intensity. With pixel^2 / (wavelength x distance) above 0.3, shown by --plan, "
-        "errors at the rim are about 1 % of the thickness, at 0.08 they are 4 %; below 0.05 a warning says so.\n\n"
+        "CHOOSING DELTA / BETA If delta / beta is too small, fringes remain; if it is too large, the result is "
+        "blurred. With half of the true value, the thickness at the rim of a sphere is wrong by 1 to 16 %. At a "
+        "boundary between two materials the right value is (delta1 - delta2) / (beta1 - beta2).\n\n"
+        "The model is the transport-of-intensity equation. It holds if pixel^2 / (wavelength x distance) is large; "
+        "--plan prints this number. Errors at the rim of an object are about 1 % of the thickness above 0.3, and 4 % "
+        "at 0.08. Below 0.05 a warning appears.\n\n"
         "REFERENCES\n"
-        "Paganin et al., J. Microsc. 206 (2002) 33.\n",
+        "Paganin et al., J. Microsc. 206 (2002) 33.",
     .see_also = "ct-normalize(1), ct-fdk(1), img-convolve(1), ct-geometry(5)",
     .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
     .run = ct_phase,

@@ -25,52 +25,55 @@ struct params {
 #define P struct params
 static const struct vp_opt options[] = {
     VP_FILE(P, geometry, "geometry", 'g', .metavar = "FILE", .group = "Scan",
-            .help = "scan geometry (default: that of the file of --subtract)",
-            .more = "Any form that ct-geom(1) reads."),
+            .help = "scan geometry (default: that of the file given with --subtract)",
+            .more = "Any format that ct-geom(1) reads."),
     VP_CHOICE(P, layout, "layout", 0, "views|sinograms", .def = "views",
-              .help = "what a page is: one view, or one detector row of all views",
-              .more = "That of the file of --subtract, too."),
-    VP_RANGE(P, views, "views", 0, .metavar = "A:B", .help = "only views A to B - 1"),
-    VP_FILE(P, subtract, "subtract", 0, .metavar = "FILE", .help = "write the projections in FILE less those of the volume",
-            .more = "The residual: what the volume does not explain, be it noise, a part of the object outside of the "
-                    "volume, or an error of the geometry. FILE holds line integrals, as many views as the geometry."),
+              .help = "content of a page: one view, or one detector row of all views",
+              .more = "The file given with --subtract must have the same layout."),
+    VP_RANGE(P, views, "views", 0, .metavar = "A:B",
+             .help = "project only views A to B - 1"),
+    VP_FILE(P, subtract, "subtract", 0, .metavar = "FILE",
+            .help = "write the projections in FILE minus those of the volume",
+            .more = "The result is the residual: noise, parts of the object outside the volume, and errors of the "
+                    "geometry. FILE holds line integrals, with as many views as the geometry."),
     VP_REAL(P, noise, "noise", 0, .metavar = "I0", .min = 1, .max = 1e15, .group = "Noise",
-            .help = "Poisson noise of I0 photons a pixel",
-            .more = "As that of ct-phantom(1): the same seed gives the same random numbers."),
+            .help = "Poisson noise for I0 photons in each pixel",
+            .more = "The same as in ct-phantom(1)."),
     VP_INT(P, seed, "seed", 0, .metavar = "N", .def = "1", .min = 0, .max = 9e15,
-           .help = "which noise: the same number gives the same bits"),
-    VP_FLAG(P, counts, "counts", 0, .help = "write the photons counted instead of line integrals (with --noise)"),
+           .help = "seed of the random numbers",
+           .more = "The same seed gives the same noise, to the bit."),
+    VP_FLAG(P, counts, "counts", 0,
+            .help = "write the counted photons instead of line integrals (needs --noise)"),
     VP_OPT_END,
 };
 #undef P
 
 static const struct vp_example examples[] = {
-    {"Projections of any volume.",
+    {"Project a volume.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 -o scan.geom\n"
      "ct-phantom -g scan.geom --volume 64x64x64 --samples 3 -o vol.tif\n"
      "ct-project -g scan.geom vol.tif -o proj.tif"},
     {"The residual of a reconstruction.",
      "ct-phantom -g scan.geom --noise 1e5 -o scan.tif\n"
      "ct-fdk scan.tif | ct-project --subtract scan.tif -o residual.tif"},
-    {"Every fourth view of a noisy scan.",
+    {"Simulate every fourth view of a noisy scan.",
      "ct-project -g scan.geom --noise 1e5 vol.tif | img-cat --pages ::4 -o few.tif"},
     {0},
 };
 
 static const char sections[] =
     "METHOD\n"
-    "A voxel's share of a pixel is the area of the pixel that the voxel's image covers, times the length of the pixel's "
-    "ray within a layer of voxels. The image is a box: along the detector's rows from edge to edge of the voxel's column, "
-    "across the axis along which rays march (x or y, whichever is nearer to the ray through the middle of the volume, "
-    "chosen for each view), at the column's middle; along its columns from edge to edge of the slice, at the same depth "
-    "(distance-driven projection, De Man and Basu 2004). So projections of a uniform object are uniform, whatever the "
-    "sizes of voxels and pixels, and ct-backproject --weight adjoint is the exact transpose, which ct-iterate uses.\n"
-    "\n"
-    "Where the detector's columns are not parallel to the axis of the volume (tilts, C-arms, laminography, any matrices) "
-    "the edges of each voxel are projected, which is slower. One slice and one row are a fan: slice and row are of equal "
-    "height. Voxels beyond the source have no share.\n"
-    "\n"
-    "Sums run in segments of 128 slices, so that the result has the same bits for any number of threads.\n";
+    "The projection is distance-driven (De Man and Basu 2004). The share of a voxel in a pixel is the area of the "
+    "pixel that the image of the voxel covers, times the length of the pixel's ray inside one layer of voxels. "
+    "Layers are perpendicular to x or y, whichever is closer to the ray through the middle of the volume; this is "
+    "chosen for each view. The image of the voxel is approximated by a rectangle: along the detector rows it reaches "
+    "from edge to edge of the voxel, along the columns from edge to edge of the slice, both at the depth of the "
+    "voxel's centre. Projections of a uniform object are therefore uniform for any sizes of voxels and pixels. "
+    "ct-backproject --weight adjoint is the exact transpose; ct-iterate uses both.\n\n"
+    "If the detector columns are not parallel to the axis of the volume (tilts, C-arms, laminography, most "
+    "matrices), the edges of each voxel are projected. This is slower. If there is one slice and one row, they form "
+    "a fan, and slice and row have the same height. Voxels on the far side of the source have no share.\n\n"
+    "Sums run in segments of 128 slices, so the result has the same bits for any number of threads.";
 
 struct project {
     const struct params *p;
@@ -258,15 +261,15 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "project a volume, or subtract its projections from measured ones",
     .description =
-        "Computes the line integrals of a volume (attenuation in 1/mm, voxel size and position as its metadata say) along "
-        "the rays of a scan geometry: what the scan would measure of it. With --subtract FILE they are subtracted from "
-        "measured projections. The projections carry the geometry, so that ct-filter(1), ct-fdk(1) and ct-iterate(1) take "
-        "them as they are.\n\n"
-        "The volume is held in memory as 32-bit floats, projections stream: they are written view after view while "
-        "others are computed. Any scan is projected: cone beams, parallel beams and fans of one row, offset and "
-        "tilted detectors, helices, or one 3x4 matrix a view. Rays are cut off at the faces of the volume.\n\n"
-        "With --device cuda one GPU projects, if the volume fits its memory twice; fans and tilted views are projected on "
-        "the CPU only.",
+        "Reads a volume of attenuation, in 1/mm, and writes its line integrals along the rays of a scan geometry: "
+        "the projections that a scan of this volume would measure. With --subtract FILE the output is the difference "
+        "between measured projections and these. Voxel size and position come from the metadata of the volume; the "
+        "output carries the geometry, so that ct-filter(1), ct-fdk(1) and ct-iterate(1) can read it.\n\n"
+        "The geometry may be a cone beam, a parallel beam, a fan of one row, an offset or tilted detector, a helix, "
+        "or one 3x4 matrix for each view. Rays end at the faces of the volume.\n\n"
+        "The volume is held in memory as 32-bit floats. Projections are written view by view while others are "
+        "computed. With --device cuda one GPU projects, if its memory holds the volume twice; fans and tilted views "
+        "are always projected on the CPU.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -9,20 +9,20 @@
 #include <string.h>
 
 static const struct vp_example examples[] = {
-    {"Two halves of the views, reconstructed apart, added up.",
+    {"Reconstruct two halves of the views separately and add them up.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 | ct-phantom -g - | ct-filter -o "
      "q.tif\n"
      "ct-backproject --views :45 q.tif -o a.tif\n"
      "ct-backproject --views 45: q.tif -o b.tif\n"
      "ct-reduce a.tif b.tif -o vol.tif"},
-    {"The same without the files between.",
+    {"The same without intermediate files.",
      "ct-reduce <(ct-backproject --views :45 q.tif) <(ct-backproject --views 45: q.tif) -o vol.tif"},
-    {"Slabs of a volume joined.",
+    {"Join slabs of a volume.",
      "ct-backproject --slab :32 q.tif -o low.tif\n"
      "ct-backproject --slab 32: q.tif -o high.tif\n"
      "ct-reduce --join low.tif high.tif -o vol.tif"},
-    {"The mean of all slices, as one page.", "ct-reduce --op mean --pages vol.tif -o mean.tif"},
-    {"The brightest of the slices, for each channel at each time by itself.",
+    {"Average all slices into one page.", "ct-reduce --op mean --pages vol.tif -o mean.tif"},
+    {"The largest sample over the slices, for each channel at each time.",
      "img-cat vol.tif | img-convert --set axes=x,y,channel,z,time --set sizes=2,8,4 -o cells.tif\n"
      "ct-reduce --op max --along z cells.tif -o flat.tif"},
     {0},
@@ -184,17 +184,15 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "sum, average or join stacks page by page",
     .description =
-        "Takes each operand as a stack of its own and reduces samples at the same place to one: their sum, "
-        "mean, smallest or largest. Sizes, sample types and numbers of pages must agree. With --pages the "
-        "operands are one stack, and its pages are reduced along one of their axes: slices, views or times to one page "
-        "for each channel, or along the axis that --along names. With --join the operands are slabs "
-        "of a volume, which are put one on top of the other.\n\n"
-        "The metadata is that of the first stack (of the lowest slab). Scales that img-convert(1) recorded are undone: "
-        "values are reduced, whatever the scale of each stack. Slabs are joined as they are stored, and must have the "
-        "same.\n\n"
-        "Operands may be pipes. They are read in lockstep: a page of the first, the same page of the "
-        "second, and so on, so that memory does not grow with the stacks nor with their number. Slabs are "
-        "read one after the other.",
+        "Reads several stacks and writes one: the sum, mean, smallest or largest of the samples at the same place. "
+        "The stacks must have the same size, sample type and number of pages. With --pages the operands are one "
+        "stack, whose pages are reduced along one axis (--along). With --join the operands are slabs of a volume and "
+        "are put one after the other.\n\n"
+        "The output has the metadata of the first stack; with --join, of the lowest slab. Scales that img-convert(1) "
+        "recorded are undone, so values are reduced even if the stacks have different scales. With --join samples "
+        "are copied as they are stored, and all slabs must have the same scale.\n\n"
+        "Operands may be pipes. The stacks are read page by page side by side, so memory does not grow with their "
+        "length or number. Slabs are read one after the other.",
     .options = vp_reduce_options,
     .params_size = sizeof(struct vp_reduce_params),
     .examples = examples,

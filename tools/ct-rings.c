@@ -28,43 +28,44 @@ static const struct vp_opt options[] = {
     VP_CHOICE(P, layout, "layout", 0, "views|sinograms", .def = "views", .group = "Projections",
               .help = "what a page is: one view, or one detector row of all views"),
     VP_INT(P, blocks, "blocks", 0, .metavar = "K", .min = 1, .max = VP_RINGS_BLOCKS, .def = "12", .group = "Map",
-           .help = "parts of the scan that have to agree",
-           .more = "A detector page of floats is held for each. What is in less than half of the parts is not taken "
-                   "away."),
+           .help = "number of parts of the scan that must agree",
+           .more = "An error that is present in less than half of the parts is not removed. Memory holds one page of "
+                   "32-bit floats for each part."),
     VP_SIZE(P, size, "size", 0, .metavar = "COLUMNSxROWS", .def = "9x9",
-            .help = "windows of the medians along rows and along columns; odd",
-            .more = "What is as wide as half a window in both directions is not found: 5 times the width of dust on "
-                    "the "
-                    "scintillator finds dust. Rows 1: along rows only, which takes walls about the axis for rings."),
-    VP_FLAG(P, drift, "drift", 0, .help = "a map for each block, for pixels whose error changes",
-            .more = "Each is the median of three blocks; views between the middles of two blocks get what is between "
-                    "their "
-                    "maps."),
-    VP_OUTFILE(P, map, "map", 0, .metavar = "FILE", .help = "write the map as well",
-               .more = "A page of the detector; with --drift one for each block."),
-    VP_FILE(P, apply, "apply", 0, .metavar = "FILE", .help = "subtract this map: the input is read once"),
+            .help = "windows of the medians, along rows and along columns; odd numbers",
+            .more = "An error that is as wide as half a window in both directions is not found. For dust on the "
+                    "scintillator, use about 5 times its width. With one row (9x1) the median is along rows only, "
+                    "and then walls around the axis are taken for rings."),
+    VP_FLAG(P, drift, "drift", 0,
+            .help = "use a map for each block, for pixels whose error changes during the scan",
+            .more = "Each map is the median of three blocks. Between the middles of two blocks, the maps are "
+                    "interpolated."),
+    VP_OUTFILE(P, map, "map", 0, .metavar = "FILE",
+               .help = "also write the map of errors",
+               .more = "The map is one page of the detector's size; with --drift, one page for each block."),
+    VP_FILE(P, apply, "apply", 0, .metavar = "FILE",
+            .help = "subtract this map; the input is then read only once"),
     VP_INT(P, sort, "sort", 0, .metavar = "N", .min = 3, .max = VP_RINGS_WINDOW, .group = "Sinograms",
-           .help = "sort each sinogram, median of N columns, sort back (try 7); no map",
-           .more = "For stripes that last for a part of the views only. It takes more from the object than a map does: "
-                   "walls "
-                   "about the axis and fine detail. Needs --layout sinograms."),
+           .help = "sort each sinogram, apply a median over N columns, and sort back (try 7)",
+           .more = "For stripes that are present in a part of the views only. No map is used. It removes more of the "
+                   "object than a map does: walls around the axis and fine detail. Needs --layout sinograms."),
     VP_OPT_END,
 };
 #undef P
 
 static const struct vp_example examples[] = {
-    {"A scan with a detector whose pixels are off by 2 %, and its reconstruction.",
+    {"Simulate a detector whose pixels are wrong by 2 %, correct the scan and reconstruct it.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x48 --pitch 2 --views 90 -o scan.geom\n"
      "ct-phantom -g scan.geom -o true.tif\n"
      "ct-phantom -g scan.geom --noise 2500 --density 0 | img-cat --pages 0 -o gain.tif\n"
      "img-math 'a + b' true.tif gain.tif -o scan.tif\n"
      "ct-rings scan.tif | ct-fdk -o vol.tif"},
-    {"The map alone, to look at, and applied to the scan in a pipe.",
+    {"Write the map only, to look at it; then apply it in a pipe.",
      "ct-rings --map map.tif scan.tif -o clean.tif\n"
      "img-view map.tif -o map.png\n"
      "cat scan.tif | ct-rings --apply map.tif -o again.tif\n"
      "img-cmp clean.tif again.tif"},
-    {"Stripes in a part of the views.",
+    {"Stripes that are present in a part of the views.",
      "ct-phantom -g scan.geom --layout sinograms -o sinograms.tif\n"
      "ct-rings --sort 7 --layout sinograms sinograms.tif -o sorted.tif"},
     {0},
@@ -351,32 +352,33 @@ out:
 const struct vp_tool vp_program = {
     .name = "ct-rings",
     .operands = "[INPUT]...",
-    .summary = "take errors of detector pixels from line integrals: no rings",
+    .summary = "remove constant errors of detector pixels, which become rings",
     .description =
-        "Finds what single pixels of the detector are off by in all views, and subtracts it from the line integrals "
-        "of ct-normalize. In a reconstruction such pixels would be rings.\n\n"
-        "The views are averaged in blocks. From the mean of a block the median along columns is subtracted, then the "
-        "median along rows: what is left is small in both directions. The map of the detector is the median of all "
-        "blocks, pixel by pixel. So what turns with the object is not in it, nor what is long in one direction: walls "
-        "of a container about the axis, edges of layers. A clean scan stays as it is but for noise divided by the "
-        "root of the number of views. Nothing is assumed about the beam or the axis.\n\n"
-        "-v and --stats show how much was taken away, and how far the maps of odd and even blocks agree: 1 if all of "
-        "it is in the pixels, 0 if it is noise. --map FILE writes the map: it can be looked at, changed by img-math, "
-        "and given back with --apply.\n\n"
-        "The input is read twice; a pipe is copied to memory, or from half of --memory on to a file without a name in "
-        "$TMPDIR. With --apply it streams through. Samples that are NaN or infinite do not count, and stay. Bits do "
-        "not depend on threads or the layout of the stack.",
+        "Reads the line integrals of ct-normalize, finds the constant error of each detector pixel, and subtracts "
+        "it. Without this step such pixels become rings in the reconstruction. The output is line integrals again.\n\n"
+        "The program averages the views in blocks. From the mean of each block it subtracts the median along "
+        "columns, then the median along rows; only what is small in both directions remains. The map of errors is "
+        "the median of these blocks, pixel by pixel. Details that rotate with the object are therefore not in the "
+        "map, nor are details that are long in one direction, such as walls of a container around the axis or edges "
+        "of layers. In a clean scan only noise changes, by its standard deviation divided by the square root of the "
+        "number of views. The method assumes nothing about the beam or the axis.\n\n"
+        "-v and --stats report the size of the correction, and the correlation between the maps of odd and even "
+        "blocks: 1 if the errors are all in the pixels, 0 if the map is only noise. You can look at the map (--map "
+        "FILE), change it with img-math, and use it with --apply.\n\n"
+        "The input is read twice. A pipe is copied to memory; if that would take more than half of --memory, to an "
+        "unnamed file in $TMPDIR. With --apply the input is read once, in order. NaN and infinite samples are "
+        "ignored and stay as they are. The result does not depend on threads or the layout of the stack.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "LIMITS\n"
-        "With less than 5 detector rows there is only the median along rows, and walls about the axis are taken for "
-        "rings; a warning says so. Dust and scratches that are wider than half a window stay: see --size. Rings of "
-        "pixels that are off in some of the views only stay as well: see --drift and --sort.\n\n"
+        "With fewer than 5 detector rows only the median along rows is used, and walls around the axis are taken for "
+        "rings; a warning appears. Dust and scratches wider than half a window are not removed: see --size. Errors "
+        "that are present in some views only are not removed: see --drift and --sort.\n\n"
         "REFERENCES\n"
         "Boin and Haibel, Opt. Express 14 (2006) 12071. Vo, Atwood and Drakopoulos, Opt. Express 26 (2018) 28396, "
-        "algorithm 3: --sort.\n",
+        "algorithm 3: --sort.",
     .see_also = "ct-normalize(1), ct-fdk(1), img-math(1), img-view(1)",
     .flags = VP_TOOL_VIEWS,
     .run = ct_rings,

@@ -15,19 +15,20 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, select, vp_select_options),
-    VP_FLAG(struct params, select.reverse, "reverse", 0, .help = "the pages (of --pages) in reverse order"),
+    VP_FLAG(struct params, select.reverse, "reverse", 0,
+            .help = "reverse the order of the (selected) pages"),
     VP_OPTIONS(struct params, label, vp_set_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"The middle of a volume.",
+    {"Cut the middle out of a volume.",
      "ct-phantom --volume 64x64x64 -o vol.tif\n"
      "img-cat --pages 16:48 --region 16:48,16:48 vol.tif -o middle.tif"},
-    {"Every second view of a scan; the geometry goes along.",
+    {"Keep every second view of a scan, with its geometry.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
      "ct-phantom -g - | img-cat --pages ::2 -o half.tif"},
-    {"Two stacks after one another.", "img-cat middle.tif middle.tif -o twice.tif"},
+    {"Join two stacks.", "img-cat middle.tif middle.tif -o twice.tif"},
     {0},
 };
 
@@ -77,20 +78,19 @@ out:
 const struct vp_tool vp_program = {
     .name = "img-cat",
     .operands = "[INPUT]...",
-    .summary = "join stacks, pick pages, cut regions",
+    .summary = "join stacks, select pages, cut regions",
     .description =
-        "Writes its inputs as one stack, or a part of it: pages by number, a region of each page, or both. "
-        "Samples are not changed.\n\n"
-        "What the metadata says stays true: the origin moves with the region and "
-        "the first slice, the voxel grows where only every n-th slice is kept, and in projections the "
-        "detector, its offset, the angles and the matrices of the scan geometry follow the pixels, so that a "
-        "cropped or thinned scan reconstructs in the same place. Pages with more than one axis stay what they are "
-        "where they still make a grid: one channel, the slices of one time, every second slice of both. What cannot be "
-        "said any more (the origin of reversed slices, the geometry of detector rows that are not evenly spaced, axes "
-        "of a mixture of channels and slices) is left out with a warning.\n\n"
-        "Of a file whose pages are not alike (a pyramid, a whole slide image) --pages picks some that are. Files are "
-        "read where pages are wanted, in any order. From a pipe pages come in "
-        "increasing order, and it is read and checked to its end.",
+        "Reads stacks and writes them as one stack, or a part of them: selected pages (--pages), a region of each "
+        "page (--region), or both. Samples are copied without change.\n\n"
+        "The metadata are adapted to the part. The origin moves with the region and the first slice. The voxel gets "
+        "thicker if only every nth slice is kept. In projections, the detector, its offset, the angles and the "
+        "matrices of the geometry are adapted, so that a cropped or thinned scan reconstructs in the same place. If "
+        "pages have several axes, they keep them if the selected pages still form a grid: one channel, the slices of "
+        "one time, every second slice of both. Metadata that are no longer true are left out with a warning, for "
+        "example the origin of reversed slices.\n\n"
+        "If the pages of a file differ (an image pyramid, a whole slide image), select pages of one kind with "
+        "--pages. Files are read at the selected pages, in any order. A pipe gives pages in increasing order only, "
+        "and is read and checked to its end.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -18,35 +18,37 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_REAL(struct params, atol, "atol", 0, .metavar = "X", .min = 0, .max = HUGE_VAL, .group = "Tolerances",
-            .help = "samples may differ by X + rtol |B|",
-            .more = "Without any tolerance the stacks must be identical in value. --atol and --rtol are "
-                    "conditions on every sample; the others are conditions on the whole. All that are given "
-                    "must hold."),
+            .help = "allow a sample to differ by X + rtol |B|",
+            .more = "Without any tolerance, all values must be equal. --atol and --rtol are conditions on each "
+                    "sample; the other tolerances are conditions on the whole stack. All given tolerances must hold."),
     VP_REAL(struct params, rtol, "rtol", 0, .metavar = "X", .min = 0, .max = HUGE_VAL,
-            .help = "samples may differ by atol + X |B|"),
+            .help = "allow a sample to differ by atol + X |B|"),
     VP_REAL(struct params, max_rel_l2, "max-rel-l2", 0, .metavar = "X", .min = 0, .max = HUGE_VAL,
-            .help = "rms(A - B) / rms(B) may be up to X"),
+            .help = "allow rms(A - B) / rms(B) up to X"),
     VP_REAL(struct params, min_psnr, "min-psnr", 0, .metavar = "DB", .min = -HUGE_VAL, .max = HUGE_VAL,
-            .help = "peak signal to noise ratio must be DB or more"),
+            .help = "require a peak signal-to-noise ratio of DB or more"),
     VP_REAL(struct params, min_correlation, "min-correlation", 0, .metavar = "R", .min = -1, .max = 1,
-            .help = "correlation of A and B must be R or more"),
+            .help = "require a correlation of A and B of R or more"),
     VP_REAL(struct params, peak, "peak", 0, .metavar = "X", .min = 0, .max = HUGE_VAL,
-            .help = "peak for the PSNR (default: largest - smallest sample of B)"),
-    VP_FLAG(struct params, nan_equal, "nan-equal", 0, .help = "NaN in both is no difference"),
+            .help = "peak for the PSNR (default: largest minus smallest sample of B)"),
+    VP_FLAG(struct params, nan_equal, "nan-equal", 0,
+            .help = "count NaN in both stacks as equal"),
     VP_REAL(struct params, scale, "scale", 0, .metavar = "S", .min = -HUGE_VAL, .max = HUGE_VAL, .def = "1",
-            .group = "What is compared", .help = "multiply A by S before, to bring it to the unit of B"),
-    VP_FILE(struct params, mask, "mask", 0, .metavar = "FILE", .help = "compare only where FILE is not zero",
-            .more = "A TIFF stack of the same size; a single page goes with every page."),
+            .group = "What is compared",
+            .help = "multiply A by S first, to convert it to the unit of B"),
+    VP_FILE(struct params, mask, "mask", 0, .metavar = "FILE",
+            .help = "compare only samples where FILE is not zero",
+            .more = "FILE is a TIFF stack of the same size. A single page applies to every page of the stacks."),
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_FLAG(struct params, json, "json", 0, .group = "Output", .help = "print one JSON object"),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Is a file the same after a change of compression?",
+    {"Check that a change of compression keeps the samples.",
      "ct-phantom --volume 64x64x64 -o a.tif\nimg-convert --compress deflate a.tif -o b.tif\n"
      "img-cmp a.tif b.tif"},
-    {"How much does storing it as 16 bit cost? At most half a step is allowed.",
+    {"Measure the error of storing a volume with 16 bits; half a step is allowed.",
      "img-convert --type u16 --window 0,0.05 a.tif -o c.tif\n"
      "img-cmp --atol 4e-7 --min-psnr 80 c.tif a.tif"},
     {0},
@@ -206,15 +208,15 @@ const struct vp_tool vp_program = {
     .operands = "A B",
     .summary = "compare two stacks sample by sample",
     .description =
-        "Reads A and B in lockstep, in constant memory, and prints how they differ: the number of differing "
-        "samples, the rms of A - B, the same relative to the rms of B (relative L2), the peak signal to "
-        "noise ratio, the correlation, and the largest difference with its place. B is the reference. Either "
-        "may be a pipe. Sample types may differ; then values are compared in double precision, to which 64 bit "
-        "integers beyond 2^53 are rounded. Recorded scales are undone first.\n\n"
-        "The exit status is 0 if the stacks "
-        "are the same within the tolerances, 1 if they are not, and 2 in case of trouble (bad input, "
-        "different sizes), as that of diff(1). With -q nothing is printed. A sample that is NaN or infinite "
-        "in one stack only is beyond every tolerance; so is NaN in both, unless --nan-equal is given.",
+        "Reads two stacks, A and the reference B, and prints how they differ. The exit status is 0 if they agree "
+        "within the tolerances, 1 if they differ, and 2 after an error, as with diff(1). With -q nothing is printed.\n\n"
+        "The report contains the number of differing samples, the rms of A - B, the same divided by the rms of B "
+        "(relative L2), the peak signal-to-noise ratio, the correlation, and the largest difference with its "
+        "position.\n\n"
+        "The stacks are read page by page, in constant memory; either may be a pipe. Recorded scales are undone, so "
+        "values are compared, even if the sample types differ. Values are 64-bit floating point numbers, so integers "
+        "beyond 2^53 are rounded. A sample that is NaN or infinite in one stack only exceeds every tolerance. NaN in "
+        "both stacks is a difference, too, unless --nan-equal is given.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

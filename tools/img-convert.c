@@ -27,46 +27,46 @@ static const struct vp_opt options[] = {
               .metavar = "TYPE",
               .def = "same", .group = "Conversion",
               .help = "sample type: u8 u16 u32 u64 i8 i16 i32 i64 f32 f64",
-              .more = "To integers values are rounded to the nearest (halves to even) and clamped to the "
-                      "range of the type; NaN becomes 0. How many samples were clamped is said once. With "
-                      "--scale or --unscale, same means f32 for integers of 8 and 16 bits, f64 for those of 32 and "
-                      "64."),
+              .more = "In an integer type, values are rounded to the nearest integer (halves to even) and clamped to "
+                      "the range of the type, and NaN becomes 0. A message reports the number of clamped samples. "
+                      "With --scale or --unscale, `same` means f32 for integers of 8 and 16 bits, and f64 for those "
+                      "of 32 and 64."),
     VP_REALS(struct params, scale, "scale", 0, .metavar = "GAIN,OFFSET",
              .help = "store value * GAIN + OFFSET",
-             .more = "Recorded as `scale` in the metadata; --unscale undoes it."),
+             .more = "The scale is recorded as `scale` in the metadata. --unscale undoes it."),
     VP_REALS(struct params, window, "window", 0, .metavar = "LO,HI",
-             .help = "a scale that maps the values LO..HI to the full range of the integer type",
-             .more = "To 0..1 for f32 and f64. Where the metadata record a scale, LO and HI are values, not samples as "
-                     "they are stored."),
+             .help = "choose the scale that maps the values LO..HI to the full range of the type",
+             .more = "For f32 and f64 the range is 0..1. If the metadata record a scale already, LO and HI are "
+                     "values, not stored samples."),
     VP_FLAG(struct params, whole, "auto", 0,
-            .help = "a window from the smallest to the largest sample of the whole stack",
-            .more = "The samples are read twice, so input must be a file (or --spool). All pages get the "
-                    "same scale."),
+            .help = "use a window from the smallest to the largest sample of the stack",
+            .more = "All pages get the same scale. The samples are read twice, so the input must be a file, or "
+                    "--spool must be given."),
     VP_FLAG(struct params, unscale, "unscale", 0, .help = "undo the scale that the metadata records"),
     VP_STRING(struct params, channel, "channel", 0, .metavar = "N|luminance",
-              .help = "only this channel of a colour image, from 0 on, or its luminance",
-              .more = "Of a stack with an axis `channel`, as colour images have it: red is 0, green 1, blue 2. The "
+              .help = "write one channel of a colour image, counted from 0, or its luminance",
+              .more = "The input must have an axis `channel`, as colour images have. Red is 0, green 1, blue 2. The "
                       "luminance is 0.299 red + 0.587 green + 0.114 blue."),
     VP_CHOICE(struct params, palette, "palette", 0, "index|expand", .def = "index",
-              .help = "of images with a palette: the index, or the colours that it stands for",
-              .more = "A palette is the colours in which samples are shown. The index is the sample, and the "
-                      "palette goes along where samples stay u8 and the same. expand makes pages of red, green and "
-                      "blue of each, as of a colour image: u8, or u16 where the palette has more than 8 bits. From a "
-                      "pipe that needs --spool."),
+              .help = "for images with a palette: keep the index, or expand it to colours",
+              .more = "In such an image the sample is an index, and the palette is the colours in which the indices "
+                      "are shown. With index, the palette is copied if the samples stay u8 and do not change. expand "
+                      "writes three pages, red, green and blue, for each page, in u8, or in u16 if the colours of "
+                      "the palette have more than 8 bits; from a pipe this needs --spool."),
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_OPTIONS(struct params, label, vp_set_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"A volume as 16 bit, over its whole range.",
+    {"Store a volume in 16 bits, over its whole range.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-convert --type u16 --auto vol.tif -o vol16.tif"},
-    {"And back to attenuation in 1/mm.", "img-convert --unscale vol16.tif -o back.tif"},
-    {"8 bit with a given window, compressed.",
+    {"Convert it back to attenuation in 1/mm.", "img-convert --unscale vol16.tif -o back.tif"},
+    {"8 bits with a given window, compressed.",
      "img-convert --type u8 --window 0,0.05 --compress deflate vol.tif -o vol8.tif"},
-    {"A headerless file becomes a stack.",
+    {"Convert a file without a header to a stack.",
      "img-convert --raw-out vol16.tif -o vol16.raw\nimg-convert --raw-in 64x64:u16le vol16.raw -o again.tif"},
-    {"... whose axes and voxels are said.",
+    {"The same, with axes and voxel size.",
      "img-convert --raw-in 64x64:u16le --set axes=x,y,z --set voxel=0.5,0.5,2mm vol16.raw -o again.tif"},
     {0},
 };
@@ -284,14 +284,14 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "change sample type, scale, compression or container",
     .description =
-        "Writes a stack with another sample type. Values are kept as they are, as far as the type holds them, "
-        "unless a scale is given, which is computed in double precision; a scale is one for the whole stack "
-        "and is recorded in the metadata (stored = value * gain + offset), so that --unscale brings the values "
-        "back. Scales add up: --scale is applied to the samples as they are stored, and of a stack that has a scale "
-        "the metadata already holds both in one.\n\n"
-        "With --compress pages are compressed without loss, with --raw-in and "
-        "--raw-out the samples come and go without a header. Nothing is read twice except with --auto, and "
-        "memory does not grow with the stack.",
+        "Reads a stack and writes it with another sample type, scale, compression or container. Values stay as they "
+        "are if the new type can hold them. A scale is computed in double precision, is the same for the whole "
+        "stack, and is recorded in the metadata (stored = value * gain + offset), so that --unscale restores the "
+        "values.\n\n"
+        "--scale is applied to the stored samples. If the stack has a scale already, the metadata then record the "
+        "combination of both.\n\n"
+        "--compress compresses pages without loss. --raw-in and --raw-out read and write samples without a header. "
+        "Only --auto reads the input twice, and memory does not grow with the number of pages.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -19,29 +19,31 @@ static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, kernel, vp_kernel_options),
     VP_FLAG(struct params, normalize, "normalize", 0, .help = "divide each kernel by the sum of its samples"),
     VP_FLAG(struct params, correlate, "correlate", 0, .group = "Filter",
-            .help = "correlation: the kernel is not turned around"),
+            .help = "do not mirror the kernel: correlation"),
     VP_CHOICE(struct params, edge, "edge", 0, "auto|" VP_EDGE_CHOICES, .metavar = "RULE", .def = "auto",
-              .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
-              .more = "renormalize uses the voxels that exist and scales the sum by what is missing of the kernel's: a "
-                      "constant stays one. It needs kernels that add up to more than 0. nearest, mirror "
-                      "(c b a | a b c), zero and wrap make voxels up, with weights of the source by the places where "
-                      "these would be. auto is renormalize, and zero where the result is full."),
+              .help = "rule beyond the edge: renormalize|nearest|mirror|zero|wrap",
+              .more = "See voxpipe(7), Edges. renormalize uses the voxels that exist, and divides the sum by the "
+                      "part of the kernel's sum that they cover, so a constant image stays constant; each kernel "
+                      "must have a sum above 0. With --weights source, the added voxels of the other rules have the "
+                      "weights of their positions. auto is renormalize, or zero for --crop full."),
     VP_CHOICE(struct params, crop, "crop", 0, "same|full|valid", .metavar = "SIZE", .def = "same",
-              .help = "size of the result: same as the input's, full or valid",
-              .more = "full is all that a sample of the kernel reaches: N + K - 1 voxels along each axis, for N of the "
-                      "image and K of the kernel. Any rule for edges but renormalize goes with it. valid is where the "
-                      "kernel lies in the image: N - K + 1 voxels, for which no rule for edges counts. Along z both "
-                      "change volumes whose kernel has several planes. Of a grid, weights beyond the image are those "
-                      "of the outermost kernels; places are those in the input. The metadata's `origin` moves with the "
-                      "first voxel; the geometry of projections, which have another size now, is left out.\n\n"
-                      "full and valid are those of scipy.signal.fftconvolve and, with --correlate, correlate (and with "
-                      "--edge mirror or wrap full is convolve2d's with boundary symm or wrap). same is that of "
-                      "scipy.ndimage.convolve and correlate; scipy.signal's begins a voxel before it where a kernel of "
-                      "even size is convolved with."),
+              .help = "size of the result: same as the input, full or valid",
+              .more = "With N voxels of the image and K of the kernel along an axis:\n\n"
+                      "- full has N + K - 1 voxels: all that the kernel reaches. renormalize is not possible.\n"
+                      "- valid has N - K + 1 voxels: those at which the kernel lies inside the image. --edge has no "
+                      "effect.\n\n"
+                      "Along z they change only volumes whose kernel has several planes. In a grid of kernels, "
+                      "positions are those of the input, and beyond it the outermost weights are used. The `origin` "
+                      "in the metadata moves with the first voxel; the geometry of projections is left out, because "
+                      "their size changes.\n\n"
+                      "full and valid are those of scipy.signal.fftconvolve, and with --correlate of "
+                      "scipy.signal.correlate; full with --edge mirror or wrap is that of convolve2d with boundary "
+                      "symm or wrap. same is that of scipy.ndimage.convolve and correlate. For convolution with a "
+                      "kernel of even size, same of scipy.signal begins one voxel earlier."),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and else f32. To integers results are rounded to the nearest (halves to "
-                      "even) and clamped to the range of the type."),
+              .more = "auto is f64 for f64, and f32 for other types. In an integer type, values are rounded to the "
+                      "nearest integer (halves to even) and clamped to its range."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -51,13 +53,13 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 96x96x1 -o disc.tif\n"
      "img-cat --region 0:21,0:21 disc.tif | img-math 'exp(-(x-10)^2/8 - (y-10)^2/30)' -o kernel.tif\n"
      "img-convolve -k kernel.tif --normalize disc.tif -o blurred.tif"},
-    {"A kernel that changes from left to right: two pages, weighted bilinearly in between.",
+    {"A kernel that changes from left to right: two pages, interpolated in between.",
      "img-cat --region 0:21,0:21 disc.tif | img-math 'exp(-(x-10)^2/30 - (y-10)^2/8)' -o other.tif\n"
      "img-cat kernel.tif other.tif | img-convolve -k - --grid 2x1 --normalize disc.tif -o varied.tif"},
-    {"All that the blur spreads, and only what no edge touches.",
+    {"The blurred image with all that spreads beyond it, and only the part that no edge affects.",
      "img-convolve -k kernel.tif --crop full disc.tif -o full.tif\n"
      "img-convolve -k kernel.tif --crop valid disc.tif -o valid.tif"},
-    {"Look for what resembles a pattern: correlation.",
+    {"Find parts that resemble a pattern: correlation.",
      "img-convolve -k kernel.tif --correlate --edge zero disc.tif -o score.tif"},
     {0},
 };
@@ -96,35 +98,36 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "convolve with a kernel, or with one that changes over the image",
     .description =
-        "Convolves images and volumes with any kernel: small ones by the sum of products, those that are a product of "
-        "one along each axis (which is found out) axis by axis, all others by fast Fourier transforms of tiles. With "
-        "--grid or --positions the kernel changes over the image, as in instruments that blur every corner in a way of "
-        "its own. Pages along z are a volume; channels and times are never mixed. Samples are u8, u16, i8, i16, "
-        "f32 or f64.\n\n"
-        "Bits of the results do not depend on threads, memory or chunks: tiles lie where the image says, and the "
-        "choice of a method depends on the sizes of kernel and image alone.",
+        "Convolves images or volumes with any kernel. A kernel of one page is for images and the slices of volumes; "
+        "a kernel of several pages is for volumes. With --grid or --positions the kernel changes over the image, as "
+        "in instruments whose blur differs from place to place. Samples are u8, u16, i8, i16, f32 or f64.\n\n"
+        "The method depends only on the sizes of kernel and image:\n\n"
+        "- Small kernels: a sum of products.\n"
+        "- Separable kernels, which are detected: one axis after the other.\n"
+        "- All other kernels: fast Fourier transforms of tiles.\n\n"
+        "The bits of the result do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "ACCURACY\n"
-        "A constant is taken off the samples of each tile, and added to the results times the sum of the weights. So "
-        "rounding errors are those of the contrast, whatever the brightness: a result is within 5e-7 of the contrast "
-        "of the image (largest sample less smallest) times the sum of the kernel's magnitudes, and the last digit of "
-        "the result, of what the sum in f64 gives. In particular:\n\n"
-        "A constant image stays that constant to the last digit, up to the edges, with --normalize and any --edge but "
-        "zero; with --weights source the weights of a voxel need not add up to 1.\n\n"
-        "Kernels that add up to 0 (edges, derivatives, differences of Gaussians) are as exact on an offset as without. "
-        "A kernel's sum is that of its samples as they are stored: if that is not 0, an offset shows.\n\n"
-        "Where --edge zero puts zeros next to an offset, these are contrast. Where an edge is renormalised, errors "
-        "grow with the factor.\n\n"
-        "f64 samples are worked on in f64 (on the CPU, by transforms of FFTW; a program that was built without it "
-        "refuses them): with 2e-14 instead of 5e-7, and 1e-15 of the offset in grids and where zeros are beyond an "
-        "edge.\n\n"
-        "f32 and f64 samples that stand out of a tile of transforms by more than 65536 times the contrast of most of "
-        "its rows or columns, or that are larger than 1e30 (f64: 1e290), change no voxel that they do not reach: such "
-        "a tile is summed up directly, which takes longer. A NaN or an infinite sample makes NaN of every voxel that "
-        "the kernel spreads it to, and changes no other.",
+        "The error of a result is at most 5e-7 of the contrast of the image (largest minus smallest sample) times "
+        "the sum of the kernel's magnitudes, plus the rounding of the result, compared with the sum in f64. It does "
+        "not depend on the brightness, because a constant is subtracted from each tile and added again at the end. "
+        "In particular:\n\n"
+        "- A constant image stays exactly constant up to the edges, with --normalize and any --edge except zero. "
+        "With --weights source the weights of a voxel need not add up to 1.\n"
+        "- Kernels whose sum is 0 (edges, derivatives, differences of Gaussians) are as exact on a large offset as "
+        "without it. The sum is that of the stored samples; if it is not 0, the offset remains in the result.\n"
+        "- With --edge zero, the step from an offset to zero is contrast.\n"
+        "- With --edge renormalize, errors grow with the factor at the edge.\n\n"
+        "f64 samples are processed in f64, with 2e-14 instead of 5e-7, and an additional 1e-15 of the offset in "
+        "grids and beside zeros beyond an edge. This runs on the CPU and needs FFTW for transforms; a program built "
+        "without FFTW refuses f64.\n\n"
+        "A NaN or infinite sample makes only those voxels NaN that the kernel spreads it to. Very large samples (f32 "
+        "and f64: more than 65536 times the contrast of most rows or columns of a tile, or above 1e30, for f64 "
+        "1e290) do not change voxels that they do not reach, either: such a tile is summed directly, which takes "
+        "longer.",
     .see_also = "img-gauss(1), img-log(1), img-local(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_convolve,

@@ -22,45 +22,47 @@ struct params {
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, kernel, vp_kernel_options),
     VP_CHOICE(struct params, method, "method", 0, "richardson-lucy|wiener", .metavar = "NAME", .def = "richardson-lucy",
-              .group = "Method", .help = "richardson-lucy or wiener",
-              .more = "richardson-lucy is for counts of light: the result is never negative and as likely as can be "
-                      "under Poisson noise, approached from a constant; more iterations are sharper and noisier. "
-                      "wiener is the least squares that keep noise down by --noise, by as many steps of conjugate "
+              .group = "Method",
+              .help = "algorithm: richardson-lucy or wiener",
+              .more = "- richardson-lucy is for counts of light. The result is not negative, and approaches the one "
+                      "most likely under Poisson noise, starting from a constant. More iterations are sharper and "
+                      "noisier.\n"
+                      "- wiener is the least squares solution in which --noise limits the noise, by conjugate "
                       "gradients."),
     VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "30", .min = 1, .max = 100000,
            .help = "largest number of iterations"),
     VP_REAL(struct params, stop, "stop", 0, .metavar = "X", .def = "0", .max = 1,
-            .help = "end where an iteration takes less than this part of the residual",
-            .more = "The residual is the rms of what the blurred result differs from the input, in units of the "
-                    "input's rms: -v shows it for every iteration, --stats keeps the last. 0.01 ends when an iteration "
-                    "brings less than 1 %. 0 does all iterations."),
+            .help = "stop if an iteration reduces the residual by less than this fraction",
+            .more = "The residual is the rms difference between the blurred result and the input, divided by the rms "
+                    "of the input. -v prints it for every iteration, --stats records the last. With 0.01 the run "
+                    "ends when an iteration reduces it by less than 1 %. With 0 all iterations are done."),
     VP_REAL(struct params, tv, "tv", 0, .metavar = "X", .def = "0", .max = 0.5,
             .help = "damping by total variation, such as 0.002 (richardson-lucy)",
-            .more = "Noise between edges is smoothed, edges stay (Dey et al. 2006)."),
+            .more = "Smooths noise between edges and keeps edges (Dey et al. 2006)."),
     VP_FLAG(struct params, accelerate, "accelerate", 0,
-            .help = "look ahead along the last step: as good after a third of the iterations (richardson-lucy)",
+            .help = "extrapolate along the last step: one third of the iterations give the same (richardson-lucy)",
             .more = "Biggs and Andrews 1997. It takes three more volumes of memory."),
     VP_REAL(struct params, background, "background", 0, .metavar = "VALUE", .def = "0", .min = -INFINITY,
             .max = INFINITY,
-            .help = "what the input has beside the blurred object, everywhere"),
+            .help = "constant background of the input"),
     VP_REAL(struct params, noise, "noise", 0, .metavar = "X", .def = "0.001", .max = INFINITY,
-            .help = "ratio of the power of noise to that of the signal (wiener)"),
+            .help = "ratio of the power of the noise to that of the signal (wiener)"),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
-              .more = "auto is f64 for f64, and else f32."),
+              .more = "auto is f64 for f64, and f32 for other types."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Blur an image, and take the blur away again.",
+    {"Blur an image and remove the blur again.",
      "ct-phantom --volume 96x96x1 -o disc.tif\n"
      "img-cat --region 0:15,0:15 disc.tif | img-math 'exp(-((x-7)^2 + (y-7)^2)/8)' -o kernel.tif\n"
      "img-convolve -k kernel.tif --normalize disc.tif -o blurred.tif\n"
      "img-deconvolve -k kernel.tif -n 50 --accelerate blurred.tif -o sharp.tif"},
-    {"Noise kept down, and no more iterations than are worth it.",
+    {"Reduce noise, and stop when iterations bring little.",
      "img-deconvolve -k kernel.tif --tv 0.002 --stop 0.005 blurred.tif -o clean.tif"},
-    {"Linear, for images that may be negative.",
+    {"The linear method, for images that may be negative.",
      "img-deconvolve -k kernel.tif --method wiener --noise 1e-4 blurred.tif -o wiener.tif"},
     {0},
 };
@@ -128,30 +130,39 @@ static int img_deconvolve(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-deconvolve",
     .operands = "[INPUT]...",
-    .summary = "take a known blur away: Richardson-Lucy, Wiener",
+    .summary = "remove a known blur: Richardson-Lucy, Wiener",
     .description =
-        "Finds what blurred with the kernel gives the input: images, or with a kernel of several planes volumes; with "
-        "--grid or --positions the kernel changes over the image as in img-convolve (there is what the weights mean). "
-        "Each kernel is divided by its sum; Richardson-Lucy takes samples below 0, of kernel and input, as 0. It keeps "
-        "a constant.\n\n"
-        "Nothing is made up beyond the edges: what is looked for is larger than the input by what the kernel reaches, "
-        "and what it gives there may be anything. So bright things at or beyond an edge do not ring. Samples that are "
-        "NaN or infinite are left out in the same way, and filled in; an image without any other sample becomes "
-        "NaN.\n\n"
-        "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as "
-        "it and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads. "
-        "Of f64 samples all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that "
-        "was built without FFTW refuses them).",
+        "Reads images that are blurred by a known kernel and estimates the images before the blur. A kernel of one "
+        "page is for images, a kernel of several pages for volumes. With --grid or --positions the kernel changes "
+        "over the image, as in img-convolve(1), which explains --weights. Each kernel is divided by its sum, and a "
+        "constant image stays constant.\n\n"
+        "Nothing is assumed about the image beyond its edges. The estimate extends over them by the reach of the "
+        "kernel, and may have any values there, so bright parts at or beyond an edge do not cause ringing. NaN and "
+        "infinite samples are treated in the same way: they are ignored, and their places are estimated. If an image "
+        "has no other samples, the result is NaN. Richardson-Lucy replaces negative samples of input and kernel by "
+        "0.\n\n"
+        "Every iteration processes the whole image or volume. It needs 6 volumes of f32, each as large as image and "
+        "kernel together; --accelerate and wiener need 8. They are stored\n\n"
+        "- on a GPU, in its memory. If they do not fit, the program ends with an error; with --device auto it uses "
+        "the CPU.\n"
+        "- on the CPU in memory, if --memory allows.\n"
+        "- otherwise, and always with --chunk, in an unnamed file in $TMPDIR. Iterations then process box after box, "
+        "with memory for a few tiles. The input is read twice, so a pipe needs --spool.\n\n"
+        "The bits of the result are the same in memory and in a file, for any number of threads and any --memory. "
+        "f64 samples are processed in f64, on the CPU, with twice the memory, by transforms of FFTW; a program built "
+        "without FFTW refuses them.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "PICTURE\n"
-        "examples/pictures/deconvolve.png shows a part of the Hubble deep field as it is, as it would be seen through "
+        "examples/pictures/deconvolve.png shows a part of the Hubble deep field three times: as it is, blurred by "
         "the optics of a survey camera, whose point spread function was measured and changes over the field, and "
-        "restored from that: img-convolve -k psf.tif --grid 8x8 sky.tif -o blurred.tif; img-deconvolve -k psf.tif "
-        "--grid 8x8 -n 60 --accelerate blurred.tif -o restored.tif. Of the whole image the rms difference to what it "
-        "was is 10.9 grey values blurred and 4.6 restored.",
+        "restored. The commands:\n\n"
+        "    img-convolve -k psf.tif --grid 8x8 sky.tif -o blurred.tif\n"
+        "    img-deconvolve -k psf.tif --grid 8x8 -n 60 --accelerate blurred.tif \\\n"
+        "        -o restored.tif\n\n"
+        "Over the whole image, the rms difference to the original is 10.9 gray values blurred and 4.6 restored.",
     .see_also = "img-convolve(1), img-psf(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_deconvolve,

@@ -19,23 +19,25 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_FILE(struct params, mask, "mask", 0, .metavar = "FILE", .group = "Fit",
-            .help = "count only samples where this stack, or this page, is not 0"),
-    VP_FLAG(struct params, constant, "constant", 0, .help = "fit a constant as well"),
+            .help = "use only samples where this stack, or this single page, is not 0"),
+    VP_FLAG(struct params, constant, "constant", 0,
+            .help = "also fit a constant"),
     VP_FLAG(struct params, expression, "expression", 0, .group = "Output",
-            .help = "print an expression of a, b, ... for img-math instead"),
+            .help = "print the result as an expression of a, b, ... for img-math"),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Two stacks, and their sum with factors of 2 and 0.5.",
+    {"Fit a sum of two stacks, with factors 2 and 0.5.",
      "ct-phantom --volume 32x32x32 -o a.tif\n"
-     "ct-phantom --volume 32x32x32 -p spheres -o b.tif\n"
+     "ct-phantom --volume 32x32x32 --phantom spheres -o b.tif\n"
      "img-math '2*a + 0.5*b' a.tif b.tif -o sum.tif\n"
      "img-fit sum.tif a.tif b.tif"},
-    {"The same as an expression.", "img-math \"$(img-fit --expression sum.tif a.tif b.tif)\" a.tif b.tif -o again.tif"},
-    {"Beam hardening of one material, without a calibration: the polynomial p + c p^2 that makes the object flat.",
+    {"Print the result as an expression.", "img-math \"$(img-fit --expression sum.tif a.tif b.tif)\" a.tif b.tif -o again.tif"},
+    {"Correct the beam hardening of one material without a calibration: find the polynomial p + c p^2 that makes the "
+     "object flat.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x48 --pitch 2 --views 90 -o scan.geom\n"
-     "ct-phantom -g scan.geom -p ball | img-math 'a - 0.15*a*a' -o p.tif\n"
+     "ct-phantom -g scan.geom --phantom ball | img-math 'a - 0.15*a*a' -o p.tif\n"
      "ct-fdk -g scan.geom p.tif -o v1.tif\n"
      "img-math 'a*a' p.tif | ct-fdk -g scan.geom - -o v2.tif\n"
      "img-threshold --otsu v1.tif | img-math 'a > 0' --type f32 -o material.tif\n"
@@ -167,25 +169,27 @@ out:
 const struct vp_tool vp_program = {
     .name = "img-fit",
     .operands = "TARGET STACK...",
-    .summary = "find the factors with which stacks add up to another one",
+    .summary = "fit a stack as a weighted sum of other stacks",
     .description =
-        "Prints the factors c of the stacks a, b, ... for which c1 a + c2 b + ... is nearest to the target: least "
-        "squares over all samples, or those of a mask, that are finite in all stacks. A line for each factor with its "
-        "standard error, then the root mean square of what is left, and the part of the target's variance that is "
-        "explained (without --constant: of its squares).\n\n"
-        "Standard errors are those of independent residuals; where residuals are alike over some voxels, as in a "
-        "reconstruction, they are too small. Stacks that are combinations of others are refused.\n\n"
-        "Stacks are read in lockstep, a page of each at a time, from files or pipes. Samples are converted to f32 and "
-        "added up in f64, row by row in order: the result does not depend on threads.",
+        "Reads a target and stacks a, b, ..., and prints the factors for which c1 a + c2 b + ... is closest to the "
+        "target. The fit is by least squares, over all samples (or those of a mask) that are finite in all stacks.\n\n"
+        "The output has one line for each factor, with its standard error. Two lines follow: the root mean square of "
+        "the residual, and the part of the target's variance that the fit explains (without --constant, the part of "
+        "the sum of squares). If one of the stacks is a combination of the others, the program ends with an error.\n\n"
+        "The standard errors assume independent residuals. In a reconstruction, residuals of neighbouring voxels are "
+        "correlated, and the standard errors are too small.\n\n"
+        "The stacks may be files or pipes. They are read page by page side by side. Samples are converted to f32 and "
+        "added up in f64, row by row in order, so the result does not depend on threads.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "BEAM HARDENING\n"
-        "Reconstruction is linear, so the volume of p + c2 p^2 + c3 p^3 is V1 + c2 V2 + c3 V3, with V2 that of p^2 "
-        "and V3 that of p^3. The target is 1 in the material and 0 in air, from a threshold of V1; a --mask may leave "
-        "out its surface. The third example does it. Second order takes most of the cupping away, third at times a "
-        "little more. (Kachelriess, Sourbelle and Kalender, Med. Phys. 33 (2006) 1269.)\n",
+        "Reconstruction is linear. Let V1, V2 and V3 be the volumes of p, p^2 and p^3, where p are the line "
+        "integrals. Then the volume of p + c2 p^2 + c3 p^3 is V1 + c2 V2 + c3 V3. The target is 1 in the material "
+        "and 0 in air; make it by a threshold of V1. A --mask may exclude the surface of the object. The third "
+        "example shows the commands. The second order removes most of the cupping; the third sometimes removes a "
+        "little more. (Kachelriess, Sourbelle and Kalender, Med. Phys. 33 (2006) 1269.)",
     .see_also = "img-math(1), img-cmp(1), ct-normalize(1), ct-fdk(1)",
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,
     .run = img_fit,

@@ -20,36 +20,35 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REALS(struct params, sigma, "sigma", 's', .metavar = "S|SX,SY,SZ", .def = "1", .max = INFINITY,
              .group = "Filter", .help = "standard deviation, in voxels; one for all axes, or one for each",
-             .more = "An axis with 0 is left alone. With --physical in the unit of the voxel size. Derivatives need at "
-                     "least 0.25 voxels along their axis."),
+             .more = "An axis with 0 is not filtered. With --physical in the unit of the voxel size. Along the axis "
+                     "of a derivative it is at least 0.25 voxels."),
     VP_REAL(struct params, truncate, "truncate", 0, .metavar = "T", .def = "4", .max = INFINITY,
             .help = "cut the Gaussian off at T standard deviations",
-            .more = "The radius is T * sigma rounded to the nearest voxel, as in SciPy, and at most 2048; that of a "
-                    "derivative is at least its order, and at edges 2."),
+            .more = "The radius is T * sigma, rounded to the nearest voxel as in SciPy, and at most 2048. For a "
+                    "derivative it is at least the order of the derivative, and at least 2 for the voxels near an "
+                    "edge."),
     VP_CHOICE(struct params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
-              .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
-              .more = "renormalize uses the voxels that exist and scales their weights to sum to one; derivatives "
-                      "are corrected so that ramps and quadratics come out right up to the last voxel (a first "
-                      "derivative needs three voxels for a quadratic, and of two is their difference). nearest, "
-                      "mirror (c b a | a b c), zero and wrap make voxels up, for comparison with other software (in "
-                      "SciPy: nearest, reflect, constant, wrap)."),
+              .help = "rule beyond the edge: renormalize|nearest|mirror|zero|wrap",
+              .more = "See voxpipe(7), Edges. With renormalize, derivatives are corrected so that they are exact for "
+                      "ramps and quadratics up to the last voxel. (Along an axis of two voxels, the first derivative "
+                      "is their difference.)"),
     VP_REALS(struct params, derivative, "derivative", 0, .metavar = "NX,NY,NZ", .max = 2,
              .help = "order of the derivative along x, y and z",
-             .more = "Per voxel, or with --physical per unit of the voxel size. 1,0,0 is the slope along x of the "
-                     "smoothed image. The weights are corrected so that a ramp gives its slope and a quadratic its "
-                     "curvature. SciPy's are not: from sigma 1 on they differ by up to 1 % with --truncate 4 (more "
-                     "where a second derivative lies on a large constant, which does not vanish there) and hardly with "
-                     "8; below, whatever that is, at sigma 0.5 by about 15 % in a first derivative and half in a "
-                     "second."),
-    VP_FLAG(struct params, highpass, "highpass", 0, .help = "the image minus its Gaussian"),
+             .more = "1,0,0 is the slope along x of the smoothed image. Derivatives are per voxel, or with "
+                     "--physical per unit of the voxel size. The weights are corrected so that a ramp gives its "
+                     "slope and a quadratic its curvature. SciPy does not correct them, see NOTES."),
+    VP_FLAG(struct params, highpass, "highpass", 0,
+            .help = "write the image minus its Gaussian"),
     VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 100,
-           .help = "filter N times",
-           .more = "The same as the program N times in a row with f32 in between: N times a Gaussian is one of sigma * "
-                   "sqrt(N); a derivative of a derivative has the sum of their orders; a high-pass gets steeper."),
+           .help = "apply the filter N times",
+           .more = "The result is that of N runs of the program with f32 in between:\n\n"
+                   "- N Gaussians are one Gaussian of sigma * sqrt(N).\n"
+                   "- A derivative of a derivative has the sum of their orders.\n"
+                   "- A high-pass gets steeper."),
     VP_CHOICE(struct params, type, "type", 't', "auto|same|f32", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: same as the input's, or f32",
-              .more = "auto is same, but f32 for --derivative and --highpass. Integers are rounded to the nearest "
-                      "(halves to even) and clamped to the range of the type."),
+              .more = "auto is f32 for --derivative and --highpass, otherwise same. Values are rounded to the "
+                      "nearest integer (halves to even) and clamped to the range of an integer type."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -57,11 +56,11 @@ static const struct vp_opt options[] = {
 static const struct vp_example examples[] = {
     {"Smooth a volume by 1.5 voxels.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-gauss --sigma 1.5 vol.tif -o smooth.tif"},
-    {"Less along z than within the slices, at the end of a pipe.",
+    {"Smooth less along z than within the slices, at the end of a pipe.",
      "img-cat vol.tif | img-gauss --sigma 2,2,0.5 > smooth.tif"},
-    {"Remove slow variations of each page: subtract a wide Gaussian.",
+    {"Remove slow variations from each page by subtracting a wide Gaussian.",
      "img-gauss --2d --sigma 10 --highpass vol.tif -o flat.tif"},
-    {"The slope along x in grey values per mm, at a scale of 1 mm.",
+    {"The slope along x in gray values per mm, at a scale of 1 mm.",
      "img-gauss --physical --sigma 1 --derivative 1,0,0 vol.tif -o slope.tif"},
     {0},
 };
@@ -106,21 +105,28 @@ static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-gauss",
     .operands = "[INPUT]...",
-    .summary = "smooth with a Gaussian, its derivatives, high-pass",
+    .summary = "smooth with a Gaussian; derivatives, high-pass",
     .description =
-        "Convolves every image with a Gaussian: pages along z as a volume, or with --2d each page by itself; "
-        "channels and times are never mixed. Samples are u8, u16, i8, i16 or f32.\n\n"
-        "At the edges only voxels that exist count, with weights that sum to one, so nothing gets dark or "
-        "bright there. The filter is a sum over differences of neighbours: an image that is constant comes out "
-        "exactly as it is, whatever its value, and rounding errors are a matter of the contrast that the filter "
-        "sees: by measurement 3e-7 of it at sigma 10 and 9e-7 at sigma 512, or about a step of f32 where that is "
-        "more. (So where the tail of something bright is all there is, a result may be below zero by as little.)\n\n"
-        "The bits of the result do not depend on threads, memory or chunks. NaN and infinity in the input "
-        "make NaN or infinity of all voxels whose Gaussian reaches them; so may samples beyond 8e37, the differences "
-        "of which f32 does not hold.",
+        "Convolves images with a Gaussian, or with its derivatives (--derivative), or subtracts the Gaussian from "
+        "the image (--highpass). Pages along z are a volume; with --2d each page is an image of its own. Samples are "
+        "u8, u16, i8, i16 or f32.\n\n"
+        "At the edges, weights are scaled to sum to one over the voxels that exist, so the image gets neither darker "
+        "nor brighter there. The bits of the result do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "NOTES\n"
+        "A constant image stays exactly constant, whatever its value, because the filter is computed as a sum over "
+        "differences of neighbours. Rounding errors are therefore relative to the contrast within the filter, not to "
+        "the brightness: by measurement 3e-7 of the contrast at sigma 10 and 9e-7 at sigma 512, or about one step of "
+        "f32 if that is more. A result in the far tail of something bright may be below zero by that much.\n\n"
+        "A NaN or infinite sample makes all voxels within the radius of the Gaussian NaN or infinite. Samples beyond "
+        "8e37 may do so, too, because f32 cannot hold their differences.\n\n"
+        "Derivatives of SciPy have uncorrected weights, so their values differ:\n\n"
+        "- from sigma 1 on by up to 1 % with --truncate 4, and hardly with 8; a second derivative differs more on a "
+        "large constant, which SciPy does not reduce to zero\n"
+        "- at sigma 0.5, with any --truncate, by about 15 % in a first derivative and by half in a second",
     .see_also = "img-log(1), img-convert(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_gauss,

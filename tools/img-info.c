@@ -9,11 +9,11 @@
 #include <stdlib.h>
 
 static const struct vp_example examples[] = {
-    {"What is in a file.", "ct-phantom --volume 64x64x64 -o vol.tif\nimg-info vol.tif"},
+    {"Show what a file contains.", "ct-phantom --volume 64x64x64 -o vol.tif\nimg-info vol.tif"},
     {"Statistics of the middle of a volume.",
      "ct-phantom --volume 64x64x64 |\n"
      "img-info --statistics --percentiles 1,50,99 --region 16:48,16:48 --pages 16:48"},
-    {"A number for a script.",
+    {"One number, for a script.",
      "mean=$(ct-phantom --volume 64x64x64 | img-info --value mean); echo \"$mean\""},
     {0},
 };
@@ -92,17 +92,15 @@ out:
 const struct vp_tool vp_program = {
     .name = "img-info",
     .operands = "[INPUT]...",
-    .summary = "show what a stack is: size, type, metadata, statistics",
+    .summary = "show size, type, metadata and statistics of a stack",
     .description =
-        "Prints size, number of pages, sample type and metadata of a stack. From files only headers are "
-        "read, whatever their size; a pipe is read and checked to its end. Several inputs are one stack, as "
-        "in every program.\n\n"
-        "--statistics, --histogram and --percentiles look at the samples as well: in "
-        "one pass, in constant memory, in an order that threads do not change. NaN and infinite samples are "
-        "counted and left out. Where a scale is recorded they are those of the values: integers are counted and "
-        "added up as they are stored, and the scale is undone in the result. Type and metadata are shown as they are "
-        "stored. The standard deviation is that of the samples themselves (divided by their "
-        "number). Numbers are doubles: 64 bit integers beyond 2^53 are rounded.",
+        "Reads a stack and prints its size, number of pages, sample type and metadata. Of a file only headers are "
+        "read; a pipe is read and checked to its end. Several inputs are one stack.\n\n"
+        "--statistics, --histogram and --percentiles also read the samples, in one pass and in constant memory. NaN "
+        "and infinite samples are counted separately and left out. If the metadata record a scale, the results are "
+        "values: integers are counted and added up as they are stored, and the scale is undone in the result. The "
+        "standard deviation is that of the samples themselves (divided by n, not n - 1). Results are 64-bit floating "
+        "point numbers, so integers beyond 2^53 are rounded. They do not depend on the number of threads.",
     .options = vp_info_options,
     .params_size = sizeof(struct vp_info_params),
     .examples = examples,

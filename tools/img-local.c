@@ -20,16 +20,16 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"Noise out of a volume: the median of 3 x 3 x 3 voxels.",
+    {"Remove noise from a volume: the median of 3 x 3 x 3 voxels.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-local vol.tif -o median.tif"},
-    {"The median of every page by itself, over a disc.",
+    {"The median of each page separately, over a disc.",
      "img-local --2d --shape ball --radius 2 vol.tif -o disc.tif"},
-    {"Background: the 10th percentile of a wide neighbourhood.",
+    {"A background: the 10th percentile of a wide neighbourhood.",
      "img-local --stat percentile:10 --radius 6,6,2 vol.tif -o background.tif"},
-    {"Background: the median of a ring, drawn as a stack of 0 and 1.",
+    {"A background: the median over a ring, which is drawn as a stack of 0 and 1.",
      "img-cat --region 0:15,0:15 --pages 0 vol.tif | img-math '(x-7)^2 + (y-7)^2 > 25 and (x-7)^2 + (y-7)^2 <= 49'"
      " --type u8 -o ring.tif\nimg-local --footprint ring.tif vol.tif -o background.tif"},
-    {"How busy the image is around each voxel, in bits.",
+    {"The entropy around each voxel, in bits.",
      "img-local --stat entropy --radius 2 --range 0,0.03 vol.tif -o entropy.tif"},
     {0},
 };
@@ -65,23 +65,26 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "local statistics: median, percentile, mean, min, max, std, var, entropy",
     .description =
-        "Replaces every voxel by a statistic of the voxels around it, in a box or an ellipsoid of any size. Pages "
-        "along z are a volume; channels and times are never mixed.\n\n"
-        "With --footprint the neighbourhood is any set of voxels, as the footprint of scipy.ndimage's filters: the "
-        "sample of FILE that stands for offset b selects the voxel at x + b. Where none of it lies in the image, the result "
-        "is NaN (0 of integers), the minimum the largest value of the type, the maximum the smallest.\n\n"
-        "At the edge of the image the voxels that exist are used: nothing is made up outside. The samples are the same "
-        "to the bit whatever the memory, the number of threads and the boxes that the work is cut into.\n\n"
-        "Which program for which question: a statistic around every voxel is this one's, and of boxes its time hardly "
-        "depends on their size. Sums, means and deviations of some boxes that are known, however large and many, are "
-        "img-sat --boxes: one reading, and nothing but the figures is written. What is brighter than its neighbourhood "
-        "is img-threshold --local, which makes the mask at once, without rounding a mean in between.\n\n"
-        "Samples are u8, u16, i16 or f32 (i8 is taken as i16). NaN: mean, std and var of a neighbourhood with a NaN "
-        "are NaN, and with an infinity NaN or infinite; min, max and entropy leave it out; to median and percentile "
-        "a NaN is larger than every number.",
+        "Replaces each voxel by a statistic of the voxels around it: median, percentile, mean, minimum, maximum, "
+        "standard deviation, variance or entropy. The neighbourhood is a box, an ellipsoid, or any set of voxels "
+        "(--footprint), of any size. Pages along z are a volume; with --2d each page is an image of its own. Samples "
+        "are u8, u16, i16 or f32; i8 is read as i16.\n\n"
+        "At the edge of the image only voxels that exist are used. The bits of the result do not depend on threads, "
+        "memory or chunks.\n\n"
+        "Other programs for similar questions:\n\n"
+        "- img-sat --boxes measures sums, means and deviations of given boxes, in one pass, without writing an "
+        "image.\n"
+        "- img-threshold --local marks voxels brighter than their neighbourhood, without rounding a mean in between.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "NOTES\n"
+        "With --footprint, a sample of FILE at offset b selects the voxel at x + b, as in the filters of "
+        "scipy.ndimage. If no voxel of the footprint lies in the image, the result is NaN (0 for integers); the "
+        "minimum is then the largest value of the type, the maximum the smallest.\n\n"
+        "A NaN in the neighbourhood makes mean, std and var NaN; an infinite sample makes them NaN or infinite. min, "
+        "max and entropy ignore NaN. For median and percentile a NaN is larger than every number.",
     .flags = VP_TOOL_CUDA,
     .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), img-sat(1), img-threshold(1), voxpipe-stack(5)",
     .run = img_local,

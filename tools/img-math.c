@@ -18,16 +18,17 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_STRING(struct params, expression, "expression", 'e', .metavar = "EXPR", .group = "Expression",
-              .help = "the expression; then all operands are inputs",
-              .more = "Without it the first operand is the expression."),
+              .help = "the expression; all operands are then inputs",
+              .more = "Without this option the first operand is the expression."),
     VP_CHOICE(struct params, type, "type", 't', "auto|u8|u16|u32|u64|i8|i16|i32|i64|f32|f64", .metavar = "TYPE",
-              .def = "auto", .help = "sample type of the result",
-              .more = "auto is the type of the inputs if it is a float, or if no sample can give a result that "
-                      "is out "
-                      "of its range or not a whole number; else f32. To integers values are rounded to the nearest "
-                      "(halves to even) and clamped to the range of the type; NaN becomes 0. How many samples were "
-                      "clamped is said once. Stacks that no type holds alike (64 bit integers and floats) need it, and "
-                      "are then taken as f64."),
+              .def = "auto",
+              .help = "sample type of the result",
+              .more = "auto is the type of the inputs if it is a float, or if every result is a whole number within "
+                      "its range; otherwise f32.\n\n"
+                      "In an integer type, values are rounded to the nearest integer (halves to even) and clamped to "
+                      "the range of the type, and NaN becomes 0. A message reports the number of clamped samples. If "
+                      "the inputs have types that no single type can hold (64-bit integers and floats), --type must "
+                      "be given, and they are converted to f64."),
     VP_OPTIONS(struct params, chunk, vp_image_chunk),
     VP_OPT_END,
 };
@@ -36,35 +37,45 @@ static const struct vp_example examples[] = {
     {"The difference of two stacks.",
      "ct-phantom --volume 64x64x64 -o a.tif\nimg-math 'a * 0.9' a.tif -o b.tif\n"
      "img-math 'a - b' a.tif b.tif -o difference.tif"},
-    {"Gain and offset, clipped to 8 bit.", "img-math 'clip(a * 5000, 0, 255)' --type u8 a.tif -o a8.tif"},
-    {"A mask, and a stack with all else set to zero.",
+    {"Gain and offset, clipped to 8 bits.", "img-math 'clip(a * 5000, 0, 255)' --type u8 a.tif -o a8.tif"},
+    {"A mask, and a stack that is zero outside the mask.",
      "img-math 'a > 0.01 and a < 0.03' --type u8 a.tif -o mask.tif\n"
      "img-math 'if(b, a, 0)' a.tif mask.tif -o masked.tif"},
-    {"A factor for each page: a stack of 1 x 1 pages, made of a list of numbers.",
+    {"A factor for each page: a stack of 1 x 1 pages, made from a list of numbers.",
      "seq 0.9 0.01 1.53 | perl -ne 'print pack(\"f<\", $_)' >factors.raw\nimg-cat --raw-in 1x1:f32 factors.raw -o "
      "factors.tif\n"
      "img-math 'a / b' a.tif factors.tif -o even.tif"},
-    {"NaN and infinite samples become 0.", "img-math 'if(isnan(a) or abs(a) == inf, 0, a)' a.tif -o clean.tif"},
+    {"Replace NaN and infinite samples by 0.", "img-math 'if(isnan(a) or abs(a) == inf, 0, a)' a.tif -o clean.tif"},
     {0},
 };
 
 static const char sections[] =
     "EXPRESSIONS\n"
-    "The inputs are called a, b, c, ... in order; with one input only a is there. x and y are the column and the row "
-    "of a sample, z is its slice (0 where the pages stand alone) and page the number of its page, all counted "
-    "from 0. "
-    "pi, inf and nan are constants.\n\n"
-    "Operators, those that bind most first: ^ or ** (power, to the right); - and + before a value; * / %; + -; < <= > "
-    ">= == "
-    "!=; not (or !); and (or &&); or (or ||). Comparisons give 1 or 0, and whatever is not 0 counts as true. The "
-    "remainder % has the sign of the divisor, also where it is 0.\n\n"
-    "Functions: min(a, b, ...), max(a, b, ...), abs, sqrt, exp, log (natural), log10, log2, pow(a, b), floor, ceil, "
-    "round (halves to even), clip(value, low, high), if(condition, then, else), isnan. min, max and clip of "
-    "NaN are NaN.\n\n"
-    "An expression has at most 1024 operations, about 110 different numbers and parentheses about 50 deep; min and max "
-    "take up to 16 values.\n\n"
-    "Everything is computed in double precision, so 64 bit integers beyond 2^53 are rounded, except where the "
-    "expression is just the name of a stack and the type stays: then samples are copied.";
+    "The inputs are called a, b, c, ... in order; with one input, only a exists. Other names, all counted from 0, "
+    "and constants:\n\n"
+    "- x and y: column and row of the sample\n"
+    "- z: its slice, or 0 if pages are single images\n"
+    "- page: number of its page\n"
+    "- pi, inf and nan\n\n"
+    "Operators, those that bind most first:\n\n"
+    "- ^ or ** (power, from right to left)\n"
+    "- - and + in front of a value\n"
+    "- * / %\n"
+    "- + -\n"
+    "- < <= > >= == !=\n"
+    "- not (or !)\n"
+    "- and (or &&)\n"
+    "- or (or ||)\n\n"
+    "Comparisons give 1 or 0; any value except 0 is true. The remainder % has the sign of the divisor, even if it is "
+    "0.\n\n"
+    "Functions:\n\n"
+    "- min(a, b, ...), max(a, b, ...), clip(value, low, high): NaN if an argument is NaN\n"
+    "- if(condition, then, else), isnan(a)\n"
+    "- abs, sqrt, exp, log (natural), log10, log2, pow(a, b)\n"
+    "- floor, ceil, round (halves to even)\n\n"
+    "Limits: 1024 operations, about 110 different numbers, about 50 nested parentheses, 16 arguments of min and max.\n\n"
+    "Calculation is in double precision, so 64-bit integers beyond 2^53 are rounded. If the expression is only the "
+    "name of a stack and the type stays the same, samples are copied.";
 
 /* Adds the first operand, quoted for a shell, to the history, which otherwise holds options only. */
 static int add_to_history(struct vp_run *run, const char *expression, struct vp_err *err)
@@ -156,14 +167,15 @@ const struct vp_tool vp_program = {
     .operands = "EXPR [INPUT]...",
     .summary = "compute an expression over the samples of one or more stacks",
     .description =
-        "Computes EXPR for every sample of the inputs, which are called a, b, c, ... in order: differences, sums, "
-        "thresholds, masks, gain and offset.\n\n"
-        "Each INPUT is a stack (at most 8): a file, a directory of pages or a list of files as @list; all have the "
-        "same size. A stack of one page goes with every page of the others. A page of one row goes with every row, of "
-        "one column with every column, of one sample with every sample: a factor for each view is a stack of 1 x 1 "
-        "pages. Without INPUT standard input is a. Metadata are those of the first stack of full size with more than "
-        "one page, but for `quantity`, `value-unit` and `scale`, which an expression may change: they are left out. "
-        "Where a scale is recorded, names stand for the values, not for the samples as they are stored.",
+        "Reads one or more stacks and writes one stack, whose samples are the value of an expression. The inputs are "
+        "named a, b, c, ... in order; there may be up to 8. Use it for differences, sums, masks, gain and offset.\n\n"
+        "All inputs must have the same size, with these exceptions:\n\n"
+        "- A stack of one page is used with every page of the others.\n"
+        "- A page of one row is used for every row, a page of one column for every column, and a page of one sample "
+        "for every sample. A factor for each view is therefore a stack of 1 x 1 pages.\n\n"
+        "Without INPUT, standard input is a. If the metadata record a scale, a name stands for the value, not for "
+        "the stored sample. The output has the metadata of the first stack of full size with more than one page, "
+        "without `quantity`, `value-unit` and `scale`, because the expression may change their meaning.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

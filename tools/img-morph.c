@@ -15,13 +15,17 @@ struct params {
 static const struct vp_opt options[] = {
     VP_CHOICE(struct params, op, "op", 0, VP_MORPH_CHOICES, .metavar = "OPERATION", .group = "Operation",
               .help = "erode|dilate|open|close|tophat|bothat|gradient",
-              .more = "erode: the smallest value of the neighbourhood. dilate: the largest. open: erode, then dilate: "
-                      "bright details that the neighbourhood does not fit into disappear. close: dilate, then erode: "
-                      "dark ones do. tophat: the image less its opening, the bright details alone. bothat: the closing "
-                      "less the image, the dark details. gradient: dilation less erosion, the outlines."),
+              .more = "- erode: the smallest value of the neighbourhood\n"
+                      "- dilate: the largest value\n"
+                      "- open: erode, then dilate; it removes bright details that do not contain the neighbourhood\n"
+                      "- close: dilate, then erode; it removes dark details that do not contain the neighbourhood\n"
+                      "- tophat: the image minus its opening; it shows the bright details\n"
+                      "- bothat: the closing minus the image; it shows the dark details\n"
+                      "- gradient: the dilation minus the erosion; it shows outlines"),
     VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 100,
            .help = "erode and dilate N times",
-           .more = "open and close erode N times and dilate N times. N times a box is one box N times as large."),
+           .more = "open and close erode N times and dilate N times. A box applied N times is one box with N times "
+                   "the radius."),
     VP_OPTIONS(struct params, window, vp_footprint_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
@@ -32,12 +36,12 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-morph --op close --radius 2 vol.tif -o closed.tif"},
     {"Remove bright specks smaller than a ball of radius 3.",
      "img-morph --op open --shape ball --radius 3 vol.tif > clean.tif"},
-    {"Structures up to 20 pixels wide on an uneven background, each slice by itself.",
+    {"Extract structures up to 20 pixels wide from an uneven background, slice by slice.",
      "img-morph --op tophat --2d --radius 10 vol.tif -o flat.tif"},
     {"An opening by a line that rises to the right, drawn as a stack of 0 and 1.",
      "img-cat --region 0:7,0:7 --pages 0 vol.tif | img-math 'x + y == 6' --type u8 -o line.tif\n"
      "img-morph --op open --footprint line.tif vol.tif -o lines.tif"},
-    {"Outlines, with the six neighbours.", "img-morph --op gradient --shape ball vol.tif -o edges.tif"},
+    {"Outlines, with the six neighbours of each voxel.", "img-morph --op gradient --shape ball vol.tif -o edges.tif"},
     {0},
 };
 
@@ -63,21 +67,25 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "erode, dilate, open, close, top-hat, gradient",
     .description =
-        "Flat grey-value morphology of every image: pages along z as a volume, or with --2d each page by itself; "
-        "channels and times are never mixed. On a mask of 0 and 255 the same operations are the binary ones. Samples "
-        "are u8, u16, i8, i16 or f32.\n\n"
-        "Results are exact, at the edges too, where the neighbourhood is the part of it that lies in the image. With B "
-        "the offsets of a neighbourhood, an erosion is the minimum of f(x + b) over all b in B, and a dilation the "
-        "maximum of f(x - b): of a --footprint that is not symmetric they take opposite sides, as in scipy.ndimage's "
-        "grey_erosion and grey_dilation. So an opening is nowhere above the image, a closing nowhere below it, and "
-        "neither changes its own result. Where no sample of a footprint lies in the image, an erosion is the largest "
-        "value of the type, a dilation the smallest (f32: NaN). A gradient needs a footprint with its centre. "
-        "tophat, bothat and gradient of i8 and i16 are u16, so that nothing is clamped. In f32 NaN is left out of "
-        "minima and maxima. With a box the time does not depend on the radius.\n\n"
-        "The bits of the result do not depend on threads, memory or chunks.",
+        "Applies gray-value morphology with a flat neighbourhood: erosion, dilation, opening, closing, top-hat, "
+        "gradient. On a mask of 0 and 255 these are the binary operations. Pages along z are a volume; with --2d "
+        "each page is an image of its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "Results are exact. At the edge of the image only voxels that exist are used. With a box the time does not "
+        "depend on the radius. The bits of the result do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "NOTES\n"
+        "Let B be the offsets of a neighbourhood. An erosion is the minimum of f(x + b) over all b in B, a dilation "
+        "the maximum of f(x - b). With a --footprint that is not symmetric they therefore use opposite sides, as "
+        "grey_erosion and grey_dilation of scipy.ndimage do. An opening is never above the image, a closing never "
+        "below it, and repeating them changes nothing.\n\n"
+        "- If no sample of a footprint lies in the image, an erosion is the largest value of the type, a dilation "
+        "the smallest (f32: NaN).\n"
+        "- A gradient needs a footprint that contains its centre.\n"
+        "- tophat, bothat and gradient of i8 and i16 are u16, so nothing is clamped.\n"
+        "- NaN is ignored in minima and maxima.",
     .see_also = "img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_morph,

@@ -22,97 +22,109 @@ struct params {
 static const struct vp_opt options[] = {
     VP_FLAG(struct params, fill_holes, "fill-holes", 0, .group = "Made of one stack",
             .help = "fill dark holes up to the lowest wall around them",
-            .more = "A hole is what no way out of the image leads from without going over something brighter. By "
-                    "erosion from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is "
-                    "tight. The border is the first and the last voxel along every axis of more than one voxel: of a "
-                    "volume of one slice, and of each page with --2d, first and last row and column."),
+            .more = "A hole is a region from which every path to the border of the image crosses a larger sample. "
+                    "Paths go over faces (4 or 6 neighbours), so a diagonal wall is closed. The border is the first "
+                    "and the last voxel along each axis that has more than one voxel. In a volume of one slice, and "
+                    "with --2d, it is the first and the last row and column."),
     VP_FLAG(struct params, clear_border, "clear-border", 0,
-            .help = "take away bright structures that touch the border",
-            .more = "The image less its reconstruction from the border, where the ground is 0: what stands on the "
-                    "ground and touches the border becomes 0, the rest stays. The border is that of --fill-holes: an "
-                    "axis of one voxel has none. (Of i8 and i16 the result is u16.)"),
+            .help = "remove bright structures that touch the border",
+            .more = "The result is the image minus its reconstruction from the border. It expects a background of 0: "
+                    "structures that touch the border become 0, others stay as they are. The border is that of "
+                    "--fill-holes. For i8 and i16 the result is u16."),
     VP_REAL(struct params, hmax, "hmax", 0, .metavar = "H", .max = HUGE_VAL,
-            .help = "take away maxima that rise less than H",
-            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H. Where a "
-                    "scale is recorded H is a value: of integers it is rounded to whole steps of the samples (-v "
-                    "prints how many), and refused if it rounds to none."),
+            .help = "remove maxima that rise less than H above their surroundings",
+            .more = "The result is the reconstruction of (image - H) under the image. Maxima of height H or more "
+                    "stay, lowered by H. If the metadata record a scale, H is a value; for integers it is rounded to "
+                    "whole steps of the stored samples (-v prints their number), and must not round to 0."),
     VP_REAL(struct params, hmin, "hmin", 0, .metavar = "H", .max = HUGE_VAL,
             .help = "fill minima that are less than H deep",
-            .more = "The reconstruction by erosion of the image plus H."),
+            .more = "The result is the reconstruction by erosion of (image + H) above the image."),
     VP_REAL(struct params, hdome, "hdome", 0, .metavar = "H", .max = HUGE_VAL,
-            .help = "the maxima alone, up to H high: the image less its --hmax",
-            .more = "Bright structures are distinguished from an uneven background by their height above it, not by "
-                    "their value. The --hmax of integers is nowhere below the least number of their type (of i8: "
-                    "-128), so where H exceeds all differences in the image a dome is no higher than its top is above "
-                    "that."),
+            .help = "extract the maxima, up to a height of H: the image minus its --hmax",
+            .more = "It separates bright structures from an uneven background by their height above it, not by their "
+                    "value. For integers, (image - H) is limited by the smallest value of the type (-128 for i8), so "
+                    "a dome is never higher than its top is above that value."),
     VP_FLAG(struct params, regional_max, "regional-max", 0,
-            .help = "1 on plateaus that have no higher neighbour, else 0",
-            .more = "As u8. An image that is constant at the lowest value of its type has none."),
+            .help = "mark plateaus without a higher neighbour: 1, all others 0",
+            .more = "The result is u8. An image that is constant at the smallest value of its type has no regional "
+                    "maximum."),
     VP_FLAG(struct params, regional_min, "regional-min", 0,
-            .help = "1 on plateaus that have no lower neighbour, else 0"),
+            .help = "mark plateaus without a lower neighbour: 1, all others 0"),
     VP_REALS(struct params, open, "open", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
-             .help = "take away bright structures that a ball of radius R does not fit into",
-             .more = "Opening by reconstruction: of what is eroded by the ball something must be left; then all of it "
-                     "is there again, to the voxel. With R = 0 and --footprint FILE in place of the ball: the erosion "
-                     "is by the footprint, and the dilation of --close by its opposite, as in img-morph. Not of f64."),
+             .help = "remove bright structures that do not contain a ball of radius R",
+             .more = "Opening by reconstruction: structures that contain the ball keep their exact shape. With R = 0 "
+                     "and --footprint FILE, the footprint replaces the ball: it is used for the erosion, and its "
+                     "mirror image for the dilation of --close, as in img-morph. Not for f64."),
     VP_REALS(struct params, close, "close", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
-             .help = "fill dark structures that a ball of radius R does not fit into"),
+             .help = "fill dark structures that do not contain a ball of radius R"),
     VP_REALS(struct params, seed, "seed", 0, .metavar = "X,Y[,Z]", .max = 1e9,
-             .help = "what a voxel reaches: the least sample on the best way from it",
-             .more = "Counted from 0. With --by erosion the largest sample on the lowest way."),
+             .help = "grow a region from one voxel",
+             .more = "The result at a voxel is the largest v for which a path from the seed leads to it over samples "
+                     "of at least v. With --by erosion it is the smallest v for which a path leads over samples of "
+                     "at most v. So a threshold of the result is the part of the thresholded image that is connected "
+                     "with the seed. Coordinates count from 0."),
     VP_OPTIONS(struct params, window, vp_footprint_file_options),
     VP_CHOICE(struct params, by, "by", 0, "dilation|erosion", .metavar = "WAY", .def = "dilation",
-              .group = "Reconstruction", .help = "of MARKER under MASK, or of MARKER above MASK: dilation|erosion"),
+              .group = "Reconstruction",
+              .help = "direction, dilation|erosion: reconstruct MARKER under or above MASK"),
     VP_CHOICE(struct params, connectivity, "connectivity", 0, "auto|4|8|6|18|26", .metavar = "N", .def = "auto",
               .help = "neighbours: 4|8 of a pixel, 6|18|26 of a voxel",
-              .more = "auto is 8 and 26; for --fill-holes 4 and 6."),
+              .more = "auto is 8 and 26, and for --fill-holes 4 and 6."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"The pores of a segmented volume: what filling its holes adds.",
+    {"Pores of a segmented volume: the voxels that filling its holes adds.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-math 'a > 0.019' --type u8 vol.tif -o solid.tif\n"
      "img-morphrecon --fill-holes solid.tif -o filled.tif\nimg-math 'a - b' --type u8 filled.tif solid.tif -o "
      "pores.tif"},
-    {"What is bright by 0.002 or more on uneven ground.", "img-morphrecon --hdome 0.002 vol.tif -o bright.tif"},
-    {"Only what does not touch the border.", "img-morphrecon --clear-border solid.tif -o inside.tif"},
+    {"Structures that are brighter than an uneven background by 0.002 or more.", "img-morphrecon --hdome 0.002 vol.tif -o bright.tif"},
+    {"Remove structures that touch the border.", "img-morphrecon --clear-border solid.tif -o inside.tif"},
     {"Minima that are deep enough to be markers of a watershed.",
      "img-morphrecon --hmin 0.002 vol.tif | img-morphrecon --regional-min > markers.tif"},
-    {"Components of a mask that hold a marker: reconstruction of two stacks.",
+    {"Components of a mask that contain a marker.",
      "img-math 'a > 0.03' --type u8 vol.tif -o marker.tif\nimg-morphrecon -q marker.tif solid.tif -o marked.tif"},
     {0},
 };
 
 static const char sections[] =
     "RECIPES\n"
-    "With pictures in examples/pictures, each made by the commands beside it (the last one of them img-view).\n\n"
-    "Holes in what is segmented (morphrecon-holes.png: a slice of HTC 2022, its holes filled, the holes): "
-    "img-morphrecon --fill-holes seg.tif -o filled.tif; img-math 'a - b' filled.tif seg.tif -o holes.tif. In a volume "
-    "a pore that a crack leads out of is no hole, even if it looks like one in every slice; --2d works slice by "
-    "slice.\n\n"
-    "Bright spots on uneven ground (morphrecon-cells.png: foci in nuclei): img-morphrecon --hdome 300 cells.tif. The "
-    "height is that above the surroundings: a spot on a bright ground counts as much as one on a dark ground, and no "
-    "more than 300 of a bright one. Noise is a dome, too, as high as it is: smooth before (img-gauss), or take away "
-    "what is small (img-morphrecon --open 1) after it.\n\n"
-    "Not what is cut off by the border (morphrecon-border.png: galaxies): img-morphrecon --clear-border field.tif. Of "
-    "grey images the ground should be near 0: subtract it first, as with img-morph --op tophat.\n\n"
-    "Markers of a watershed (morphrecon-minima.png: a retina): img-gauss --sigma 2 eye.tif | img-morphrecon --hmin 5 | "
-    "img-morphrecon --regional-min. Without --hmin every dip of the noise is a minimum; 5 is the depth from which on "
-    "they count.\n\n"
-    "LARGE IMAGES\n"
-    "An image that fits in memory with its result is worked on as a whole, in one visit. A larger one is visited "
-    "twice, chunk by chunk: first each chunk is reconstructed by itself, and what its outside can see of it is noted, "
-    "a small part of its samples; that is solved for all chunks as a whole; then each chunk is finished. So every "
-    "sample is read twice and written once, whatever the image, and the result is the same to the bit. --plan says "
-    "which way is taken, --stats counts. What is noted is in memory as far as it goes, else in $TMPDIR, which must be "
-    "on a disk for that.\n\n"
-    "A GPU holds a volume as a whole, if it comes from a file and there are about 8 bytes of the GPU's memory for a voxel "
-    "of u8, 12 of u16, 21 of f32 (not for --hdome and --clear-border of floats): its planes are read once, one after "
-    "the other, and the result leaves it when all of it is there, so that the host needs memory for some planes only.\n\n"
-    "What comes from a pipe is copied first if it is a volume (or pages too large for that are), to memory up to a "
-    "quarter of --memory, else to $TMPDIR; the plan says where. Pages that stand alone flow through one by one. To "
-    "write chunks in the order in which they are made, a page larger than memory needs -o.";
+    "Pictures of these recipes are in examples/pictures; img-view made them.\n\n"
+    "Holes of a segmentation (morphrecon-holes.png: a slice of HTC 2022, the same with its holes filled, the holes):\n\n"
+    "    img-morphrecon --fill-holes seg.tif -o filled.tif\n"
+    "    img-math 'a - b' filled.tif seg.tif -o holes.tif\n\n"
+    "In a volume, a pore that a crack connects with the outside is not a hole, even if it looks like one in every "
+    "slice. --2d fills slice by slice.\n\n"
+    "Bright spots on an uneven background (morphrecon-cells.png: foci in nuclei):\n\n"
+    "    img-morphrecon --hdome 300 cells.tif -o spots.tif\n\n"
+    "The height of a spot is measured from its surroundings, so spots on bright and dark background count the same; "
+    "it is limited to 300. Noise makes small domes, too: smooth first (img-gauss), or remove small domes afterwards "
+    "(img-morphrecon --open 1).\n\n"
+    "Remove objects that the border cuts off (morphrecon-border.png: galaxies):\n\n"
+    "    img-morphrecon --clear-border field.tif -o inside.tif\n\n"
+    "In a gray image the background should be near 0; subtract it first, for example with img-morph --op tophat.\n\n"
+    "Markers for a watershed (morphrecon-minima.png: a retina):\n\n"
+    "    img-gauss --sigma 2 eye.tif | img-morphrecon --hmin 5 |\n"
+    "        img-morphrecon --regional-min -o markers.tif\n\n"
+    "Without --hmin, noise makes many minima; 5 is the depth from which a minimum counts.\n\n"
+    "NOTES\n"
+    "NaN in the mask is NaN in the result, and no path leads over it. NaN in the marker marks nothing. -0 counts as "
+    "less than +0.\n\n"
+    "An image that fits in memory together with its result is processed as a whole. A larger image is processed in "
+    "chunks, in two passes:\n\n"
+    "- The first pass reconstructs each chunk separately, and keeps a summary of how it connects with its "
+    "neighbours.\n"
+    "- The summaries are then solved together. They are in memory if they fit, otherwise in $TMPDIR, which must then "
+    "be on a disk.\n"
+    "- The second pass reads each chunk again and writes the result.\n\n"
+    "The bits of the result are the same either way. --plan shows which way is taken, and --stats the counts.\n\n"
+    "A GPU holds a volume as a whole if the volume comes from a file and fits: about 8 bytes for each voxel of u8, "
+    "12 of u16, 21 of f32. (This does not apply to --hdome and --clear-border of floats.) The volume is then read "
+    "once, and the host needs memory for some planes only.\n\n"
+    "A volume from a pipe, or a page too large for memory, is first copied: to memory up to a quarter of --memory, "
+    "otherwise to $TMPDIR. --plan shows where. Separate pages (--2d) need no copy. The result of a page larger than "
+    "memory needs -o, because its chunks are not written in order.";
 
 /* Returns the requested operation; -1 if more than one. */
 static int derived(const struct vp_run *run, struct vp_err *err)
@@ -264,20 +276,22 @@ static int img_morphrecon(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-morphrecon",
     .operands = "[MARKER] MASK",
-    .summary = "morphological reconstruction: fill holes, h-maxima, clear the border",
+    .summary = "morphological reconstruction: fill holes, find peaks, clear the border",
     .description =
-        "Reconstructs MARKER under MASK: every sample becomes the best that any way through the image brings it, where "
-        "a way is as good as the least sample of the mask on it, and begins with a sample of the marker. So what is "
-        "marked comes back as the mask has it, to the voxel, and what is not marked is levelled. With --by erosion all "
-        "is upside down. The other options make the marker themselves, out of one stack.\n\n"
-        "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never "
-        "mixed. Samples are u8, u16, i8, i16, f32 or f64; masks of 0 and 1 or 255 are u8. MARKER and MASK have the "
-        "same size and type; one of a single page goes with every page of the other. Where the marker is above the "
-        "mask (with --by erosion: below) it counts as the mask's, and how often is said.\n\n"
-        "The result is exact: it is unique, and its samples are samples of the input. So its bits do not depend on "
-        "threads, memory, chunks or devices.\n\n"
-        "NaN: where the mask is NaN the result is, and no way leads over it; NaN in the marker marks nothing. -0 "
-        "counts as less than +0.",
+        "Reads a marker and a mask and writes the reconstruction of MARKER under MASK. In binary images it keeps the "
+        "objects of the mask that contain a voxel of the marker, and removes all others. The options listed first "
+        "below make the marker themselves and need only one stack.\n\n"
+        "In gray images, the result at a voxel is the largest value v for which a path leads to the voxel from a "
+        "marker sample of at least v, over mask samples of at least v. This is the same as dilating the marker by "
+        "one voxel and limiting it to the mask, again and again, until nothing changes. Marked peaks keep their "
+        "exact shape; others are cut down to the level at which they join a marked one. With --by erosion bright and "
+        "dark are exchanged.\n\n"
+        "MARKER and MASK have the same size and type: u8, u16, i8, i16, f32 or f64. A single page is used with every "
+        "page of the other stack. Pages along z are a volume; with --2d each page is an image of its own. Where the "
+        "marker is above the mask (with --by erosion, below), it is set to the mask, and a message gives the number "
+        "of these voxels.\n\n"
+        "The result is unique, and its samples are samples of the input, so its bits do not depend on threads, "
+        "memory, chunks or devices.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

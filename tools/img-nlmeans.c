@@ -18,30 +18,30 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REAL(struct params, h, "h", 0, .metavar = "VALUE", .min = 0, .max = INFINITY, .group = "Filter",
             .help = "filter strength, in units of the values (must be given)",
-            .more = "How far the surroundings of two voxels may be apart for the one to count for the other: a root "
-                    "mean square difference of h weighs 1/e. About the standard deviation of the noise where "
-                    "--sigma is "
-                    "given, about 1.5 times that where it is not; img-local --stat std on a flat part shows it."),
+            .more = "It defines how different the surroundings of two voxels may be: with a root mean square "
+                    "difference of h, the weight is 1/e. A good value is about 1.5 times the standard deviation of "
+                    "the noise, or about once if --sigma is given. img-local --stat std on a uniform part shows the "
+                    "noise."),
     VP_REAL(struct params, sigma, "sigma", 0, .metavar = "VALUE", .min = 0, .max = INFINITY, .def = "0",
-            .help = "standard deviation of the noise, which does not count as a difference"),
+            .help = "standard deviation of the noise, which is subtracted from differences"),
     VP_REALS(struct params, search, "search", 0, .metavar = "R | RX,RY,RZ", .min = 0, .max = 1e6,
              .help = "radius of the search window (default: 10, in volumes 5)",
              .more = "One number for all axes, or one for each of x, y, z; at most 64 voxels. The time grows with the "
                      "number of voxels in this window."),
     VP_REALS(struct params, patch, "patch", 0, .metavar = "R | RX,RY,RZ", .min = 0, .max = 1e6,
-             .help = "radius of the surroundings that are compared (default: 2, in volumes 1)",
+             .help = "radius of the surroundings (patches) that are compared (default: 2, in volumes 1)",
              .more = "One number or three, as for --search; at most 64 voxels."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the result: same or f32",
-              .more = "same rounds to the nearest integer (halves to even) where the input has integers."),
+              .more = "same rounds to the nearest integer (halves to even) if the input has integers."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Noise out of a volume, edges kept.",
+    {"Remove noise from a volume and keep its edges.",
      "ct-phantom --volume 48x48x16 -o vol.tif\nimg-nlmeans --h 0.002 vol.tif -o clean.tif"},
-    {"Each page by itself; the noise is known.",
+    {"Each page separately, with known noise.",
      "img-nlmeans --2d --h 0.001 --sigma 0.002 --search 7 vol.tif -o clean2d.tif"},
     {0},
 };
@@ -89,18 +89,16 @@ static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-nlmeans",
     .operands = "[INPUT]...",
-    .summary = "non-local means: noise out, edges and texture kept",
+    .summary = "non-local means: remove noise, keep edges and texture",
     .description =
-        "Replaces every voxel v(x) by a weighted mean of the voxels v(y) of a search window around it. The weight is "
-        "exp(-max(d2 - 2 sigma^2, 0) / h^2), where d2 is the mean squared difference between the surroundings "
-        "(patches) of x and y: voxels that look alike are averaged, whatever lies between them (Buades, Coll "
-        "and Morel 2005).\n\n"
-        "At the edge of the image the voxels that exist are used: d2 is the mean over the pairs that exist. The "
-        "samples are the same to the bit whatever the memory, the number of threads and the boxes that the work "
-        "is cut into. "
-        "Pages along z are a volume; channels and times are never mixed.\n\n"
-        "Samples are u8, u16, i16 or f32 (i8 is taken as i16). A NaN spreads to all voxels within the sum of both "
-        "radii.",
+        "Removes noise and keeps edges and texture, by non-local means (Buades, Coll and Morel 2005). Each voxel "
+        "becomes a weighted mean of the voxels in a search window around it; the weight is large for voxels whose "
+        "surroundings look alike. Pages along z are a volume; with --2d each page is an image of its own. Samples "
+        "are u8, u16, i16 or f32; i8 is read as i16.\n\n"
+        "The weight of voxel y for voxel x is exp(-max(d2 - 2 sigma^2, 0) / h^2), where d2 is the mean squared "
+        "difference between the surroundings (patches) of x and y. At the edge of the image, d2 is the mean over the "
+        "pairs of voxels that exist. A NaN affects all voxels within the sum of both radii. The bits of the result "
+        "do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

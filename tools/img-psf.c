@@ -23,53 +23,60 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_REALS(struct params, gaussian, "gaussian", 0, .metavar = "S|SX,SY[,SZ]", .min = 0, .max = 1e4,
-             .group = "By formula", .help = "a Gaussian of this standard deviation, in pixels",
-             .more = "Three numbers make a kernel for volumes. The width at half maximum is 2.355 times as much."),
+             .group = "By formula",
+             .help = "Gaussian with this standard deviation, in pixels",
+             .more = "Three numbers make a kernel for volumes. The full width at half maximum is 2.355 times the "
+                     "standard deviation."),
     VP_REALS(struct params, moffat, "moffat", 0, .metavar = "W|WX,WY", .min = 0, .max = 1e4,
-             .help = "a Moffat profile of this full width at half maximum: stars seen through the air"),
+             .help = "Moffat profile with this full width at half maximum (stars through the atmosphere)"),
     VP_REAL(struct params, beta, "beta", 0, .metavar = "B", .def = "2.5", .min = 1.01, .max = 100,
-            .help = "exponent of the Moffat profile", .more = "The smaller, the more light is far out."),
+            .help = "exponent of the Moffat profile",
+            .more = "A smaller exponent puts more light far from the centre."),
     VP_REAL(struct params, airy, "airy", 0, .metavar = "R", .min = 0.1, .max = 1e4,
-            .help = "the Airy disc of a round aperture, its first dark ring at radius R",
+            .help = "Airy disc of a round aperture; R is the radius of the first dark ring",
             .more = "R is 1.22 times wavelength times focal ratio, in pixels."),
     VP_REAL(struct params, obstruction, "obstruction", 0, .metavar = "E", .def = "0", .min = 0, .max = 0.99,
-            .help = "diameter of what covers the middle of that aperture, in the aperture's"),
+            .help = "diameter of the central obstruction, as a fraction of the aperture"),
     VP_REAL(struct params, motion, "motion", 0, .metavar = "LENGTH", .min = 0, .max = 1e4,
-            .help = "an even straight motion over LENGTH pixels"),
+            .help = "straight, uniform motion over LENGTH pixels"),
     VP_REAL(struct params, angle, "angle", 0, .metavar = "DEGREES", .def = "0", .min = -360, .max = 360,
-            .help = "turn it from x towards y"),
+            .help = "direction of the motion or of the x axis of the formula, from x towards y"),
     VP_REALS(struct params, shift, "shift", 0, .metavar = "X,Y[,Z]", .min = -1e3, .max = 1e3,
-             .help = "move its centre from the middle of the kernel"),
+             .help = "move the centre away from the middle of the kernel"),
     VP_INT(struct params, samples, "samples", 0, .metavar = "N", .def = "1", .min = 1, .max = 100,
-           .help = "each pixel is the mean of N x N points of the formula",
-           .more = "1 is the value at its centre, as in img-gauss; with 5 and more it is what a pixel sees. A motion "
-                   "is always exact."),
+           .help = "average N x N points of the formula for each pixel",
+           .more = "1 gives the value at the pixel's centre, as img-gauss uses it. 5 or more give what a pixel of a "
+                   "camera sees. A motion is always exact."),
     VP_FILE(struct params, from, "from", 0, .metavar = "IMAGE", .group = "From stars or beads",
-            .help = "measure it in this image, or volume of beads",
-            .more = "Around every place of --positions as many voxels as --size says, and six more on each side, are "
-                    "cut out. The median of those six is the background. The centre is found to a fraction of a voxel, "
-                    "and the star is moved onto a voxel there (Lanczos) and scaled to a sum of one. Of all of them the "
-                    "mean is taken, brighter ones counting more, without samples farther than three sigma from their "
-                    "median."),
+            .help = "measure the kernel in this image, or in a volume of beads",
+            .more = "At each of the --positions, a box of --size voxels plus a margin of six is cut out. The median "
+                    "of the margin is the background. The centre is found to a fraction of a voxel; the star is then "
+                    "shifted onto a voxel (Lanczos) and scaled to a sum of one. The result is the mean of all stars. "
+                    "Brighter stars count more, and samples farther than three sigma from the median of the stars "
+                    "are left out."),
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
-            .help = "where they are: a line x y, or x y z, for each",
-            .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard "
-                    "input). Stars whose surroundings are not all in the image are left out; -v shows which and why."),
-    VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not search for the centres"),
-    VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
+            .help = "positions of the stars: a line x y, or x y z, for each",
+            .more = "In voxels, counted from 0, with an error of at most about a voxel. # begins a comment. FILE may "
+                    "be - (standard input). A star whose surroundings are not all inside the image is left out; -v "
+                    "prints which ones and why."),
+    VP_FLAG(struct params, given, "given", 0,
+            .help = "the positions are exact: do not search for the centres"),
+    VP_FLAG(struct params, negative, "negative", 0,
+            .help = "keep negative samples instead of setting them to 0"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
-            .help = "its size in voxels, odd (default: four widths to each side; 25x25 for stars)"),
+            .help = "size of the kernel in voxels, odd (default: four widths to each side; 25x25 for stars)"),
     VP_INSTEAD("old-g", 'g', "gaussian"),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"A Gaussian of 1.5 pixels, and an image that it blurs.",
+    {"A Gaussian of 1.5 pixels, and an image blurred with it.",
      "img-psf --gaussian 1.5 -o psf.tif\nct-phantom --volume 64x64x1 | img-convolve --2d -k psf.tif > blurred.tif"},
-    {"Stars through turbulent air, as pixels see them; a motion of 9 pixels, 30 degrees down from the x axis.",
+    {"Stars through a turbulent atmosphere, as pixels see them; and a motion over 9 pixels, 30 degrees from the x "
+     "axis towards y.",
      "img-psf --moffat 3.2 --beta 3 --samples 5 -o air.tif\nimg-psf --motion 9 --angle 30 -o motion.tif"},
-    {"A confocal microscope's, longer along z.", "img-psf --gaussian 1.2,1.2,3 -o spot.tif"},
-    {"Measured, from stars whose places are known to about a pixel (here there is one).",
+    {"The kernel of a confocal microscope, longer along z.", "img-psf --gaussian 1.2,1.2,3 -o spot.tif"},
+    {"A kernel measured from stars (here one), whose positions are known to about a pixel.",
      "img-psf --gaussian 2 --shift 0.3,-0.2 --size 99 -o star.tif\n"
      "img-cat star.tif | img-math 'a * 1000 + 5' -o sky.tif\n"
      "echo 49 50 > stars.txt\n"
@@ -274,11 +281,11 @@ static int img_psf(struct vp_run *run, void *params, struct vp_err *err)
 
 const struct vp_tool vp_program = {
     .name = "img-psf",
-    .summary = "kernels for img-convolve: by formula, or from stars and beads",
+    .summary = "make kernels for img-convolve by formula, or measure them from stars and beads",
     .description =
-        "Writes a point spread function: a Gaussian, a Moffat profile, an Airy disc or a motion, or what an instrument "
-        "does to a point, measured from stars in an image or beads in a volume. Samples are f32 and sum to one, sizes "
-        "are odd, and the centre is the middle voxel: what img-convolve and img-deconvolve take with -k.",
+        "Writes a point spread function as a kernel for img-convolve and img-deconvolve (-k). The kernel is given by "
+        "a formula (Gaussian, Moffat, Airy disc, motion), or is measured from stars in an image or beads in a "
+        "volume. Its samples are f32 and add up to one; its sizes are odd, and its centre is the middle voxel.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -23,32 +23,35 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_REALS(struct params, bin, "bin", 0, .metavar = "N|NX,NY,NZ", .min = 1, .max = 1e6, .group = "Size",
-             .help = "one voxel of the result is the mean of N voxels along each axis",
-             .more = "Integers are added up exactly. Voxels at the end that do not fill a bin are left out. For sums "
-                     "multiply: img-math 'a*4'."),
+             .help = "average N voxels along each axis into one",
+             .more = "Integers are added up exactly. Voxels at the end that do not fill a bin are left out. To get "
+                     "sums, multiply the result: img-math 'a*4'."),
     VP_REALS(struct params, scale, "scale", 0, .metavar = "S|SX,SY,SZ", .min = 1e-6, .max = 1e6,
-             .help = "S times as many voxels, rounded: 0.5 halves an image, 2 doubles it"),
+             .help = "factor of the number of voxels: 0.5 halves an image, 2 doubles it",
+             .more = "The number is rounded to the nearest integer."),
     VP_SIZE(struct params, size, "size", 0, .metavar = "WxH[xD]",
             .help = "number of columns, rows and planes of the result",
-            .more = "Without a depth the planes stay as they are; so does an axis of single pages."),
+            .more = "Without D, the number of planes does not change; nor does it for single pages."),
     VP_REALS(struct params, voxel, "voxel", 0, .metavar = "V|VX,VY,VZ", .min = 0, .max = INFINITY,
-             .help = "size of the result's voxels, in the unit of the metadata's `voxel`",
-             .more = "One number for all axes makes voxels cubes. The result has as many as fit best; they are in the "
-                     "middle of the image. 0 leaves an axis alone."),
+             .help = "voxel size of the result, in the unit of `voxel` in the metadata",
+             .more = "One number for all axes gives cubic voxels. The number of voxels is the one that fits best, "
+                     "and the result is centred in the image. 0 leaves an axis unchanged."),
     VP_CHOICE(struct params, method, "method", 0, "auto|area|linear|cubic|nearest", .metavar = "METHOD", .def = "auto",
               .group = "Filter", .help = "area, linear, cubic or nearest",
-              .more = "auto is area for axes that get shorter, and cubic for those that get longer. nearest makes no "
-                      "new values: take it for labels and masks."),
+              .more = "auto is area for axes that get shorter, and cubic for axes that get longer. Use nearest for "
+                      "labels and masks, because it makes no new values. See METHODS."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the output: same as the input's, or f32",
-              .more = "Integers are rounded to the nearest (halves to even) and clamped to the range of the type."),
+              .more = "Values are rounded to the nearest integer (halves to even) and clamped to the range of an "
+                      "integer type."),
     VP_FLAG(struct params, pyramid, "pyramid", 0, .group = "Output",
-            .help = "each page in smaller sizes, too, as OME-TIFF for viewers",
-            .more = "Tiles of 512 x 512, compressed (--compress says how; deflate if not given); each size is the mean of 2 "
-                    "x 2 of the one before, as --2d --bin 2, 4, 8 make them of the page, until one fits a tile. QuPath, "
-                    "Bio-Formats and tifffile read them as levels of one image. Needs --output; name it .ome.tif. The "
-                    "file has sizes, axes (z, channel, time) and the voxel size, but no other metadata: no history, no "
-                    "geometry. Without a size the image itself stays as it is."),
+            .help = "write each page in several sizes, as OME-TIFF for viewers",
+            .more = "Each size is half of the one before: level k is the mean of bins of 2^k x 2^k samples, as --2d --bin "
+                    "2^k makes it of the page. The last one fits a tile of 512 x 512. QuPath, Bio-Formats and tifffile "
+                    "read the sizes as levels of one image. The tiles are compressed, with deflate unless --compress "
+                    "says otherwise. Needs --output; name the file .ome.tif. The file records sizes, axes (z, channel, "
+                    "time) and the voxel size, but no other metadata: no history and no geometry. Without --bin, "
+                    "--scale, --size and --voxel the image itself does not change."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -56,13 +59,13 @@ static const struct vp_opt options[] = {
 static const struct vp_example examples[] = {
     {"Bin a volume by 2 along every axis.",
      "ct-phantom --volume 64x64x64 --voxel 0.5 -o vol.tif\nimg-resize --bin 2 vol.tif -o small.tif"},
-    {"Bin a scan before reconstruction: the geometry goes along.",
+    {"Bin a scan before its reconstruction; the geometry is adapted.",
      "ct-geom --sod 500 --sdd 1000 --detector 128x96 --pitch 1 --views 90 | ct-phantom -g - -o scan.tif\n"
      "img-resize --bin 2 scan.tif | ct-fdk -o quick.tif"},
-    {"Make voxels cubes of 0.4 mm.",
+    {"Convert to cubic voxels of 0.4 mm.",
      "img-convert --set voxel=0.5,0.5,1mm vol.tif | img-resize --voxel 0.4 -o cubes.tif"},
-    {"A pyramid for QuPath and other viewers.", "img-resize --pyramid vol.tif -o vol.ome.tif"},
-    {"A mask in the size of another volume.",
+    {"Write a pyramid for QuPath and other viewers.", "img-resize --pyramid vol.tif -o vol.ome.tif"},
+    {"Resize a mask to the size of another volume.",
      "img-threshold --otsu small.tif | img-resize --size 64x64x64 --method nearest -o mask.tif"},
     {0},
 };
@@ -248,31 +251,34 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "bin, shrink or enlarge images and volumes",
     .description =
-        "Writes images of another size: pages along z as a volume, or with --2d each page by itself; channels and "
-        "times are never mixed. Samples are of any type (64-bit integers with --method nearest only).\n\n"
-        "Samples are squares side by side, and an image of another size covers the same place. The metadata follow: "
-        "`voxel`, the `origin` (the centre of the first voxel) and, of projections, the detector's size, pitch and "
-        "offset and the matrices of the scan geometry, so that a binned scan reconstructs in the same place.\n\n"
-        "Each axis is resampled by itself, in f64, and the result is rounded once. Shrinking never skips a sample: "
-        "linear and cubic are then as wide as a voxel of the result, so no fine pattern turns into a coarse one. At "
-        "the edges the samples that exist count, with weights that sum to one: a constant image stays exactly that "
-        "constant. The bits of the result do not depend on threads, memory or chunks.",
+        "Reads images or volumes and writes them with another number of voxels: binned, reduced or enlarged. Pages "
+        "along z are a volume; with --2d each page is an image of its own. Samples may have any type; 64-bit "
+        "integers need --method nearest.\n\n"
+        "Samples are squares side by side, and the result covers the same area as the input. The metadata are "
+        "adapted: `voxel`, `origin` (the centre of the first voxel) and, for projections, the size, pitch and offset "
+        "of the detector and the matrices of the geometry. A binned scan therefore reconstructs in the same place.\n\n"
+        "Each axis is resampled in turn, in f64, and the result is rounded once. All samples contribute when an "
+        "image is reduced: linear and cubic are then as wide as a voxel of the result, which avoids aliasing. At the "
+        "edges weights are scaled to sum to one over the samples that exist, so a constant image stays constant. The "
+        "bits of the result do not depend on threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
         "METHODS\n"
-        "area: the mean of what the voxel covers, samples at its ends in proportion.\n\n"
-        "linear: straight lines between the centres of neighbours. It equals scipy.ndimage.zoom with order=1, "
-        "grid_mode=True and mode=nearest where an axis gets longer, and Pillow's BILINEAR on floats in general.\n\n"
-        "cubic: the cubics of Keys (1981) with a = -1/2, also named Catmull-Rom. It equals Pillow's BICUBIC on floats. "
-        "It may overshoot next to an edge of the object.\n\n"
-        "nearest: the sample under the centre of the voxel, untouched; of two that are as near, the one with the "
-        "larger index.\n\n"
-        "Voxels with a NaN or an infinite sample among those that have a weight are NaN or infinite.\n\n"
-        "PIPES\n"
-        "Pages come and go one after the other where planes stay or are binned. Otherwise the number of planes must be "
-        "known, so a pipe without it is copied first (to memory, or to $TMPDIR); --pyramid always has to know it.",
+        "area: the mean over the area of the voxel; samples at its ends count by their covered part.\n\n"
+        "linear: straight lines between the centres of neighbours. If an axis gets longer, it equals "
+        "scipy.ndimage.zoom with order=1, grid_mode=True and mode=nearest. For floats it always equals BILINEAR of "
+        "Pillow.\n\n"
+        "cubic: the cubics of Keys (1981) with a = -1/2, also named Catmull-Rom. For floats it equals BICUBIC of "
+        "Pillow. It may overshoot next to an edge of the object.\n\n"
+        "nearest: the sample under the centre of the voxel; if two samples are equally near, the one with the larger "
+        "index.\n\n"
+        "NOTES\n"
+        "If a NaN or infinite sample contributes to a voxel, the voxel is NaN or infinite.\n\n"
+        "Pages pass through one after the other if the planes stay or are binned. For other changes along z the "
+        "number of planes must be known, so a pipe that does not record it is first copied to memory or to $TMPDIR. "
+        "--pyramid always needs the number.",
     .see_also = "img-reslice(1), img-cat(1), img-convert(1), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE,
     .run = img_resize,

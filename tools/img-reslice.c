@@ -14,34 +14,36 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_STRING(struct params, axes, "axes", 0, .metavar = "AXES", .choices = "xz|yz|zy|zx|yx|xy", .group = "Axes",
-              .help = "axes of the input that become columns and rows: xz, yz, zy, zx, yx",
-              .more = "x and y are those of the input's pages, z is the axis of its pages, whatever their names. xz "
-                      "gives pages of x and z, one for each y."),
+              .help = "axes that become columns and rows: xz, yz, zy, zx, yx",
+              .more = "x and y are the columns and rows of the input, z is the axis of its pages, whatever their "
+                      "names. With xz each page of the result shows x and z, and there is one page for each y."),
     VP_FLAG(struct params, sinograms, "sinograms", 0,
-            .help = "views to sinograms: a page for each row of the detector",
-            .more = "The same as --axes xz of a stack of views; the metadata state the layout."),
-    VP_FLAG(struct params, views, "views", 0, .help = "sinograms to views: a page for each angle"),
+            .help = "convert views to sinograms: one page for each detector row",
+            .more = "The same as --axes xz for a stack of views. The metadata record the layout."),
+    VP_FLAG(struct params, views, "views", 0,
+            .help = "convert sinograms to views: one page for each angle"),
     VP_CHOICE(struct params, turn, "turn", 0, "0|90|180|270", .metavar = "DEGREES", .def = "0",
-              .help = "turn by 90, 180 or 270 degrees, clockwise on the screen",
-              .more = "With --about x from y to z, and with --about y from z to x."),
+              .help = "rotate by 90, 180 or 270 degrees, clockwise on the screen",
+              .more = "With --about x the rotation is from y to z, with --about y from z to x."),
     VP_CHOICE(struct params, about, "about", 0, "x|y|z", .metavar = "AXIS", .def = "z",
-              .help = "axis of --turn: x, y or z"),
+              .help = "axis of the rotation: x, y or z"),
     VP_STRING(struct params, flip, "flip", 0, .metavar = "AXES", .choices = "x|y|z|xy|xz|yz|xyz",
-              .help = "reverse axes of the result: x mirrors each page, z reverses the pages",
-              .more = "--axes comes first, then --turn, then --flip."),
-    VP_FLAG(struct params, flat, "2d", 0, .help = "every page is an image of its own"),
+              .help = "reverse axes: x mirrors each page left to right, y top to bottom, z reverses the pages",
+              .more = "The order is --axes, then --turn, then --flip."),
+    VP_FLAG(struct params, flat, "2d", 0,
+            .help = "process each page as a separate 2-D image"),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Look at a volume from the side.",
+    {"View a volume from the side.",
      "ct-phantom --volume 64x64x48 -o vol.tif\nimg-reslice --axes xz vol.tif | img-view -o side.png"},
-    {"Sinograms of a scan; the geometry goes along.",
+    {"Convert a scan to sinograms; the geometry is kept.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x48 --pitch 2 --views 90 | ct-phantom -g - -o scan.tif\n"
      "img-reslice --sinograms scan.tif -o sinograms.tif\n"
      "ct-fdk --layout sinograms sinograms.tif -o vol2.tif"},
-    {"Turn each image a quarter to the right.", "img-reslice --turn 90 vol.tif -o turned.tif"},
-    {"A scan whose views are upside down.", "img-reslice --flip y scan.tif -o upright.tif"},
+    {"Rotate each image clockwise by 90 degrees.", "img-reslice --turn 90 vol.tif -o turned.tif"},
+    {"Correct a scan whose views are upside down.", "img-reslice --flip y scan.tif -o upright.tif"},
     {0},
 };
 
@@ -165,23 +167,26 @@ out:
 const struct vp_tool vp_program = {
     .name = "img-reslice",
     .operands = "[INPUT]...",
-    .summary = "exchange, turn and flip axes; views to sinograms",
+    .summary = "exchange, rotate and flip axes; convert views to sinograms",
     .description =
-        "Writes a stack with its axes in another order or direction: slices from the side, sinograms of views and "
-        "back, turns by 90 degrees, mirror images. Samples are copied, whatever their type; none is computed.\n\n"
-        "Pages along z (or along the one axis that the pages have) are the third axis; channels and times are never "
-        "mixed. The metadata follow: voxel and origin, the names of axes, and the scan geometry where columns stay "
-        "columns of the detector; what is not true any more is left out with a warning. (The origin of a reversed axis "
-        "is kept if the image lies symmetrically about 0, as reconstructions do.)",
+        "Reads a stack and writes it with its axes in another order or direction: slices from the side, sinograms "
+        "from views and back, rotations by 90 degrees, mirror images. Samples of any type are copied, and none is "
+        "interpolated.\n\n"
+        "The third axis is z, or the only axis that the pages have. Channels and times are never mixed. The metadata "
+        "are adapted: voxel and origin, the names of axes and, if detector columns stay columns, the scan geometry. "
+        "Metadata that are no longer true are left out with a warning. (The origin of a reversed axis is kept if the "
+        "image is centred on 0, as reconstructions are.)",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
-        "MEMORY\n"
-        "Pages that stay pages go through a pipe one after the other. Where rows of all pages become a page (--axes "
-        "xz), uncompressed files are read once, in bands of rows. Where columns do (--axes yz), and of compressed "
-        "files, a stack that does not fit in memory is read several times: --plan prints how often. A pipe is copied "
-        "first, to memory or to $TMPDIR.",
+        "NOTES\n"
+        "How the input is read depends on what becomes a page:\n\n"
+        "- If pages stay pages, they pass through one after the other, also from a pipe.\n"
+        "- If rows of all pages become a page (--axes xz), uncompressed files are read once, in bands of rows.\n"
+        "- If columns become a page (--axes yz), and for compressed files, a stack that does not fit in memory is "
+        "read several times; --plan shows how often.\n\n"
+        "In the last two cases a pipe is first copied to memory or to $TMPDIR.",
     .see_also = "img-cat(1), img-resize(1), img-view(1), ct-geometry(5), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE,
     .run = img_reslice,

@@ -23,46 +23,50 @@ struct params {
 };
 
 static const struct vp_opt options[] = {
-    VP_FLAG(struct params, volume, "3d", 0, .group = "Table", .help = "of volumes: sums over x, y and z",
-            .more = "Otherwise every page is an image of its own. Pages along other axes than z (view, channel, time) "
-                    "are never mixed."),
+    VP_FLAG(struct params, volume, "3d", 0, .group = "Table",
+            .help = "make tables of volumes: sums over x, y and z",
+            .more = "Without it, each page is an image of its own. Pages along other axes than z (view, channel, "
+                    "time) are never mixed."),
     VP_FLAG(struct params, exclusive, "exclusive", 'x',
-            .help = "begin with zeros: one row and column more (and with --3d a page)",
-            .more = "Entry (x, y) is then the sum of all samples before x and before y, as in cv2.integral; the sum "
-                    "over a box [x0, x1) x [y0, y1) is t[y1][x1] - t[y0][x1] - t[y1][x0] + t[y0][x0] without a test "
-                    "for the edge. Otherwise samples at x and y are in it, as in skimage.transform.integral_image."),
+            .help = "add a first row and column of zeros (with --3d also a page)",
+            .more = "Entry (x, y) is then the sum of all samples before x and before y, as in cv2.integral. The sum "
+                    "over a box [x0, x1) x [y0, y1) is t[y1][x1] - t[y0][x1] - t[y1][x0] + t[y0][x0], without a "
+                    "special case at the edge. Without this option, the sum includes the samples at x and y, as in "
+                    "skimage.transform.integral_image."),
     {.name = "squares", .type = VP_T_OUTFILE, .offset = VP_FIELD(struct params, squares, const char *),
-     .metavar = "FILE", .help = "write the table of the squares, too, from the same reading",
-     .more = "FILE may be a pipe that another program reads (/dev/fd/N). Samples are u64 "
-             "beside a table of integers, f64 beside one of f32 or f64, also where that is one of integers (--type "
-             "f64)."},
+     .metavar = "FILE",
+     .help = "also write the table of the squares, in the same pass",
+     .more = "FILE may be a pipe to another program (/dev/fd/N). The type is u64 if the main table is of integers, "
+             "otherwise f64."},
     VP_CHOICE(struct params, type, "type", 't', "auto|u32|u64|i32|i64|f32|f64", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the table",
-              .more = "auto: f64 for f32 and f64; for integers 32 bits (u32, or i32 for signed ones) where no sum can "
-                      "leave that range, judged by size and type alone, else 64. Integers are summed up modulo 2^32 "
-                      "or 2^64, so the difference that is the sum over a box is right wherever that sum fits, even if "
-                      "the table has wrapped around. f32: sums are taken in f64 and rounded to 24 bits in the end, so "
-                      "the sum over a small box far from the origin may have no right digit left."),
+              .more = "- auto: f64 for f32 and f64. For integers, 32 bits (u32, or i32 for signed types) if no sum "
+                      "can exceed that range, judged by size and type only; otherwise 64 bits.\n"
+                      "- Integer types: sums are modulo 2^32 or 2^64. The sum over a box is right if it fits the "
+                      "type, even if the table has wrapped around.\n"
+                      "- f32: sums are computed in f64 and rounded to 24 bits at the end. The sum over a small box "
+                      "far from the origin may then have no correct digit."),
     VP_FILE(struct params, boxes, "boxes", 'b', .metavar = "FILE", .group = "Boxes",
-            .help = "no table: print sum, mean and standard deviation of boxes",
-            .more = "A line of FILE is a box: a name (optional), X0:X1, Y0:Y1, with --3d Z0:Z1, and the number of the "
-                    "page (with --3d of the volume) that it is of (optional: of each, from 0 on), with tabs, commas or "
-                    "blanks between them. Ranges are half open, as everywhere. Empty lines, lines that begin with # "
-                    "and a first line of words are passed over. FILE may be - (standard input) where the image is "
-                    "named. All boxes are done in one pass, also of a pipe, in the order of the pages, then of the "
+            .help = "measure boxes instead: print their sum, mean and standard deviation",
+            .more = "Each line of FILE is a box: an optional name, X0:X1, Y0:Y1, with --3d Z0:Z1, and an optional "
+                    "page number (with --3d the number of the volume), separated by tabs, commas or blanks. Without "
+                    "a number the box is measured on every page. Ranges are half open. Empty lines, lines that begin "
+                    "with #, and a first line of words are ignored. FILE may be - (standard input) if the image is a "
+                    "named file. All boxes are measured in one pass, and printed by page, then in the order of the "
                     "lines."),
-    VP_FLAG(struct params, json, "json", 0, .help = "print JSON instead of columns with tabs between them"),
+    VP_FLAG(struct params, json, "json", 0,
+            .help = "print JSON instead of columns separated by tabs"),
     VP_INSTEAD("old-s", 's', "squares"),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"The table of an image, with a border of zeros.",
+    {"The table of an image, with zeros in front.",
      "ct-phantom --volume 64x48x1 | img-convert --type u8 --window 0,0.05 > image.tif\n"
      "img-sat --exclusive image.tif -o table.tif"},
-    {"Tables of the values and of their squares, of a volume, from a pipe.",
+    {"The tables of the values and of the squares of a volume, from a pipe.",
      "ct-phantom --volume 64x48x20 | img-sat --3d --squares squares.tif -o sums.tif"},
-    {"Mean and deviation in two boxes of every page.",
+    {"Mean and standard deviation in two boxes of every page.",
      "ct-phantom --volume 64x48x4 -o vol.tif\nprintf 'left 4:20 10:30\\nright 40:60 10:30\\n' > boxes.txt\n"
      "img-sat --boxes boxes.txt vol.tif"},
     {0},
@@ -172,36 +176,39 @@ static int img_sat(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-sat",
     .operands = "[INPUT]...",
-    .summary = "summed area tables (integral images) of images and volumes",
+    .summary = "make summed area tables (integral images), or measure boxes",
     .description =
-        "Each entry of the table is the sum of all samples at or before its x and y (with --3d also at or before its "
-        "z). So the sum over any box is four entries added and subtracted (eight in a volume), however large it is.\n\n"
-        "Integers are exact. Floats are summed up in f64, in one order that is the same on every device; where a scale "
-        "is recorded it is undone first. Images and volumes of any size go through as a stream, in one pass: only a "
-        "band of rows is in memory (with --3d, of pages), and what is carried from one to the next.\n\n"
-        "How exact sums of floats are depends on the samples. Where all are multiples of one power of two, and their "
-        "absolute values add up to at most 2^53 times that, nothing is rounded, and the mean over any box is right to "
-        "the last digit: so it is for integers of 16 bits stored as f32, and for 24 bits in 32768 x 32768 samples that "
-        "are on average at most half of the largest. Of other data an entry is right to about 2e-15 of the sum of all "
-        "absolute values up to it (as measured with 32768 x 32768), so the mean over a box is right to 1e-12 if the "
-        "box holds at least a 500th of that sum (1500 x 1500 of 32768 x 32768 equal samples), to 3e-8 over 8 x 8 of "
-        "them. --boxes has no such limit.\n\n"
-        "--boxes FILE measures boxes without a table: sum, mean and standard deviation (divided by the count), "
-        "thousands at a time, in one pass over the rows, on the CPU, in memory that does not depend on the number of "
-        "pages or their height. They are exact whatever the samples are, of every type: nothing is rounded before the "
-        "sum over a box is complete, so sum and mean of a small box in a large image, beside values that are far "
-        "larger, or of values that cancel, are right to the last digit that is printed, and so is the deviation of "
-        "small differences from a large mean. Integers are printed whole; of integers with a scale they are added up "
-        "as they are stored, and the scale is undone once, of the sum. A sample that is NaN or infinite shows in the "
-        "boxes that hold it (their deviation is NaN), and in no other. Of f64 samples the deviation is right where "
-        "their squares are within the range of f64: it is infinite with a sample beyond 1e154, and takes samples below "
-        "1e-146 for 0.\n\n"
-        "To smooth an image with a box, img-local(1) --stat mean (or std) is the way: it renormalises at the edges and "
-        "writes no table.\n\n"
-        "The bits of the result do not depend on threads, memory, chunks or devices.",
+        "Reads images or volumes (--3d) and writes their summed area tables. Each entry is the sum of all samples at "
+        "or before its x and y (and z). The sum over any box, however large, is then four entries of the table added "
+        "and subtracted (eight in a volume). --boxes FILE prints sums, means and standard deviations of boxes "
+        "instead.\n\n"
+        "Images of any size are processed in one pass; only a band of rows (with --3d, of pages) is in memory. If "
+        "the metadata record a scale, it is undone first. The bits of the result do not depend on threads, memory, "
+        "chunks or devices.\n\n"
+        "To smooth an image with a box, use img-local(1) --stat mean. It needs no table, and treats the edges "
+        "correctly.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "NOTES\n"
+        "Tables of integers are exact. Tables of floats are summed in f64:\n\n"
+        "- They are exact if all samples are multiples of one power of two, and their absolute values add up to at "
+        "most 2^53 times that power. This holds for 16-bit integers stored as f32, and for 24-bit integers in 32768 "
+        "x 32768 samples if they are on average at most half of the largest.\n"
+        "- Otherwise the error of an entry is about 2e-15 of the sum of all absolute values up to it (measured with "
+        "32768 x 32768 samples). The mean over a box is then right to 1e-12 if the box holds at least 1/500 of that "
+        "sum (1500 x 1500 of 32768 x 32768 equal samples), and to 3e-8 for a box of 8 x 8.\n\n"
+        "--boxes does not have this error, because sums over boxes are not rounded at all before they are printed. "
+        "Thousands of boxes are measured in one pass, on the CPU, in memory that does not depend on the number of "
+        "pages. Some details:\n\n"
+        "- Sums of integers are printed in full. Integers with a scale are added up as they are stored; the scale is "
+        "undone once, for the sum.\n"
+        "- The standard deviation is divided by the number of samples. It is right even for small differences from a "
+        "large mean.\n"
+        "- A NaN or infinite sample affects only the boxes that contain it. Their standard deviation is NaN.\n"
+        "- The standard deviation of f64 samples is infinite if a sample is beyond 1e154; samples below 1e-146 count "
+        "as 0 for it.",
     .see_also = "img-local(1), img-info(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .text_with = "boxes",

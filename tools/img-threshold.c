@@ -30,56 +30,59 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_REAL(struct params, at, "at", 'a', .metavar = "V", .min = -INFINITY, .max = INFINITY, .group = "Threshold",
-            .help = "the threshold is V",
-            .more = "In the unit of the values (where a scale is recorded, not of the samples as stored)."),
-    VP_FLAG(struct params, otsu, "otsu", 0, .help = "of the histogram: the one that separates two classes best (Otsu)",
-            .more = "These five take an image's threshold from its own histogram: each volume, or with --2d each page, "
-                    "each channel and each time, has its own. They are in the history of the result, in the order of "
-                    "the images, with all of their digits: --at with one of them marks the same voxels. -v prints "
-                    "the lowest and the highest, --stats FILE lists all. The input is read twice; what comes from a "
-                    "pipe is kept for it."),
+            .help = "use the threshold V",
+            .more = "In the unit of the values (if a scale is recorded, not of the stored samples)."),
+    VP_FLAG(struct params, otsu, "otsu", 0,
+            .help = "threshold from the histogram: best separation of two classes (Otsu)",
+            .more = "The five methods from the histogram compute a threshold for each image: for each volume, or "
+                    "with --2d each page, of each channel and time. The history of the result records the thresholds "
+                    "with all digits, in the order of the images, so --at can repeat them. -v prints the lowest and "
+                    "the highest, --stats FILE lists all. The input is read twice; input from a pipe is stored."),
     VP_FLAG(struct params, triangle, "triangle", 0,
-            .help = "of the histogram: where it bends, for one large peak with a tail (Zack)"),
-    VP_FLAG(struct params, li, "li", 0, .help = "of the histogram: least cross entropy (Li)"),
-    VP_FLAG(struct params, yen, "yen", 0, .help = "of the histogram: largest correlation (Yen)"),
+            .help = "threshold from the histogram: bend of one large peak with a tail (Zack)"),
+    VP_FLAG(struct params, li, "li", 0,
+            .help = "threshold from the histogram: least cross entropy (Li)"),
+    VP_FLAG(struct params, yen, "yen", 0,
+            .help = "threshold from the histogram: largest correlation (Yen)"),
     VP_FLAG(struct params, isodata, "isodata", 0,
-            .help = "of the histogram: half-way between the means on both sides (Ridler)"),
+            .help = "threshold from the histogram: midway between the means of both classes (Ridler)"),
     VP_OPTIONS(struct params, local, vp_adaptive_options),
     VP_INT(struct params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 2, .max = VP_THRESHOLD_BINS,
-           .group = "Histogram", .help = "bins of the histogram of f32",
-           .more = "Integers have one for every value, also where a scale is recorded."),
+           .group = "Histogram",
+           .help = "number of bins of the histogram for f32",
+           .more = "Integers have one bin for each value, even if a scale is recorded."),
     VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
-             .help = "the values that the bins of f32 divide (default: those of the stack)",
-             .more = "Values outside count for the first and the last bin. By default the stack is read once more "
-                     "before, to find its smallest and largest value."),
+             .help = "range of values that the bins of f32 divide (default: the range of the stack)",
+             .more = "Values outside count in the first and the last bin. The default reads the stack once more, to "
+                     "find its smallest and largest value."),
     VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
-             .help = "above HIGH, and above LOW where that is connected with it",
-             .more = "What is above LOW is marked where a way from neighbour to neighbour, all of them above LOW, "
-                     "leads to something above HIGH. With --below what is not above HIGH, where such a way leads to "
-                     "something that is not above LOW."),
+             .help = "mark voxels above LOW that are connected with a voxel above HIGH",
+             .more = "Two voxels are connected if a path of neighbours, all above LOW, joins them. With --below, "
+                     "voxels not above HIGH are marked if such a path, of voxels not above HIGH, joins them with a "
+                     "voxel not above LOW."),
     VP_REAL(struct params, weak, "weak", 0, .metavar = "D", .min = 0, .max = INFINITY,
-            .help = "the same for any other threshold: neighbours of what is marked may miss it by D",
+            .help = "hysteresis for any other threshold: neighbours of marked voxels may miss it by D",
             .more = "In the unit of the values."),
     VP_CHOICE(struct params, connectivity, "connectivity", 0, "auto|4|8|6|18|26", .metavar = "N", .def = "auto",
               .help = "neighbours: 4|8 of a pixel, 6|18|26 of a voxel",
-              .more = "auto is 8 and 26. (scikit-image's apply_hysteresis_threshold has 4 and 6.)"),
+              .more = "auto is 8 and 26. (apply_hysteresis_threshold of scikit-image uses 4 and 6.)"),
     VP_FLAG(struct params, below, "below", 0, .group = "Mask",
-            .help = "mark what is not above the threshold, instead of what is"),
+            .help = "mark voxels that are not above the threshold"),
     VP_REAL(struct params, value, "value", 0, .metavar = "N", .def = "255", .min = -INFINITY, .max = INFINITY,
-           .help = "what is marked becomes N, everything else 0",
-           .more = "255 is what img-morph, img-view and ImageJ expect of a mask; with 1 its mean is a fraction."),
+           .help = "value of marked voxels; all others are 0",
+           .more = "255 suits img-morph, img-view and ImageJ. With 1, the mean of the mask is the marked fraction."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"What is denser than 0.015 per mm.",
+    {"Mark voxels above 0.015 per mm.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-threshold --at 0.015 vol.tif -o dense.tif"},
-    {"Object and air, the threshold found in the histogram (-v prints it).",
+    {"Separate object and air by a threshold from the histogram (-v prints it).",
      "img-threshold --otsu vol.tif -o object.tif"},
-    {"On uneven ground, each page by itself: above the mean of 31 x 31 pixels by 0.001.",
+    {"On an uneven background, page by page: 0.001 above the mean of 31 x 31 pixels.",
      "img-threshold --local mean --2d --window 31 --offset -0.001 vol.tif -o bright.tif"},
-    {"Dense parts with all that hangs together with them and is above 0.008.",
+    {"Dense parts, with all connected voxels above 0.008.",
      "img-threshold --hysteresis 0.008,0.02 vol.tif -o parts.tif"},
     {"Dark writing on a page, at the end of a pipe.",
      "img-convert --type u8 --window 0,0.05 vol.tif | img-threshold --local sauvola --2d --window 25 --below > "
@@ -319,24 +322,29 @@ static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-threshold",
     .operands = "[INPUT]...",
-    .summary = "masks: thresholds given, from the histogram, or local",
+    .summary = "make masks by a threshold: given, from the histogram, or local",
     .description =
-        "Marks the voxels that are above a threshold: 255, others 0, in samples of u8. The threshold is given, taken "
-        "from the histogram of the image, or follows the neighbourhood of each voxel. Pages along z are a volume, or "
-        "with --2d each page is an image of its own; channels and times are never mixed. Samples are u8, u16, i8, i16 "
-        "or f32. A voxel that is equal to its threshold is not above it. NaN, and in f32 a voxel with a NaN in its "
-        "neighbourhood, is never marked.\n\n"
-        "Formulas and names are those of scikit-image (threshold_local, threshold_niblack, threshold_sauvola, "
-        "threshold_otsu and so on). At the edge of the image the local ones use the voxels that exist, where "
-        "scikit-image makes some up; elsewhere the masks are equal, but for voxels that lie on their threshold: here "
-        "integers are compared without rounding errors. With --edge mirror, nearest, zero or wrap they are those of "
-        "threshold_local's modes reflect, nearest, constant and wrap up to the edge. (threshold_niblack and "
-        "threshold_sauvola mirror about the middle of the last pixel, as none of these does.)\n\n"
-        "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the CPU's, but for local "
-        "thresholds of f32, where samples that lie on their threshold to within rounding may be on its other side.",
+        "Reads images and writes masks of u8: 255 for voxels above a threshold, 0 for all others. The threshold is "
+        "given (--at, --hysteresis), computed from the histogram of the image (--otsu and others), or computed from "
+        "the neighbourhood of each voxel (--local). Pages along z are a volume; with --2d each page is an image of "
+        "its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "A voxel equal to its threshold is not above it. A NaN is never marked, nor is a voxel with a NaN in its "
+        "neighbourhood by a local threshold.\n\n"
+        "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the same as on the "
+        "CPU, except for local thresholds of f32: there, a sample that equals its threshold within rounding may be "
+        "on its other side.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "NOTES\n"
+        "Formulas and names are those of scikit-image (threshold_local, threshold_niblack, threshold_sauvola, "
+        "threshold_otsu and so on). The masks are equal, with these exceptions:\n\n"
+        "- At the edge of the image, local thresholds use only voxels that exist. With --edge mirror, nearest, zero "
+        "or wrap they equal threshold_local with mode reflect, nearest, constant or wrap. (threshold_niblack and "
+        "threshold_sauvola reflect at the centre of the last pixel; no rule here does.)\n"
+        "- A voxel that lies on its threshold may differ, because integers are compared without rounding errors "
+        "here.",
     .see_also = "img-morph(1), img-local(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_threshold,

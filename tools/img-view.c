@@ -30,63 +30,68 @@ struct params {
 static const struct vp_opt options[] = {
     VP_INT(struct params, slice, "slice", 0, .metavar = "N", .group = "What is shown",
            .help = "number of the slice along --axis (default: the middle one)",
-           .more = "Counted from 0; negative numbers count from the end. Of a stack with channels, those of one "
+           .more = "Counted from 0; negative numbers count from the end. In a stack with channels, slices of one "
                    "channel are counted."),
     VP_INT(struct params, channel, "channel", 'c', .metavar = "N", .min = 0, .max = 1e15,
-           .help = "channel that is shown, in gray (default: colours, or channel 0)",
-           .more = "Counted from 0. Red, green and blue are shown in colour, where the metadata names the channels so "
-                   "(img-info shows it). Of other channels the first is shown, with a warning."),
-    VP_CHOICE(struct params, axis, "axis", 'a', "z|y|x", .metavar = "AXIS", .def = "z",
-              .help = "cut across z (a page), y or x",
-              .more = "Across z the picture shows x to the right and y down; across y it shows x to the "
-                      "right and z down; across x it shows z to the right and y down."),
-    VP_FLAG(struct params, ortho, "ortho", 0, .help = "three orthogonal slices in one picture",
-            .more = "The cut across z, the one across x to its right and the one across y below it, so that "
-                    "rows and columns line up."),
+           .help = "show one channel, in gray (default: in colour, or channel 0)",
+           .more = "Counted from 0. A stack is shown in colour if the metadata name its channels red, green and blue "
+                   "(see img-info). Of other channels only the first is shown, with a warning."),
+    VP_CHOICE(struct params, axis, "axis", 0, "z|y|x", .metavar = "AXIS", .def = "z",
+              .help = "cut perpendicular to z (a page), y or x",
+              .more = "- z: the picture shows x to the right and y down\n"
+                      "- y: the picture shows x to the right and z down\n"
+                      "- x: the picture shows z to the right and y down"),
+    VP_FLAG(struct params, ortho, "ortho", 0,
+            .help = "three orthogonal slices in one picture",
+            .more = "The slice perpendicular to z is at the top left, the one perpendicular to x to its right, and "
+                    "the one perpendicular to y below it, so rows and columns line up."),
     VP_REALS(struct params, at, "at", 0, .metavar = "X,Y,Z", .min = 0, .max = 1e15,
              .help = "voxel where the slices of --ortho meet (default: the middle)"),
     VP_INT(struct params, montage, "montage", 0, .metavar = "N", .min = 1, .max = 10000,
            .help = "N evenly spaced slices along --axis"),
     VP_INT(struct params, columns, "columns", 0, .metavar = "N", .min = 1, .max = 10000,
-           .help = "columns of the montage (default: about as many as rows)"),
+           .help = "columns of the montage (default: about the number of rows)"),
     VP_REALS(struct params, profile, "profile", 0, .metavar = "X0,Y0,X1,Y1", .min = 0, .max = 1e15,
              .help = "print the values along a line of the slice, as CSV",
-             .more = "No picture is written. Columns are the distance from the first end (in the unit of the voxel "
-                     "size, or in pixels if that is unknown), x and y in pixels from 0, and the value, bilinear between "
-                     "pixels; steps are of about one pixel."),
+             .more = "No picture is written. The columns are the distance from the first end, x and y in pixels from "
+                     "0, and the value. The distance is in the unit of the voxel size, or in pixels if that is "
+                     "unknown. Values are interpolated bilinearly, in steps of about one pixel."),
     VP_REALS(struct params, window, "window", 'w', .metavar = "LO,HI", .group = "How it is shown",
-             .help = "values shown black and white"),
+             .help = "values that are shown black and white"),
     VP_REALS(struct params, percentile, "percentile", 0, .metavar = "LO,HI", .min = 0, .max = 100,
              .def = "0.5,99.5",
-             .help = "window from percentiles of the samples shown",
-             .more = "Unless --window is given. A few outliers do not matter to it. NaN is always black."),
-    VP_FLAG(struct params, invert, "invert", 0, .help = "large samples black, small ones white"),
+             .help = "percentiles of the samples shown that are black and white",
+             .more = "Not used if --window is given. Outliers hardly change it. NaN is always black."),
+    VP_FLAG(struct params, invert, "invert", 0,
+            .help = "show large samples black and small ones white"),
     VP_CHOICE(struct params, colours, "colormap", 0, VP_COLOURS_CHOICES, .metavar = "MAP", .def = "gray",
               .help = "colours: gray, viridis, heat, blue-red or labels",
-              .more = "blue-red is white in the middle of the window, for differences. labels gives each whole number "
-                      "a colour of its own, and 0 black, whatever the window. Of a stack in colour one channel is "
-                      "shown."),
+              .more = "blue-red is white in the middle of the window; use it for differences. labels gives each "
+                      "whole number a colour of its own and 0 black, without a window. A stack in colour is shown as "
+                      "one channel."),
     VP_INT(struct params, zoom, "zoom", 'z', .metavar = "N", .min = 1, .max = 64, .def = "1",
-           .help = "each pixel becomes N x N"),
+           .help = "show each sample as N x N pixels"),
     VP_SIZE(struct params, fit, "fit", 0, .metavar = "WxH",
             .help = "shrink the picture to at most W x H pixels",
-            .more = "Each pixel is the mean over its area; a picture that fits is left as it is."),
-    VP_FLAG(struct params, square, "square", 0, .help = "one pixel a sample, whatever the voxel size",
-            .more = "Otherwise slices of voxels that are not cubes are stretched to their true shape."),
+            .more = "Each pixel is the mean over its area. A picture that fits already is not changed."),
+    VP_FLAG(struct params, square, "square", 0,
+            .help = "one pixel for each sample, whatever the voxel size",
+            .more = "Without it, slices of voxels that are not cubes are stretched to their true shape."),
     VP_INSTEAD("old-s", 's', "slice"),
+    VP_INSTEAD("old-a", 'a', "axis"),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
     {"The middle slice.", "ct-phantom --volume 64x64x64 -o vol.tif\nimg-view vol.tif -o slice.png"},
-    {"Three orthogonal slices, twice as large, from a pipe.",
+    {"Three orthogonal slices from a pipe, enlarged twice.",
      "ct-phantom --volume 64x64x64 | img-view --ortho --zoom 2 -o ortho.png"},
     {"Twelve slices with a fixed window.",
      "img-view --montage 12 --columns 4 --window 0,0.03 vol.tif -o montage.png"},
-    {"The brightest sample along y, in colour.",
+    {"The largest sample along y, in colour.",
      "img-reslice --axes xz vol.tif | ct-reduce --op max --pages | img-view --colormap viridis -o max.png"},
-    {"The values along a line of the middle slice.", "img-view --profile 0,32,63,32 vol.tif -o line.csv"},
-    {"All pages, as numbered pictures with one window.", "img-view --fit 32x32 vol.tif -o 'page_%03d.png'"},
+    {"Print the values along a line of the middle slice.", "img-view --profile 0,32,63,32 vol.tif -o line.csv"},
+    {"All pages as numbered pictures with one window.", "img-view --fit 32x32 vol.tif -o 'page_%03d.png'"},
     {0},
 };
 
@@ -498,13 +503,15 @@ const struct vp_tool vp_program = {
     .operands = "[INPUT]...",
     .summary = "make a PNG of a slice, three orthogonal slices or a montage",
     .description =
-        "Writes an 8-bit PNG to look at: gray, or in colour of a stack whose channels are red, green and blue. Black "
-        "and white are the 0.5 and 99.5 percentiles of the samples shown, or what --window says, so pictures of "
-        "different slices or scans can be made comparable. Slices of voxels that are not cubes are shown in their true "
-        "shape. A name with %03d is that of a series: all pages, with the percentiles of 16 of them.\n\nOf a file "
-        "only what is shown is read. A pipe is read to its end; what is kept of it is what is shown (or all "
-        "of it, if it does not say how many pages it has). The same samples give the same bytes: the picture "
-        "holds no time, name or text.",
+        "Reads a stack and writes an 8-bit PNG: one slice, three orthogonal slices, or several slices side by side. "
+        "The picture is gray, or in colour if the channels of the stack are red, green and blue. An output name with "
+        "%03d writes all pages as a series of pictures. --profile prints values along a line instead.\n\n"
+        "Black and white are the 0.5 and 99.5 percentiles of the samples shown. For a series they are percentiles of "
+        "16 pages. With --window they are fixed values, so that pictures of different slices or scans can be "
+        "compared. Slices of voxels that are not cubes are shown in their true shape.\n\n"
+        "Of a file only the samples shown are read. A pipe is read to its end; memory holds the samples shown, or "
+        "all samples if the number of pages is unknown. The picture has no time, name or text in it, so the same "
+        "samples give the same bytes.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -20,24 +20,25 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REAL(struct params, noise, "noise", 0, .metavar = "VARIANCE", .min = 0, .max = INFINITY, .group = "Filter",
             .help = "variance of the noise (default: estimated)",
-            .more = "In squared units of the values (where a scale is recorded, not of the samples as stored). Without "
-                    "it the mean of the local variances over the whole stack is taken, and the input is read twice, so "
-                    "it must be a file (or --spool); -v shows the value."),
+            .more = "In squared units of the values (if a scale is recorded, not of the stored samples). The default "
+                    "is the mean of the local variances over the whole stack. It needs a second reading, so the "
+                    "input must be a file, or --spool must be given; -v prints the variance."),
     VP_REAL(struct params, sigma, "sigma", 0, .metavar = "SIGMA", .min = 0, .max = INFINITY,
             .help = "standard deviation of the noise, instead of --noise",
-            .more = "In the unit of the values; its square is the variance."),
+            .more = "In the unit of the values. Its square is the variance."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the output: same as the input's, or f32",
-              .more = "Integers are rounded to the nearest (halves to even) and clamped to the range of the type."),
+              .more = "Values are rounded to the nearest integer (halves to even) and clamped to the range of an "
+                      "integer type."),
     VP_OPTIONS(struct params, window, vp_footprint_options),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
 
 static const struct vp_example examples[] = {
-    {"Take noise out of a volume; how much there is, is estimated.",
+    {"Remove noise from a volume, with an estimate of its variance.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-wiener --radius 2 vol.tif -o clean.tif"},
-    {"Noise of standard deviation 0.0005, each slice by itself, in a pipe.",
+    {"Noise of standard deviation 0.0005, slice by slice, in a pipe.",
      "img-cat vol.tif | img-wiener --2d --sigma 0.0005 --radius 3 > clean.tif"},
     {0},
 };
@@ -73,16 +74,15 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
 const struct vp_tool vp_program = {
     .name = "img-wiener",
     .operands = "[INPUT]...",
-    .summary = "adaptive noise filter after Wiener",
+    .summary = "adaptive noise filter by Wiener's formula",
     .description =
-        "From the mean m and the variance v of a voxel's neighbourhood every value x becomes m where v is no "
-        "larger than the variance of the noise, and m + (v - noise) / v * (x - m) elsewhere: smooth where there is "
-        "nothing but noise, nearly untouched at edges and details. scipy.signal.wiener has the same formula; here the "
-        "neighbourhood at the edge of an image is the part of it that exists, instead of zeros.\n\n"
-        "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never "
-        "mixed. Samples are u8, u16, i8, i16 or f32. In f32 a NaN makes NaN of the results whose neighbourhood "
-        "holds it.\n\n"
-        "The bits of the result do not depend on threads, memory or chunks.",
+        "Removes noise from images and keeps edges and details. It computes the mean m and the variance v of the "
+        "neighbourhood of each voxel x. If v is at most the variance of the noise, the result is m; otherwise it is "
+        "m + (v - noise) / v * (x - m). Uniform parts are therefore smoothed, and edges hardly change. Pages along z "
+        "are a volume; with --2d each page is an image of its own. Samples are u8, u16, i8, i16 or f32.\n\n"
+        "At the edge of the image only voxels that exist are used; scipy.signal.wiener, which has the same formula, "
+        "uses zeros there. A NaN in the neighbourhood makes the result NaN. The bits of the result do not depend on "
+        "threads, memory or chunks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

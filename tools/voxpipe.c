@@ -18,9 +18,9 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"The programs, in groups.", "voxpipe"},
-    {"What this machine offers, and what is missing.", "voxpipe doctor"},
-    {"A manual, also of a tree that is not installed.", "voxpipe img-gauss"},
+    {"List the programs.", "voxpipe"},
+    {"Show what this machine offers and what is missing.", "voxpipe doctor"},
+    {"Show a manual, even from a tree that is not installed.", "voxpipe img-gauss"},
     {0},
 };
 
@@ -172,10 +172,11 @@ const struct vp_tool vp_program = {
     .operands = "[PROGRAM|doctor]",
     .summary = "list the programs, show a manual, check this machine",
     .description =
-        "Without an operand it lists all programs in groups. With the name of a program, or of ct-geometry or "
-        "voxpipe-stack, it shows the manual, from the folders beside the programs if they are not installed.\n\n"
+        "Without an operand, it lists all programs in groups. With the name of a program, ct-geometry or "
+        "voxpipe-stack, it shows the manual, even if the programs are not installed.\n\n"
         "`voxpipe doctor` reports the processor and its instruction set, memory, scratch space, GPUs, plugins and "
-        "libraries, and for what is missing how to get it. voxpipe(7) describes what all programs share.",
+        "libraries. If something is missing, it prints how to get it. voxpipe(7) describes what all programs share, "
+        "and has an index of tasks.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

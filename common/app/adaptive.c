@@ -12,31 +12,41 @@ static const char *const METHODS[] = {"mean", "niblack", "sauvola", "bradley"};
 
 const struct vp_opt vp_adaptive_options[] = {
     VP_CHOICE(struct vp_adaptive_params, method, "local", 'l', VP_ADAPTIVE_CHOICES, .metavar = "METHOD",
-              .def = "mean", .help = "of the neighbourhood: mean|niblack|sauvola|bradley",
-              .more = "With m and s, its mean and standard deviation: mean is m, niblack m - k s, sauvola "
-                      "m (1 + k (s / r - 1)), bradley m (1 - k); from each the offset is taken."),
-    VP_REALS(struct vp_adaptive_params, window, "window", 'w', .metavar = "W|WX,WY,WZ", .def = "15", .min = 0,
-             .max = 2e6, .group = "Local thresholds", .help = "size of the neighbourhood, an odd number of voxels",
-             .more = "One number for all axes, or one for each of x, y, z; 1 leaves an axis out. With --physical in "
-                     "the unit of the voxel size: the voxels with centres up to half of it away. On the CPU the "
-                     "time does not depend on the size of a box; nor does it on a GPU, for integers and windows of "
-                     "one plane."),
+              .def = "mean",
+              .help = "local threshold from the neighbourhood: mean|niblack|sauvola|bradley",
+              .more = "With m the mean and s the standard deviation of the neighbourhood, the threshold is\n\n"
+                      "- mean: m\n"
+                      "- niblack: m - k s\n"
+                      "- sauvola: m (1 + k (s / r - 1))\n"
+                      "- bradley: m (1 - k)\n\n"
+                      "minus --offset."),
+    VP_REALS(struct vp_adaptive_params, window, "window", 0, .metavar = "W|WX,WY,WZ", .def = "15", .min = 0,
+             .max = 2e6, .group = "Local thresholds",
+             .help = "size of the neighbourhood, an odd number of voxels",
+             .more = "One number for all axes, or one for each of x, y, z. 1 leaves an axis out. With --physical in "
+                     "the unit of the voxel size; the neighbourhood is then the voxels whose centres are at most "
+                     "half of it away. The time does not depend on the size of a box: on the CPU always, on a GPU "
+                     "for integers and windows of one plane."),
     VP_CHOICE(struct vp_adaptive_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
-              .help = "box or ball (an ellipsoid where the sizes differ, slower)"),
+              .help = "box or ball (an ellipsoid if the sizes differ; slower)"),
     VP_CHOICE(struct vp_adaptive_params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
-              .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
-              .more = "renormalize: only the voxels that exist count. The others make voxels up as img-gauss(1) does, "
-                      "as many as the neighbourhood lacks: mirror is c b a | a b c. Not on a GPU."),
-    VP_REALS(struct vp_adaptive_params, k, "k", 'k', .metavar = "K",
-             .help = "factor of niblack and sauvola (default: 0.2) and bradley (0.15)"),
-    VP_REAL(struct vp_adaptive_params, r, "r", 'r', .metavar = "R", .min = 0, .max = INFINITY,
-            .help = "sauvola: the largest standard deviation there can be",
-            .more = "By default half of the range of the sample type, 127.5 for u8, and samples are taken as they are "
-                    "stored. f32 needs one, in the unit of the values; half of their range is a good choice."),
+              .help = "rule beyond the edge: renormalize|nearest|mirror|zero|wrap",
+              .more = "See voxpipe(7), Edges. All rules except renormalize run on the CPU."),
+    VP_REALS(struct vp_adaptive_params, k, "k", 0, .metavar = "K",
+             .help = "factor of niblack and sauvola (default: 0.2) and of bradley (default: 0.15)"),
+    VP_REAL(struct vp_adaptive_params, r, "r", 0, .metavar = "R", .min = 0, .max = INFINITY,
+            .help = "sauvola: largest possible standard deviation",
+            .more = "The default is half of the range of the sample type (127.5 for u8), for samples as they are "
+                    "stored. For f32 it must be given, in the unit of the values; half of their range is a good "
+                    "choice."),
     VP_REAL(struct vp_adaptive_params, offset, "offset", 0, .metavar = "V", .def = "0", .min = -INFINITY,
-            .max = INFINITY, .help = "take V from every threshold",
-            .more = "In the unit of the values. With a negative one, as --offset -3, a voxel must be brighter than its "
-                    "neighbourhood by 3."),
+            .max = INFINITY,
+            .help = "subtract V from every threshold",
+            .more = "In the unit of the values. With --offset -3, a voxel must be brighter than its neighbourhood by "
+                    "3."),
+    VP_INSTEAD("old-w", 'w', "window"),
+    VP_INSTEAD("old-k", 'k', "k"),
+    VP_INSTEAD("old-r", 'r', "r"),
     VP_OPT_END,
 };
 

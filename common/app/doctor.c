@@ -4,9 +4,11 @@
 #include "app/tool.h"
 #include "base/isa.h"
 #include "base/places.h"
+#include "base/plugin.h"
 #include "base/size.h"
 #include "device/device.h"
 #include "stack/codecs.h"
+#include "stack/hdf5.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -71,6 +73,11 @@ static void devices(FILE *out)
         line(out, "MPI", "ct-fdk runs on many hosts: mpirun -n N ct-fdk ...");
     else
         line(out, "MPI", "none: %s; with mpicc (libopenmpi-dev) make builds it", why);
+    const struct vp_h5_plugin *const hdf5 = vp_h5_open(why, sizeof why);
+    if (hdf5)
+        line(out, "HDF5", "%s: .h5 files are read and written", hdf5->version);
+    else
+        line(out, "HDF5", "none: %s; with hdf5.h (libhdf5-dev) make builds it", why);
 }
 
 /* True if the file contains the text. */

@@ -5,6 +5,7 @@
 #include "base/sort.h"
 #include "base/stats.h"
 #include "stack/paths.h"
+#include "stack/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,8 @@ int vp_ending_check(const struct vp_run *run, const char *name, struct vp_err *e
 {
     const bool picture = is_picture(run), raw_out = run->common.raw_out;
     char word[12];
-    if (vp_writes_text(run) || promise(name, fitting(run), word) != ANOTHER)
+    if (vp_writes_text(run) || promise(name, fitting(run), word) != ANOTHER
+        || (!picture && !raw_out && vp_output_format(name)))
         return 0;
     const bool is_tiff = strcasestr(" tif tiff btf tf8 ", word), is_raw = strcasestr(" raw ", word);
     vp_fail(err, VP_EUSAGE, "%s: the output is %s", name,

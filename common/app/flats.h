@@ -8,6 +8,13 @@ struct vp_run;
 
 extern const struct vp_opt vp_normalize_options[]; /* fields of struct vp_normalize_params */
 
+/* Flats and darks of a scan that are in the file of its views. */
+struct vp_own_fields { char **name; int names; const char **list; };
+/* Adds those of the one operand to the options, as far as these give none: flats without --flat and --i0, darks without
+ * --dark. They are valid until vp_own_fields_free(own), which may be called twice. */
+int vp_own_fields(struct vp_normalize_params *p, struct vp_own_fields *own, struct vp_run *run, struct vp_err *err);
+void vp_own_fields_free(struct vp_own_fields *own);
+
 /* Calls vp_normalize_open with the files of the options, read and averaged; for ct-normalize and ct-fdk. nv and views
  * may be -1: nv is then that of the flats. In sinogram layout, flats and darks are sinograms too: a page per detector
  * row, whose rows are averaged. */

@@ -13,28 +13,28 @@
 
 const struct vp_opt vp_footprint_file_options[] = {
     VP_FILE(struct vp_footprint_params, file, "footprint", 0, .metavar = "FILE", .group = "Neighbourhood",
-            .help = "any neighbourhood: the samples of a stack that are not 0",
-            .more = "One page is a neighbourhood in the plane of a page, several pages are one for volumes. Sample p "
-                    "of FILE stands for the voxel at p - c from the one that is made; c is number n / 2 of n along "
-                    "each axis, counted from 0, the middle one if n is odd. At the edge of the image the voxels that "
-                    "exist are used. Boxes and ellipsoids are recognised and take no longer than with their lengths; "
-                    "others run on the CPU. FILE has at most 1048576 samples."),
+            .help = "use the samples of this stack that are not 0 as the neighbourhood",
+            .more = "One page is a neighbourhood within a page; several pages are one for volumes. Sample p of FILE "
+                    "stands for the voxel at offset p - c. The centre c is sample n / 2 along each axis of n "
+                    "samples, counted from 0, unless --center is given. At the edge of the image only voxels that "
+                    "exist are used. Boxes and ellipsoids are recognised and are as fast as with lengths; other "
+                    "footprints run on the CPU. FILE has at most 1048576 samples."),
     VP_REALS(struct vp_footprint_params, center, "center", 0, .metavar = "X,Y[,Z]", .min = 0, .max = VP_FOOTPRINT_MAX,
-             .help = "sample of the footprint that lies on the voxel (default: n / 2)",
-             .more = "Counted from 0; Z is n / 2 if it is not given."),
+             .help = "sample of the footprint that is the centre (default: n / 2)",
+             .more = "Counted from 0. Z is n / 2 if it is omitted."),
     VP_OPT_END,
 };
 
 const struct vp_opt vp_footprint_options[] = {
     VP_REALS(struct vp_footprint_params, radius, "radius", 'r', .metavar = "R|RX,RY,RZ", .def = "1",
              .min = 0, .max = VP_RADIUS_MAX, .group = "Neighbourhood",
-             .help = "how far the neighbourhood reaches, in voxels",
-             .more = "One number for all axes, or one for each of x, y, z; 0 leaves an axis out. The neighbourhood "
-                     "holds the voxels whose centres are at most so far away: --radius 1 is 3 x 3 x 3 voxels as a "
-                     "box and the six neighbours with the voxel itself as a ball. With --physical in the unit of the "
-                     "voxel size. At the edge of the image the voxels that exist are used."),
+             .help = "radius of the neighbourhood, in voxels",
+             .more = "One number for all axes, or one for each of x, y, z. 0 leaves an axis out. The neighbourhood "
+                     "contains the voxels whose centres are at most this far away: with --radius 1, a box has 3 x 3 "
+                     "x 3 voxels, and a ball has the voxel and its six neighbours. With --physical in the unit of "
+                     "the voxel size. At the edge of the image only voxels that exist are used."),
     VP_CHOICE(struct vp_footprint_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
-              .help = "box or ball (an ellipsoid where the radii differ)"),
+              .help = "box or ball (an ellipsoid if the radii differ)"),
     {.type = VP_T_TABLE, .table = vp_footprint_file_options},
     VP_OPT_END,
 };

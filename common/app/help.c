@@ -206,15 +206,15 @@ const struct vp_help_status *vp_help_statuses(const struct vp_tool *tool)
 {
     static const struct vp_help_status usual[] = {
         {"0", "done"},
-        {"1", "the run failed: input or output, bad or cut data, a device"},
+        {"1", "the run failed: input or output, bad or truncated data, a device"},
         {"2", "usage: unknown option, bad value, refused terminal"},
         {"3", "resources: no such device, or too little memory"},
         {0}
     };
     static const struct vp_help_status compare[] = {
         {"0", "the inputs agree"},
-        {"1", "they differ"},
-        {"2", "trouble: usage, input or output, bad or cut data"},
+        {"1", "the inputs differ"},
+        {"2", "an error: usage, input or output, bad or truncated data"},
         {0}
     };
     return tool->flags & VP_TOOL_DIFF ? compare : usual;
@@ -238,7 +238,33 @@ bool vp_help_heading(const char *line, size_t n)
     return letter && isupper((unsigned char)line[0]);
 }
 
-/* Prints the further sections of the man page, except the history. */
+bool vp_help_is_late(const char *line, size_t n)
+{
+    static const char *const late[] = {"NOTES", "LIMITS", "MANY HOSTS", "TIMES", "METHOD", "MEMORY", "ACCURACY",
+                                       "PICTURE", "RADIUS MAPS", "REFERENCES"};
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++)
+        if (strlen(late[i]) == n && !strncmp(late[i], line, n))
+            return true;
+    return false;
+}
+
+/* Prints a paragraph of a section: running text, a list, or lines as they are. */
+static void help_paragraph(FILE *out, const char *text, size_t n)
+{
+    for (size_t at = 0, line; at < n; at += line + 1) {
+        line = strcspn(text + at, "\n");
+        if (at + line > n)
+            line = n - at;
+        const int indent = strncmp(text + at, "- ", 2) ? 2 : 4;
+        fputs("  ", out);
+        if (text[at] == ' ')
+            fprintf(out, "%.*s\n", (int)line, text + at);
+        else
+            wrap(out, indent, 2, text + at, line);
+    }
+}
+
+/* Prints the sections of the man page that are for --help. */
 static void help_sections(FILE *out, const char *text)
 {
     bool shown = false;
@@ -246,7 +272,7 @@ static void help_sections(FILE *out, const char *text)
         const size_t line = strcspn(text, "\n"), n = vp_help_paragraph(text);
         size_t from = 0;
         if (vp_help_heading(text, line)) {
-            shown = line != 10 || strncmp(text, "REFERENCES", 10);
+            shown = !vp_help_is_late(text, line);
             from = line + (text[line] == '\n');
             if (shown)
                 fprintf(out, "\n%c", text[0]);
@@ -254,10 +280,8 @@ static void help_sections(FILE *out, const char *text)
                 putc(tolower((unsigned char)text[i]), out);
             fputs(shown ? ":\n" : "", out);
         }
-        if (shown && from < n) {
-            fputs("  ", out);
-            wrap(out, 2, 2, text + from, n - from);
-        }
+        if (shown && from < n)
+            help_paragraph(out, text + from, n - from);
         text += n;
     }
 }

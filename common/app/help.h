@@ -38,6 +38,8 @@ void vp_help_all(const struct vp_help *d, FILE *out,
 size_t vp_help_paragraph(const char *text);
 /* True if the line is the heading of a section, in capitals. */
 bool vp_help_heading(const char *line, size_t n);
+/* True if the section of this heading is not for --help, and in manuals comes after the examples. */
+bool vp_help_is_late(const char *line, size_t n);
 /* Returns the command of an example with long lines broken in shell syntax; malloc'd. */
 char *vp_help_command(const char *command);
 

@@ -16,9 +16,9 @@ const struct vp_opt vp_image_chunk[] = {
 
 static const struct vp_opt flat[] = {
     VP_FLAG(struct vp_image_params, flat, "2d", 0, .group = "Images",
-            .help = "every page is an image of its own",
-            .more = "Otherwise pages along z make a volume, and each channel at each time is one; pages along other "
-                    "axes (view, channel, time) are never mixed."),
+            .help = "process each page as a separate 2-D image",
+            .more = "Without it, the pages along z form one volume. Pages along other axes (view, channel, time) are "
+                    "never mixed: each channel at each time is a volume of its own."),
     VP_OPT_END,
 };
 
@@ -31,8 +31,8 @@ const struct vp_opt vp_image_without_lengths[] = {
 const struct vp_opt vp_image_options[] = {
     {.type = VP_T_TABLE, .table = flat},
     VP_FLAG(struct vp_image_params, physical, "physical", 0,
-            .help = "lengths are in the unit of the voxel size, not in voxels",
-            .more = "The metadata's `voxel` is the size of a voxel, and `unit` its unit (img-info shows them)."),
+            .help = "give lengths in the unit of the voxel size instead of in voxels",
+            .more = "The voxel size is `voxel` in the metadata, and its unit is `unit`; img-info shows both."),
     VP_OPTIONS(struct vp_image_params, chunk, vp_image_chunk),
     VP_OPT_END,
 };

@@ -192,6 +192,9 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
     if (p->held && vp_chain_twice(j->chain))
         return vp_hint(err, "%s is in memory itself: set TMPDIR to a folder on a disk, or allow more --memory",
                        vp_tmpdir());
+    const struct vp_op *twice = vp_chain_twice(j->chain);
+    if (p->once && twice && twice->run && !p->backend) /* it could be done in two passes */
+        return vp_hint(err, "allow more with --memory, or give a file (or --spool)");
     return vp_hint(err, p->rows || (p->flow && (!halo[2] || p->image[2] == 1))
                         ? "allow more with --memory"
                         : im->seekable
@@ -203,7 +206,9 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
                    bool writes, struct vp_image_job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
-        if ((chain->stage[s].halo[2] >= VP_UNKNOWN || chain->stage[s].two_pass) && im->size[2] >= VP_UNKNOWN)
+        if ((chain->stage[s].halo[2] >= VP_UNKNOWN
+             || (chain->stage[s].two_pass && !(chain->stage[s].run && chain->stage[s].step[2] == 1)))
+            && im->size[2] >= VP_UNKNOWN)
             return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
                                 "%s: the number of pages of a pipe is unknown until its end, but %s needs all of them",
                                 vp_reader_name(im->reader[0]), chain->stage[s].kernel);

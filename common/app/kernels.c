@@ -15,25 +15,27 @@
 
 const struct vp_opt vp_kernel_options[] = {
     VP_FILE(struct vp_kernel_params, kernel, "kernel", 'k', .metavar = "FILE", .group = "Kernel",
-            .help = "the kernel, or with --grid one on each page (must be given)",
-            .more = "A stack like any other. One page is a kernel for images, which every slice of a volume gets, too; "
-                    "several pages are one for volumes. The sample that lies on the voxel is number n / 2 of n along "
-                    "each axis, counted from 0: the middle one where n is odd."),
+            .help = "file of the kernel, or with --grid of one kernel on each page (required)",
+            .more = "A kernel is a stack. One page is a kernel for images, which is applied to every slice of a "
+                    "volume; several pages are a kernel for volumes. The centre of the kernel is sample n / 2 along "
+                    "each axis of n samples, counted from 0: the middle one if n is odd."),
     VP_SIZE(struct vp_kernel_params, grid, "grid", 0, .metavar = "NXxNY",
-            .help = "a kernel for each of NX by NY equal parts of the image",
-            .more = "The pages are the kernels, row by row. Each stands for the middle of its part; between these "
-                    "middles the kernels (or what they make of the image) are weighted bilinearly, beyond the "
-                    "outermost they stay the same. One number is for both."),
+            .help = "use one kernel for each of NX by NY equal parts of the image",
+            .more = "The pages are the kernels, row by row. Each kernel is exact at the centre of its part. Between "
+                    "the centres, kernels (or their results, see --weights) are interpolated bilinearly; beyond the "
+                    "outermost centres they are constant. A single number is for both NX and NY."),
     VP_FILE(struct vp_kernel_params, positions, "positions", 0, .metavar = "FILE",
-            .help = "a kernel for each of the places that FILE lists",
-            .more = "A line for each page, in their order: x y, in pixels from 0, or page x y; what follows # does not "
-                    "count. The places have to be those of a rectangular grid, in any order, with any distances. FILE "
-                    "may be - (standard input) where image and kernels are named."),
+            .help = "use one kernel for each position that FILE lists",
+            .more = "Each line is a position, in the order of the pages: x y, in pixels from 0, or page x y. # "
+                    "begins a comment. The positions must form a rectangular grid, in any order, with any spacing. "
+                    "FILE may be - (standard input) if image and kernels are named files."),
     VP_CHOICE(struct vp_kernel_params, weights, "weights", 0, "output|source", .metavar = "WHOSE", .def = "output",
-              .help = "weights of a grid's kernels: those of the output pixel, or of the source",
-              .more = "output is the weighted sum of what each kernel makes of the image: out(p) = sum of W(p) (K * "
-                      "in). source is what optics do, every point of light spreads as the kernel of its place says: "
-                      "out = sum of K * (W in). The two differ where kernels change much within their own size."),
+              .help = "interpolate a grid of kernels at the output pixel, or at the source",
+              .more = "W are the interpolation weights and K the kernels.\n\n"
+                      "- output: out(p) = sum of W(p) (K * in), the weighted sum of the results of all kernels.\n"
+                      "- source: out = sum of K * (W in). Each point of light spreads by the kernel at its own "
+                      "position, as in optics.\n\n"
+                      "The two differ if kernels change much over their own size."),
     VP_OPT_END,
 };
 

@@ -45,6 +45,8 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
     if ((*reader)->lost)
         vp_warn(run, "%s: its %s cannot be read from a pipe and is left out: give the file name instead, "
                 "or use --spool", vp_reader_name(*reader), (*reader)->lost);
+    if ((*reader)->remark)
+        vp_warn(run, "%s: %s", vp_reader_name(*reader), (*reader)->remark);
     return 0;
 }
 
@@ -197,7 +199,7 @@ bool vp_output_any_order(const struct vp_run *run)
 {
     /* a plan without an output name is that of a file */
     const bool file = run->common.plan && !run->common.output ? true : vp_outfile_is_new(run->common.output);
-    return file && !run->common.compress;
+    return file && !run->common.compress && !(run->common.output && vp_output_in_order(run->common.output));
 }
 
 int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, int rc, struct vp_err *err)

@@ -21,27 +21,34 @@ const struct vp_opt vp_ranked_options[] = {
     {.name = "grid", .type = VP_T_SIZE, .offset = VP_FIELD(struct vp_ranked_params, grid, struct vp_size),
      .metavar = "RxC", .group = "Many hosts",
      .help = "R slabs of the volume by C subsets of the views (default: choose)",
-     .more = "R times C is the number of ranks. With C = 1 the volume is that of one process to the bit; with more it "
-             "is the same in every run of that C, and differs by rounding (less than 1e-6, relative L2). What is "
-             "chosen fits the memory of all ranks, and is expected to take least; subsets of the views only where they "
-             "save a quarter of the time."},
+     .more = "R times C is the number of ranks. With C = 1 the volume has the bits of a run in one process. With C > "
+             "1 every run with the same C gives the same bits, which differ from those with C = 1 by rounding (less "
+             "than 1e-6, relative L2).\n\n"
+             "The default is the grid that fits the memory of all ranks and has the least expected time. It has "
+             "subsets (C > 1) only if these save at least a quarter of the time."},
     {.name = "gather", .type = VP_T_CHOICE, .offset = VP_FIELD(struct vp_ranked_params, gather, int),
      .choices = "auto|yes|no", .metavar = "WHEN", .def = "auto",
-     .help = "whether ranks share the views that they read: auto, yes, no",
-     .more = "yes: of the views that a column of the grid needs, each of its ranks reads its part, normalises it (and "
-             "filters it where the CPU does that), and sends the others the detector rows that their slabs need. no: "
-             "each reads the rows that it needs. auto reads twice where that is faster, as from the memory of one "
-             "host. The volume does not depend on it."},
+     .help = "ranks share the views that they read: auto, yes, no",
+     .more = "A column of the grid is the set of ranks that work on the same subset of the views.\n\n"
+             "- yes: each rank of a column reads and normalises a part of the views, and filters it if filtering is "
+             "on the CPU. It then sends every other rank the detector rows that its slab needs.\n"
+             "- no: each rank reads all detector rows that it needs, so some rows are read by several ranks.\n"
+             "- auto chooses the faster way. It chooses no, for example, if the files are in the memory of the same "
+             "host.\n\n"
+             "The volume does not depend on this option."},
     {.name = "slab-files", .type = VP_T_FLAG, .offset = VP_FIELD(struct vp_ranked_params, slab_files, bool),
-     .help = "write a file for each slab: FILE with -0, -1, ... before its ending",
-     .more =
-         "For file systems that do not let several hosts write one file. ct-reduce(1) --join makes a volume of them."},
+     .help = "write each slab to a file of its own: FILE with -0, -1, ... before its extension",
+     .more = "Use it if the file system does not let several hosts write one file. ct-reduce(1) --join joins the "
+             "slabs."},
     {.name = "ranks", .type = VP_T_INT, .offset = VP_FIELD(struct vp_ranked_params, ranks, int64_t), .min = 0,
-     .max = 1 << 20, .metavar = "N", .def = "0", .help = "with --plan: as if there were N ranks",
-     .more = "Without --plan only 1 is allowed: this process works alone, whatever started it."},
+     .max = 1 << 20, .metavar = "N", .def = "0",
+     .help = "with --plan: show the plan for N ranks",
+     .more = "No rank is started. Without --plan only 1 is allowed: the process then works alone, even if an MPI "
+             "launcher started it."},
     {.name = "model", .type = VP_T_FILE, .offset = VP_FIELD(struct vp_ranked_params, model, const char *),
-     .metavar = "FILE", .help = "rates of storage, network and ranks, for --plan and the choice of the grid",
-     .more = "Lines of `key = value`, which `make model` measures: see MANY HOSTS."},
+     .metavar = "FILE",
+     .help = "measured rates of storage, network and ranks, for --plan and the choice of the grid",
+     .more = "FILE holds lines `key = value`. `make model` measures and writes them; see MANY HOSTS."},
     VP_OPT_END,
 };
 

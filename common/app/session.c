@@ -20,23 +20,24 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_OPTIONS(struct vp_reconstruct_params, projections, vp_projection_options),
     VP_RANGE(
         struct vp_reconstruct_params, views, "views", 0, .metavar = "A:B", .help = "use only views A to B-1",
-        .more =
-            "Each view keeps the weight it has in the whole scan, so the volumes of disjoint subsets add up "
-            "to the volume of all views: see ct-reduce(1)."),
+        .more = "Each view keeps its weight in the whole scan, so the volumes of disjoint subsets add up to the "
+                "volume of all views; see ct-reduce(1)."),
     VP_OPTIONS(struct vp_reconstruct_params, grid, vp_grid_options),
     VP_BYTES(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
              .group = "Limits",
-             .help = "use at most SIZE of each GPU's memory (default: what is free)",
-             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. Where "
-                     "the filtered projections find room beside the volume, the first slices are written while the "
-                     "last are made; --plan says so."),
+             .help = "use at most SIZE of the memory of each GPU (default: what is free)",
+             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. If "
+                     "the filtered projections fit beside the volume, the first slices are written while the last "
+                     "ones are computed; --plan shows whether this applies."),
     VP_INT(struct vp_reconstruct_params, subsets, "subsets", 0, .min = 0, .max = 1024, .metavar = "N", .def = "0",
-           .help = "split the views into N subsets, each on GPUs of its own (0: choose)",
-           .more = "Several GPUs make slabs of the volume, each from all views. With N subsets, N GPUs make the same "
-                   "slab, each from a part of the views, and their sums are added in order. 0 chooses subsets only "
-                   "where slabs would be so thin that they saved little; --plan says so. The result is the same "
-                   "whenever N is, but differs from that of another N by rounding (less than 1e-6, relative L2). "
-                   "Subsets need projections that can be read in any order: files, not pipes."),
+           .help = "split the views into N subsets, each processed by its own GPUs (0: choose)",
+           .more = "Without subsets, each GPU makes a slab of the volume from all views. With N subsets, N GPUs make "
+                   "the same slab, each from a part of the views, and their sums are added in order.\n\n"
+                   "- 0 uses subsets only if slabs would be so thin that they save little time; --plan shows the "
+                   "choice.\n"
+                   "- The same N always gives the same bits. Different N differ by rounding (less than 1e-6, "
+                   "relative L2).\n"
+                   "- Subsets need projections in files: they cannot be read from a pipe."),
     VP_OPT_END,
 };
 

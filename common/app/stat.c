@@ -21,31 +21,32 @@ const struct vp_opt vp_stat_options[] = {
     VP_STRING(struct vp_stat_params, stat, "stat", 0, .metavar = "NAME", .choices = STATS, .def = "median",
               .group = "Statistic",
               .help = "mean, median, min, max, std, var, entropy, or percentile:P",
-              .more = "percentile:P is the sample with rank ceil(P/100 * n) among the n samples of the neighbourhood "
-                      "in ascending order (nearest rank): percentile:0 is the minimum, percentile:100 the maximum, "
-                      "percentile:50 the median. So the median of an even number of samples, as at edges, is the "
-                      "lower one of the two in the middle, and never a value that is not in the image. entropy is in "
-                      "bits, of the histogram of the neighbourhood (--bins, --range)."),
+              .more = "- percentile:P is the sample of rank ceil(P/100 * n) among the n samples of the neighbourhood "
+                      "in ascending order (nearest rank). percentile:0 is the minimum, percentile:100 the maximum.\n"
+                      "- median is percentile:50. For an even number of samples, as at edges, it is the lower of the "
+                      "two in the middle, so it is always a value of the image.\n"
+                      "- entropy is in bits, from the histogram of the neighbourhood (--bins, --range)."),
     VP_OPTIONS(struct vp_stat_params, window, vp_footprint_options),
     VP_INT(struct vp_stat_params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 1000,
-           .group = "Result", .help = "apply it N times",
-           .more = "Not for entropy. What mean, std and var give is f32 in between; --type is that of the last."),
+           .group = "Result",
+           .help = "apply the filter N times",
+           .more = "Not with entropy. Results of mean, std and var are f32 in between; --type applies to the last."),
     VP_CHOICE(struct vp_stat_params, type, "type", 't', "auto|same|f32", .metavar = "TYPE", .def = "auto",
               .help = "sample type of mean, std and var: auto, same or f32",
-              .more = "same is the type of the input: integers are rounded to the nearest (halves to even) and "
-                      "clamped. auto is same for the mean, f32 for std and var. Median, percentiles, minimum "
-                      "and maximum always "
-                      "keep the type, entropy is f32."),
-    VP_FLAG(struct vp_stat_params, sample, "sample", 0, .help = "std and var of a sample: divide by n - 1",
-            .more = "Instead of by n. Where the neighbourhood is a single voxel the result is 0."),
+              .more = "same is the type of the input: values are rounded to the nearest integer (halves to even) and "
+                      "clamped to its range. auto is same for the mean, and f32 for std and var. Median, "
+                      "percentiles, minimum and maximum always keep the type; entropy is always f32."),
+    VP_FLAG(struct vp_stat_params, sample, "sample", 0,
+            .help = "divide by n - 1 instead of n in std and var",
+            .more = "If the neighbourhood is a single voxel, the result is 0."),
     VP_INT(struct vp_stat_params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 1, .max = VP_ENTROPY_BINS,
-           .group = "Entropy", .help = "bins of the histogram"),
+           .group = "Entropy",
+           .help = "number of bins of the histogram"),
     VP_REALS(struct vp_stat_params, range, "range", 0, .metavar = "LO,HI",
-             .help = "the values that the bins divide (default: 0,255 for u8, else those of the stack)",
-             .more = "Bins are equally wide; HI itself belongs to the last one, and values outside belong to the "
-                     "first and the last. By default the stack is read once before to find its smallest and "
-                     "largest sample, so "
-                     "input must be a file (or --spool); all pages get the same bins, however the work is cut."),
+             .help = "range of values that the bins divide (default: 0,255 for u8, otherwise the range of the stack)",
+             .more = "Bins are equally wide. HI belongs to the last bin; values outside belong to the first and the "
+                     "last bin. The default reads the stack once more, to find its smallest and largest sample, so "
+                     "the input must be a file, or --spool must be given. All pages have the same bins."),
     VP_INSTEAD("old-s", 's', "stat"),
     VP_OPT_END,
 };

@@ -38,69 +38,77 @@ enum { MAX_THREADS = 4096 };
 static const struct vp_opt common_options[] = {
     VP_OUTFILE(struct vp_common, output, "output", 'o', .metavar = "FILE", .group = IO,
         .help = "write to FILE instead of standard output",
-        .more = "A regular file appears under its name only when it is complete: a failed or interrupted run "
-                "leaves an existing file as it was. It may be the input. One of several inputs is refused.\n\n"
-                "With one %d or %04d in its name it is a series of files, one page each, counted from 0: "
-                "slice_%04d.tif (of img-view slice_%04d.png). They are written when all pages are there, and read back, "
-                "as slice_*.tif or as a folder, they are the stack."),
+        .more = "A regular FILE appears under its name only when it is complete. If the run fails or is interrupted, "
+                "an existing FILE stays as it was. FILE may be the input; if there are several inputs, it must not "
+                "be one of them.\n\n"
+                "A FILE whose name contains one %d or %04d is a series: each page becomes a file of its own, "
+                "numbered from 0 (slice_%04d.tif; for img-view slice_%04d.png). The files appear when all pages are "
+                "complete. Given as slice_*.tif, or as the folder that holds them, they read back as the same stack."),
     VP_CHOICE(struct vp_common, compress, "compress", 0, "none|deflate|zstd", .metavar = "METHOD",
         .def = "none", .group = IO, .help = "compress the pages of FILE",
-        .more = "Only with --output: what goes through a pipe is never compressed. The samples are the "
-                "same. Deflate opens in ImageJ, ITK, OpenCV and all the rest; zstd, which comes with a "
-                "predictor, in programs whose libtiff knows it."),
+        .more = "Needs --output: output to a pipe is never compressed. Compression does not change the samples. "
+                "deflate opens in ImageJ, ITK, OpenCV and other programs. zstd uses a predictor and opens only in "
+                "programs whose libtiff supports it."),
     VP_STRING(struct vp_common, raw_in, "raw-in", 0, .metavar = "SPEC", .group = IO,
-        .help = "inputs are bare samples, as 2048x2048:u16le[,skip=1024]",
-        .more = "SPEC is WIDTHxHEIGHT:TYPE or WIDTHxHEIGHTxPAGES:TYPE, the type one of u8 u16 u32 u64 i8 i16 i32 i64 "
-                "f32 f64 followed by le (little endian) or be (big endian); skip is the number of bytes before the "
-                "first sample. The input must hold whole pages, to the byte."),
+        .help = "inputs are samples without a header, such as 2048x2048:u16le[,skip=1024]",
+        .more = "SPEC is WIDTHxHEIGHT:TYPE or WIDTHxHEIGHTxPAGES:TYPE. TYPE is one of u8 u16 u32 u64 i8 i16 i32 i64 "
+                "f32 f64, followed by le (little endian) or be (big endian). skip is the number of bytes before the "
+                "first sample. The input must hold a whole number of pages."),
     VP_FLAG(struct vp_common, raw_out, "raw-out", 0, .group = IO,
-        .help = "write bare samples, little endian, without a header"),
+        .help = "write samples without a header, little endian"),
     VP_FLAG(struct vp_common, spool, "spool", 0, .group = IO,
         .help = "copy piped input that must be read out of order to $TMPDIR",
-        .more = "For a TIFF that does not come in stream order, or work that reads its input more than once. "
-                "The copy has no name and vanishes with the program."),
+        .more = "Use it for a TIFF on a pipe whose pages are not in stream order, or if the program has to read its "
+                "input more than once. The copy has no name and disappears when the program ends."),
     VP_FLAG(struct vp_common, join, "join", 0, .group = IO,
-        .help = "inputs that are volumes become one stack",
-        .more = "Several input files are one stack. Without --join they are refused where one of them is a volume by "
-                "itself: where it has more pages than one along z. Single pages, and views of a scan, need no --join."),
+        .help = "take inputs that are volumes as one stack",
+        .more = "Several input files are read as one stack. Without --join this is an error if one of the files is a "
+                "volume, that is, has more than one page along z. Single pages and the views of a scan need no "
+                "--join."),
     VP_FLAG(struct vp_common, each_file, "each-file", 0, .group = IO,
-        .help = "work on each input file by itself; -o names a folder",
-        .more = "Each file is a run of its own. Its result has its name, in the folder that --output names, which must "
-                "exist. The ending becomes .png of pictures, .raw of --raw-out, .txt or .json of text. Text goes to "
-                "standard output without --output. Refused before any work: two inputs of the same name, and a result "
-                "that is an input. After a failure the results of the files before it stay."),
+        .help = "process each input file separately; -o names a folder",
+        .more = "Each file is a run of its own. Its result has the name of the input and lies in the folder that "
+                "--output names; the folder must exist. The extension becomes .png for pictures, .raw with "
+                "--raw-out, and .txt or .json for text. Text goes to standard output if there is no --output. Two "
+                "inputs of the same name, and a result that would replace an input, are errors that end the program "
+                "before any work. If a file fails, the results of the files before it stay."),
     VP_FLAG(struct vp_common, force, "force", 0, .group = IO,
         .help = "write binary output even to a terminal"),
     VP_STRING(struct vp_common, device, "device", 'd', .metavar = "DEVICE", .def = "auto", .group = COMMON,
-        .choices = "auto|cpu|cuda", .help = "run on auto, cpu, cuda or cuda:0,2",
-        .more = "A requested device that is not available ends the program with status 3; it never "
-                "falls back to another one. auto takes the best one there is."),
+        .choices = "auto|cpu|cuda",
+        .help = "where to compute: auto, cpu, cuda or cuda:0,2",
+        .more = "auto chooses the fastest device that is available. If you name a device that is not available, the "
+                "program ends with status 3; it never uses another device instead."),
     VP_INT(struct vp_common, threads, "threads", 'j', .metavar = "N", .min = 1, .max = MAX_THREADS,
-        .group = COMMON, .help = "threads on the CPU (default: the cores it may use)",
-        .more = "The result does not depend on it."),
+        .group = COMMON,
+        .help = "number of CPU threads (default: the cores that the process may use)",
+        .more = "The result does not depend on N."),
     VP_BYTES(struct vp_common, memory, "memory", 'm', .metavar = "BYTES", .min = 1, .max = 1.9e19,
-        .group = COMMON, .help = "memory to use, as 800M or 6.5GiB (default: 80 % of what is free)",
-        .more = "What samples and tables may take, also those that decoders and compressors hold; a program itself "
-                "takes 5 to 9 MB beside it, and the libraries and buffers of a GPU's driver some 110 MB. Work whose "
-                "smallest portion does not fit is refused with status 3 before anything is read. The result does not "
-                "depend on it."),
+        .group = COMMON,
+        .help = "memory limit, such as 800M or 6.5GiB (default: 80 % of what is free)",
+        .more = "The limit covers samples, tables, and the memory of decoders and compressors. It does not cover the "
+                "program itself (5 to 9 MB) or the libraries and buffers of a GPU driver (about 110 MB). If even the "
+                "smallest portion of the work does not fit, the program ends with status 3 before it reads any "
+                "samples. The result does not depend on the limit."),
     VP_FLAG(struct vp_common, plan, "plan", 0, .group = COMMON,
-        .help = "print what would be done and exit",
-        .more = "Only headers are read, and nothing is written. Without --output the plan is that of a run into a "
-                "file; -o - plans for standard output."),
+        .help = "print the planned work and its memory, and exit",
+        .more = "Only headers are read, and nothing is written. Without --output, the plan is for output to a file; "
+                "with -o - it is for standard output."),
     VP_OUTFILE(struct vp_common, stats, "stats", 0, .metavar = "FILE", .group = COMMON,
         .help = "write times and byte counts to FILE as JSON",
-        .more = "One object: seconds in all and for each stage, peak memory in bytes, and counters of the "
-                "program. Written when the run succeeds; - is standard output. A FILE that exists is replaced if it is "
-                "empty or holds such statistics; any other is refused. If FILE cannot be written after all, the exit "
-                "status is 1, but the result is complete."),
+        .more = "The file holds one JSON object: total seconds, seconds of each stage, peak memory in bytes, and "
+                "counters of the program. It is written when the run succeeds; - means standard output. An existing "
+                "FILE is replaced only if it is empty or holds such statistics. If FILE cannot be written at the "
+                "end, the exit status is 1, but the result is complete."),
     VP_CHOICE(struct vp_common, progress, "progress", 0, "auto|always|never", .metavar = "WHEN",
         .def = "auto", .group = COMMON, .help = "show progress on standard error: auto, always, never",
-        .more = "auto shows it on a terminal after a second, unless the output goes to standard output: of a pipeline "
-                "only the last program shows it. always shows it at once, wherever standard error goes."),
-    VP_FLAG(struct vp_common, quiet, "quiet", 'q', .group = COMMON, .help = "say nothing but errors"),
+        .more = "auto shows progress if standard error is a terminal, the run takes longer than a second, and the "
+                "result does not go to standard output; so in a pipeline only the last program shows it. always "
+                "shows progress at once, wherever standard error goes."),
+    VP_FLAG(struct vp_common, quiet, "quiet", 'q', .group = COMMON,
+            .help = "print errors only"),
     VP_FLAG(struct vp_common, verbose, "verbose", 'v', .group = COMMON,
-        .help = "say what is done, and how long it took"),
+        .help = "print each step and the time that it took"),
     VP_FLAG(struct vp_common, help, "help", 'h', .group = COMMON, .help = "print this help and exit"),
     VP_FLAG(struct vp_common, version, "version", 'V', .group = COMMON, .help = "print the version and exit"),
     VP_OPT_END

@@ -47,9 +47,9 @@ void vp_center_line(const struct vp_center_place *p, int64_t j, const float *ima
     for (int64_t x = 0; x < p->nu; x++)
         out[x] = 0;
     for (int64_t k = 0; k < p->height; k++) {
-        const double y = (double)(p->first + j * p->stride + k) - p->cv;
+        const double y = (double)(p->first + j * p->stride + k) + p->down - p->cv;
         for (int64_t x = 0; x < p->nu; x++) {
-            if (p->tilt == 0 && p->shift == 0) {
+            if (p->tilt == 0 && p->shift == 0 && p->down == 0) {
                 out[x] += image[(p->first + j * p->stride + k - v0) * p->nu + x];
                 continue;
             }

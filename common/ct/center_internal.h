@@ -28,6 +28,7 @@ struct vp_center_place {
     int64_t nu, lines, first, stride, height;
     double cu, cv;      /* centre of the rotation, pixels */
     double shift;       /* columns by which samples lie to the right of the pixels */
+    double down;        /* rows by which they lie below */
     double tilt;        /* radians */
     double aspect;      /* row pitch by column pitch */
 };

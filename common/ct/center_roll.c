@@ -11,12 +11,16 @@
 
 enum {
     MOST = 512,         /* columns and rows of the images that are turned */
-    PAIRS = 32, LINES = 48, /* a parallel beam has half of these pairs, a cone beam a third of the lines */
+    PAIRS = 128,        /* a parallel beam has an eighth of them */
+    LINES = 48,
     ROUNDS = 3, ANGLES = 3, /* candidates on each side, in each round */
-    REACH = 5,          /* shifts on each side */
+    REACH = 5, NEAR = 2, /* shifts on each side of the axis that is known; of the one found in the first round */
     RADIUS = 6          /* taps of the Gaussian of two pixels on each side; without it interpolation decides */
 };
 static const double STEP = 1, FINER = 0.3; /* degrees between candidates of the first round; and in the next */
+/* Rows that lines without a roll lie below the rows of pixels: there interpolation smooths noise by 1 - 2 f (1 - f) = 2/3,
+ * as it does in the mean over all places, where lines of other rolls lie. On the rows, no roll would match worst. */
+static const double DOWN = 0.21132486540518712;
 
 struct roll_images {
     struct vp_center_lines lines;
@@ -26,6 +30,7 @@ struct roll_images {
     int64_t band[2];        /* rows of the binned views that they hold */
     double cu, cv, aspect;
     int64_t first, stride;  /* rows that lines are made of */
+    int64_t shift, reach;   /* shifts that are tried: from shift - reach to shift + reach */
     int threads;
 };
 
@@ -98,7 +103,7 @@ static void turn(struct roll_images *r, double tilt)
     #pragma omp parallel for num_threads(r->threads)
     for (int64_t k = 0; k < r->images; k++) {
         const struct vp_center_place p = {.nu = r->nu, .lines = l->lines, .first = r->first, .stride = r->stride,
-                                          .height = 1, .cu = r->cu, .cv = r->cv, .tilt = tilt, .aspect = r->aspect,
+                                          .height = 1, .cu = r->cu, .cv = r->cv, .down = DOWN, .tilt = tilt, .aspect = r->aspect,
                                           .shift = r->cu - 0.5 * (double)llround(2 * r->cu)};
         float *const to = l->fan ? l->all + k * l->lines * r->nu
                                  : (k % 2 ? l->far : l->near) + k / 2 * l->lines * r->nu;
@@ -107,11 +112,13 @@ static void turn(struct roll_images *r, double tilt)
     }
 }
 
-/* Scores a candidate: the height of the best shift, and the matches there. */
-static int score(struct roll_images *r, double tilt, double *height, struct vp_match *match, struct vp_err *err)
+/* Scores a candidate: the height of the best shift, that shift, and the matches there. */
+static int score(struct roll_images *r, double tilt, double *height, int64_t *shift, struct vp_match *match,
+                 struct vp_err *err)
 {
+    const int n = (int)(2 * r->reach + 1);
     struct vp_center_level l;
-    struct vp_match *all = vp_alloc_raw((size_t)r->lines.items, (2 * REACH + 1) * sizeof *all, "matches", err);
+    struct vp_match *all = vp_alloc_raw((size_t)r->lines.items, (size_t)n * sizeof *all, "matches", err);
     double z[2 * REACH + 1];
 
     turn(r, tilt * 0.017453292519943295);
@@ -119,13 +126,13 @@ static int score(struct roll_images *r, double tilt, double *height, struct vp_m
         free(all);
         return -1;
     }
-    const int64_t t = llround(2 * r->cu) - (r->nu - 1);
-    const int rc = vp_center_curve(&l, t - REACH, t + REACH, r->threads, z, all, err);
+    const int rc = vp_center_curve(&l, r->shift - r->reach, r->shift + r->reach, r->threads, z, all, err);
     int best = 0;
-    for (int i = 1; i <= 2 * REACH && !rc; i++)
+    for (int i = 1; i < n && !rc; i++)
         best = z[i] > z[best] ? i : best;
     *height = z[best];
-    if (!rc && best > 0 && best < 2 * REACH) { /* the top of the parabola: shifts are whole, the best one is not */
+    *shift = r->shift - r->reach + best;
+    if (!rc && best > 0 && best < n - 1) { /* the top of the parabola: shifts are whole, the best one is not */
         const double bend = z[best - 1] - 2 * z[best] + z[best + 1], slope = 0.5 * (z[best - 1] - z[best + 1]);
         *height -= bend < 0 ? 0.5 * slope * slope / bend : 0;
     }
@@ -142,11 +149,15 @@ static int rounds(struct roll_images *r, double *tilt, double *error, struct vp_
     const int64_t items = r->lines.items;
     struct vp_match *match = vp_alloc_raw((size_t)items, (2 * ANGLES + 1) * sizeof *match, "matches", err);
     double height[2 * ANGLES + 1], step = STEP, at = *tilt;
+    int64_t shift[2 * ANGLES + 1];
     int rc = match ? 0 : -1, best = 0;
+
+    r->shift = llround(2 * r->cu) - (r->nu - 1);
+    r->reach = REACH;
 
     for (int round = 0; round < ROUNDS && !rc; round++, step *= FINER) {
         for (int i = 0; i <= 2 * ANGLES && !rc; i++)
-            rc = score(r, at + (i - ANGLES) * step, &height[i], match + i * items, err);
+            rc = score(r, at + (i - ANGLES) * step, &height[i], &shift[i], match + i * items, err);
         if (rc)
             break;
         best = 0;
@@ -158,6 +169,8 @@ static int rounds(struct roll_images *r, double *tilt, double *error, struct vp_
                               *tilt - ANGLES * STEP, *tilt + ANGLES * STEP);
             break;
         }
+        r->shift = shift[best];
+        r->reach = NEAR;
         if (round < ROUNDS - 1)
             at += (best - ANGLES) * step;
     }
@@ -185,10 +198,10 @@ static void place_rows(struct roll_images *r, const struct vp_geom *g, double ti
     if (r->lines.fan) { /* far from the plane of the orbit rays have no opposites */
         middle = (0.5 * (double)(g->nv - 1) + g->offset_v - 0.5 * (double)(r->bin - 1)) / (double)r->bin;
         middle = fmin(fmax(middle, 0), (double)(nv - 1));
-        span = vp_min64(vp_max64(r->nu / 6, 8), nv);
+        span = vp_min64(vp_max64(r->nu / 4, 8), nv);
     }
     int64_t first = vp_min64(vp_max64((int64_t)floor(middle - 0.5 * (double)(span - 1) + 0.5), 0), nv - span);
-    r->lines.lines = vp_min64(r->lines.fan ? LINES / 3 : LINES, span);
+    r->lines.lines = vp_min64(LINES, span);
     r->stride = span / r->lines.lines;
     first += (span - (r->lines.lines - 1) * r->stride - 1) / 2;
     r->band[0] = r->lines.fan ? vp_max64(first - side, 0) : 0;
@@ -235,7 +248,7 @@ int vp_center_roll(const struct vp_center_request *q, const struct vp_circle *ci
         for (int64_t k = 0; k < r.lines.pairs; k++)
             angle[k] = q->views[view[k] = k * g->views / r.lines.pairs].angle;
     } else {
-        r.lines.pairs = vp_center_pick(circle, q->views, g->views, PAIRS / 2, view, far);
+        r.lines.pairs = vp_center_pick(circle, q->views, g->views, PAIRS / 8, view, far);
     }
     r.lines.circle = circle;
     r.lines.view = view;

@@ -40,35 +40,41 @@ static const char *const weights_name[] = {"auto", "no", "parker", "wang"};
 
 const struct vp_opt vp_filter_options[] = {
     VP_CHOICE(struct vp_filter_params, window, "window", 0, WINDOWS, .def = "ram-lak", .group = "Filter",
-              .help = "window over the ramp, sharpest and noisiest first",
-              .more = "ram-lak is the ramp itself; with x the frequency over the cut-off, shepp-logan "
-                      "multiplies by sin(pi x/2)/(pi x/2), cosine by cos(pi x/2), hamming by 0.54+0.46 "
-                      "cos(pi x), hann by 0.5+0.5 cos(pi x)."),
+              .help = "window applied to the ramp; from sharpest and noisiest to smoothest",
+              .more = "With x the frequency divided by the cut-off:\n\n"
+                      "- ram-lak: the ramp itself\n"
+                      "- shepp-logan: times sin(pi x/2) / (pi x/2)\n"
+                      "- cosine: times cos(pi x/2)\n"
+                      "- hamming: times 0.54 + 0.46 cos(pi x)\n"
+                      "- hann: times 0.5 + 0.5 cos(pi x)"),
     VP_REAL(struct vp_filter_params, cutoff, "cutoff", 0, .def = "1", .min = 0.001, .max = 1,
             .metavar = "FRACTION", .help = "cut-off, as a fraction of the detector's Nyquist frequency",
-            .more = "Frequencies above it are removed and the window is squeezed below it."),
+            .more = "Higher frequencies are removed. The window is scaled to end at the cut-off."),
     VP_CHOICE(struct vp_filter_params, redundancy, "weights", 0, "auto|none|parker|wang", .def = "auto",
-              .help = "weights for rays that are measured twice",
-              .more = "auto takes parker for a cone or fan beam over less than a full turn, wang for a full "
-                      "turn with the detector to one side, none otherwise. Where gaps of 20 to 120 degrees are missing "
-                      "from such a turn, wang goes by the single ray: one that is measured from the other side counts "
-                      "for one in a gap. An arc too short for parker (180 "
-                      "degrees and the fan) gets smooth weights over the arc, and a warning. Weights "
-                      "that are wrong for the scan are refused; none on a short scan counts every view "
-                      "alike. See ct-geometry(5)."),
+              .help = "weights of rays that are measured twice",
+              .more = "auto chooses by the scan:\n\n"
+                      "- parker: cone or fan beam, less than a full turn\n"
+                      "- wang: full turn with the detector offset to one side\n"
+                      "- none: all other scans\n\n"
+                      "If 20 to 120 degrees of such a full turn are missing, wang is applied ray by ray: a ray in a "
+                      "gap is replaced by its opposite ray if that one is measured. If an arc is shorter than parker "
+                      "needs (180 degrees plus the fan angle), smooth weights over the arc are used, with a warning. "
+                      "Weights that do not suit the scan are an error. `none` is allowed for a short scan; all views "
+                      "then have the same weight. See ct-geometry(5)."),
     VP_REAL(struct vp_filter_params, pad, "pad", 0, .def = "0", .min = 0, .max = 4, .choices = "auto",
             .metavar = "FRACTION|auto",
-            .help = "extend truncated rows on both sides, by this fraction of the detector's width",
-            .more = "For an object wider than the detector: rows fall smoothly from their last value to zero instead "
-                    "of breaking off, which takes the bright rim off the reconstruction. auto extends each row as its "
-                    "own slope says, as if the object was an ellipse about the axis, by the detector's width at most. "
-                    "A row that ends near zero, below a tenth of its peak, keeps its bits, and so does the side that "
-                    "wang's weights complete. With auto, filtering is on the CPU. A number is for objects that auto "
-                    "does not suit: 0.2 to 0.5 is usual, more makes values too low."),
+            .help = "extend truncated rows on both sides by this fraction of the detector's width",
+            .more = "Use it if the object is wider than the detector. Rows then fall smoothly from their last value "
+                    "to zero, which removes the bright rim from the reconstruction.\n\n"
+                    "- auto extends each row by its own slope, as if the object were an ellipse around the axis, by "
+                    "the detector's width at most. A row that ends below a tenth of its peak is left as it is, and "
+                    "so is the side that wang weights complete. Rows are then filtered on the CPU.\n"
+                    "- A number is for objects for which auto does not work. 0.2 to 0.5 is usual; larger numbers "
+                    "make values too low."),
     VP_FLAG(struct vp_filter_params, keep_cosine, "no-cosine", 0,
-            .help = "leave out the cosine weight: the projections are weighted already",
-            .more = "It is the whole weight that ct-geometry(5) gives, which is more than a cosine if the detector is "
-                    "not perpendicular to the ray through the axis."),
+            .help = "omit the cosine weight, for projections that are weighted already",
+            .more = "This omits the whole weight of ct-geometry(5). It is more than a cosine if the detector is not "
+                    "perpendicular to the ray through the axis."),
     VP_OPT_END,
 };
 

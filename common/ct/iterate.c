@@ -545,6 +545,7 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, bool
         line.mean = sums.sum / (double)it->voxels;
         line.change = sums.square > 0 ? sqrt(sums.change / sums.square) : 0;
         job->done = state->iteration;
+        job->missed = it->measured > 0 ? it->missed / it->measured : 0;
         const char *const stop = stop_of(it, &line, state, weights);
         if (job->each && job->each(job->ctx, &line, state, err))
             return -1;

@@ -82,6 +82,7 @@ struct vp_iterate {
 
     /* out: */
     int64_t done;               /* iterations */
+    double missed;              /* part of the samples' sum that rays beside the volume measured, after an iteration */
     const char *stopped_by;     /* "iterations", "residual", "noise", "change", "gradient", "convergence" */
     double least_norm;          /* fista-tv: the last quotient of norms, a lower bound of the norm */
 };

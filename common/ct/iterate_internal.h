@@ -21,6 +21,7 @@ struct vp_pass_sums {
     double likelihood;  /* W (A x - y log A x) */
     double weights;     /* W */
     double total, ones; /* W y, and of VP_ITERATE_SCALED W A 1 */
+    double missed;      /* W y of rays that miss the volume */
     int64_t bad, negative; /* pixels with weight whose y is not finite, or negative */
 };
 
@@ -39,6 +40,8 @@ struct vp_iteration {
     float *unit;                /* volume of ones, or the mask */
     struct vp_volume_sums *slices;
     struct vp_pass_sums *sums;  /* for VP_PAIR_VIEWS views */
+    int64_t looked;             /* views whose rays beside the volume have been looked at, */
+    double missed, measured;    /* their samples, and all: W y */
     double begun;
 };
 

@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "ct/missed.h"
 #include "stack/views.h"
 
 #include <math.h>
@@ -138,6 +139,19 @@ static void pixels_of(const struct vp_iteration *it, enum vp_iterate_kind pass, 
     *sums = t;
 }
 
+/* Sums the samples of rays that miss the volume. */
+static double sum_missed(const struct vp_iteration *it, int64_t view, const float *y, const float *weight)
+{
+    const int64_t nu = it->job->scan->nu;
+    struct vp_missed missed;
+    double sum = 0;
+    vp_missed_open(&missed, &it->job->scan->views[view], it->job->grid);
+    for (int64_t i = 0; i < it->view; i++)
+        if (weight[i] > 0 && isfinite(y[i]) && vp_missed(&missed, (double)(i % nu), (double)(i / nu)))
+            sum += (double)weight[i] * (double)y[i];
+    return sum;
+}
+
 static void add_sums(struct vp_pass_sums *to, const struct vp_pass_sums *t)
 {
     to->square += t->square;
@@ -169,6 +183,7 @@ static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const 
 {
     const struct vp_iterate *job = it->job;
     const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
+    const bool looks = reads && it->looked < it->views; /* the first pass, or passes of blocks, have each view once */
     int64_t at[VP_PAIR_VIEWS] = {0};
     double t = vp_now(), next;
     if (pass == VP_ITERATE_SCALED && make_ones(it, view, n, x, at, err))
@@ -183,11 +198,17 @@ static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const 
         return -1;
     vp_stats_time(job->stats, "read", (t = vp_now()) - next);
 #pragma omp parallel for num_threads(job->threads) schedule(dynamic, 1)
-    for (int64_t s = 0; s < n; s++)
+    for (int64_t s = 0; s < n; s++) {
         pixels_of(it, pass, reads ? it->y + s * it->view : NULL, it->weight + s * it->view,
                   ones ? ones + at[s] * it->view : NULL, it->projected + s * it->view, &it->sums[s]);
-    for (int64_t s = 0; s < n; s++)
+        it->sums[s].missed = looks ? sum_missed(it, view[s], it->y + s * it->view, it->weight + s * it->view) : 0;
+    }
+    for (int64_t s = 0; s < n; s++) {
         add_sums(sums, &it->sums[s]);
+        it->missed += it->sums[s].missed;
+        it->measured += looks ? it->sums[s].total : 0;
+    }
+    it->looked += looks ? n : 0;
     if (vp_pair_back(it->pair, it->projected, view, (int)n, err))
         return -1;
     vp_stats_time(job->stats, "back-project", vp_now() - t);

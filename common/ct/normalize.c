@@ -9,8 +9,11 @@
  * weighted minimax polynomial of degree 7, 0.05 ulp by itself, and the whole stays below 1 ulp. */
 #include "ct/normalize.h"
 
+#include "base/clones.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "ct/despike.h"
+#include "ct/flat_modes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -19,13 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* not with ThreadSanitizer: clones are picked before its run time is up */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES
-#endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* Samples worked on at a time, on the stack. */
@@ -38,13 +34,15 @@ struct vp_normalize {
     float *range;         /* a page for each set: flat - dark, NaN where dead; with i0: one, or none: i0 alone */
     double *at;           /* view number of each set */
     float *dark;          /* or NULL */
-    float i0, floor, zinger;
+    float i0, floor;
+    struct vp_despike despike;   /* times is 0: none */
     bool transmission;
+    struct vp_flat_modes *modes;   /* or NULL; with one set of flats */
     uint16_t *layer;      /* one a pixel: 0 live, else steps to the nearest live one; NULL: none is dead */
     int64_t *dead;        /* pixels by increasing layer */
     int64_t n_dead, n_unlit;
     int threads;
-    /* For zingers: three rows of transmissions and one of results for each of them, locked if several threads work. */
+    /* For zingers: rows for each of them (vp_despike_rows), locked if several threads work. */
     int n_scratch;
     float *scratch;
     pthread_mutex_t *lock;
@@ -110,78 +108,6 @@ CLONES static int logarithm(float *restrict p, const float *restrict t, float fl
     return raised;
 }
 
-INLINE float least(float a, float b) { return a < b ? a : b; }
-INLINE float most(float a, float b) { return a > b ? a : b; }
-INLINE float middle(float a, float b, float c) { return most(least(a, b), least(most(a, b), c)); }
-
-/* Despikes columns 1 .. n - 2 of row b between rows a and c: a sample above T times the median of nine becomes it. The
- * median of nine is that of the largest of the columns' minima, the middle of their medians, and the smallest of their
- * maxima. NaN gives anything. */
-CLONES static void despike(float *restrict out, const float *restrict a, const float *restrict b,
-                           const float *restrict c, float times, float floor, int64_t n)
-{
-    for (int64_t i = 1; i < n - 1; i++) {
-        const float *const x = a + i - 1, *const y = b + i - 1, *const z = c + i - 1;
-        const float lo = most(most(least(least(x[0], y[0]), z[0]), least(least(x[1], y[1]), z[1])),
-                              least(least(x[2], y[2]), z[2]));
-        const float hi = least(least(most(most(x[0], y[0]), z[0]), most(most(x[1], y[1]), z[1])),
-                               most(most(x[2], y[2]), z[2]));
-        const float mid =
-            middle(middle(x[0], y[0], z[0]), middle(x[1], y[1], z[1]), middle(x[2], y[2], z[2]));
-        const float median = middle(lo, mid, hi);
-        out[i] = b[i] > times * most(median, floor) ? median : b[i];
-    }
-}
-
-/* Does the same for one sample at an edge or near NaN, from the samples that exist: rows may be NULL. */
-static float despike_one(const float *const rows[3], int64_t i, int64_t n, float times, float floor)
-{
-    float v[9];
-    int m = 0;
-
-    for (int r = 0; r < 3; r++)
-        for (int64_t j = i > 0 ? i - 1 : 0; rows[r] && j <= i + 1 && j < n; j++) {
-            if (isnan(rows[r][j]))
-                continue;
-            int k = m++;
-            for (; k > 0 && v[k - 1] > rows[r][j]; k--)
-                v[k] = v[k - 1];
-            v[k] = rows[r][j];
-        }
-    const float x = rows[1][i], median = m ? m % 2 ? v[m / 2] : 0.5f * (v[m / 2 - 1] + v[m / 2]) : x;
-    return x > times * most(median, floor) ? median : x;
-}
-
-/* True if any of the nine samples around column i is NaN. */
-static bool near_nan(const float *const rows[3], int64_t i)
-{
-    float sum = 0;
-
-    for (int r = 0; r < 3; r++)
-        sum += rows[r][i - 1] + rows[r][i] + rows[r][i + 1];
-    return isnan(sum);
-}
-
-/* Despikes a whole row; `bad` is the number of NaN in the three. Returns the zingers found. */
-static int64_t despike_row(const struct vp_normalize *n, float *out, const float *const rows[3], int64_t bad)
-{
-    const int64_t nu = n->nu;
-    const bool inside = rows[0] && rows[2] && nu > 2;
-    int64_t found = 0;
-
-    if (inside)
-        despike(out, rows[0], rows[1], rows[2], n->zinger, n->floor, nu);
-    for (int64_t i = 0; i < nu; i++) {
-        if (inside && !bad && i == 1)
-            i = nu - 1;
-        if (!inside || i == 0 || i == nu - 1 || near_nan(rows, i))
-            out[i] = despike_one(rows, i, nu, n->zinger, n->floor);
-    }
-    for (int64_t i = 0; i < nu; i++)
-        found += rows[1][i] > out[i];
-    return found;
-}
-
 /* Returns the set before a view, or the first, and sets the part of the way to the next. */
 static int flat_of(const struct vp_normalize *n, double view, float *w)
 {
@@ -237,6 +163,7 @@ struct page {
     int64_t index, rows;   /* view or detector row; rows on the page */
     const float *in;
     float *out;            /* may be `in` */
+    const double *weight;  /* one a mode of the flats; or NULL */
 };
 
 /* Turns `count` samples (a block at most) of row r of a page, from column u on, from counts to transmissions. Returns
@@ -248,11 +175,15 @@ static int transmit_block(const struct vp_normalize *n, const struct page *p, in
     const int64_t view = p->sinogram ? r : p->index, row = p->sinogram ? p->index : r, at = row * n->nu + u;
     float between[BLOCK], w = 0;
     const int set = n->sets ? flat_of(n, (double)view, &w) : 0;
-    const float *const before = n->sets ? n->range + set * n->pixels + at : between;
+    const float *before = n->sets ? n->range + set * n->pixels + at : between;
 
     if (!n->sets)
         for (int i = 0; i < count; i++)
             between[i] = n->i0;
+    if (p->weight) {
+        vp_flat_modes_range(n->modes, p->weight, at, count, before, between);
+        before = between;
+    }
     if (w != 0)
         interpolate(between, before, before + n->pixels, w, count);
     return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, w != 0 ? between : before, count);
@@ -291,22 +222,25 @@ static void plain_band(const struct vp_normalize *n, const struct page *p, int64
 static void despiked_band(const struct vp_normalize *n, const struct page *p, int64_t r0, int64_t r1,
                           struct vp_normalize_report *f)
 {
-    const int mine = omp_get_thread_num() % n->n_scratch;
+    const int mine = omp_get_thread_num() % n->n_scratch, size = n->despike.size, half = size / 2;
     const int64_t nu = n->nu;
-    float *const scratch = n->scratch + 4 * mine * nu, *const result = scratch + 3 * nu;
-    int64_t bad[3] = {0};
+    float *const scratch = n->scratch + vp_despike_rows(&n->despike) * mine * nu, *const result = scratch + size * nu;
+    int64_t bad[VP_DESPIKE_MOST] = {0}, ready = vp_max64(r0 - half, 0);
 
     pthread_mutex_lock(&n->lock[mine]);
-    for (int64_t r = r0 > 0 ? r0 - 1 : 0; r <= r0 && r < p->rows; r++)
-        bad[r % 3] = transmit_row(n, p, r, scratch + r % 3 * nu);
     for (int64_t r = r0; r < r1; r++) {
-        /* the row below becomes transmissions before this one is written, perhaps in place */
-        const bool below = r + 1 < p->rows;
-        bad[(r + 1) % 3] = below ? transmit_row(n, p, r + 1, scratch + (r + 1) % 3 * nu) : 0;
-        const float *const rows[3] = {r > 0 ? scratch + (r - 1) % 3 * nu : NULL, scratch + r % 3 * nu,
-                                      below ? scratch + (r + 1) % 3 * nu : NULL};
-        f->dead += bad[r % 3];
-        f->zingers += despike_row(n, result, rows, bad[0] + bad[1] + bad[2]);
+        const float *rows[VP_DESPIKE_MOST];
+        int64_t near = 0;
+        /* the rows below become transmissions before this one is written, perhaps in place */
+        for (; ready <= r + half && ready < p->rows; ready++)
+            bad[ready % size] = transmit_row(n, p, ready, scratch + ready % size * nu);
+        for (int64_t y = r - half; y <= r + half; y++) {
+            const bool there = y >= 0 && y < p->rows;
+            rows[y - r + half] = there ? scratch + y % size * nu : NULL;
+            near += there ? bad[y % size] : 0;
+        }
+        f->dead += bad[r % size];
+        f->zingers += vp_despike_row(&n->despike, result, rows, nu, near > 0, result + nu);
         f->floored += finish(n, p->out + r * nu, result, nu);
     }
     pthread_mutex_unlock(&n->lock[mine]);
@@ -350,7 +284,7 @@ static void normalize_page(const struct vp_normalize *n, const struct page *p, b
                            struct vp_normalize_report *rep)
 {
     void (*const band)(const struct vp_normalize *, const struct page *, int64_t, int64_t,
-                       struct vp_normalize_report *) = n->zinger > 0 ? despiked_band : plain_band;
+                       struct vp_normalize_report *) = n->despike.times > 0 ? despiked_band : plain_band;
     const int64_t height = n->nu < 32768 ? 65536 / n->nu : 2;
     struct vp_normalize_report f = {0};
 
@@ -379,9 +313,16 @@ void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, in
     const int64_t rows = sinogram_views ? sinogram_views : n->nv, size = rows * n->nu;
     const bool few = count < n->threads && in != out;
 
+    for (int64_t k = 0; k < count && n->modes; k++) {
+        double weight[VP_FLAT_MODES_MOST];
+        vp_flat_modes_fit(n->modes, n->range, n->dark, in + k * size, weight);
+        normalize_page(n, &(struct page){false, first + k, rows, in + k * size, out + k * size, weight}, in != out, rep);
+    }
+    if (n->modes)
+        return;
     #pragma omp parallel for schedule(dynamic) num_threads(n->threads) if (!few)
     for (int64_t k = 0; k < count; k++)
-        normalize_page(n, &(struct page){sinogram_views > 0, first + k, rows, in + k * size, out + k * size}, few, rep);
+        normalize_page(n, &(struct page){sinogram_views > 0, first + k, rows, in + k * size, out + k * size, NULL}, few, rep);
 }
 
 int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
@@ -391,6 +332,12 @@ int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
                             "neither --flat nor --i0 is given");
     if (p->flat.n && p->i0 > 0)
         return vp_fail(err, VP_EUSAGE, "--flat and --i0 cannot be combined");
+    if (p->zinger_size % 2 == 0)
+        return vp_fail(err, VP_EUSAGE, "--zinger-size: expected an odd number, got %lld", (long long)p->zinger_size);
+    if (p->zinger_size > 3 && !(p->zinger > 0))
+        return vp_fail(err, VP_EUSAGE, "--zinger-size needs --zinger");
+    if (p->flat_modes > 0 && p->flat.n != 1)
+        return vp_fail(err, VP_EUSAGE, "--flat-modes: expected all flats in one --flat, got %d", p->flat.n);
     if (!p->flat_at.n)
         return 0;
     if (p->flat_at.n != p->flat.n)
@@ -489,7 +436,8 @@ static int set_views(struct vp_normalize *n, const struct vp_normalize_params *p
 
 static int set_scratch(struct vp_normalize *n, struct vp_err *err)
 {
-    n->scratch = vp_alloc_raw((size_t)(n->threads * n->nu), 4 * sizeof(float), "the zinger filter", err);
+    n->scratch = vp_alloc_raw((size_t)(n->threads * n->nu), (size_t)vp_despike_rows(&n->despike) * sizeof(float),
+                              "the zinger filter", err);
     n->lock = vp_alloc((size_t)n->threads, sizeof *n->lock, "the zinger filter", err);
     if (!n->scratch || !n->lock)
         return -1;
@@ -513,7 +461,8 @@ int vp_normalize_open(struct vp_normalize **out, const struct vp_normalize_param
         return -1;
     *n = (struct vp_normalize){.nu = nu, .nv = nv, .pixels = nu * nv, .n_flats = n_flats,
                                .i0 = (float)p->i0, .floor = (float)p->floor,
-                               .zinger = (float)p->zinger, .transmission = p->transmission,
+                               .despike = {(float)p->zinger, (float)p->floor, (int)p->zinger_size},
+                               .transmission = p->transmission,
                                .threads = omp_get_max_threads()};
     if (dark) {
         if (!(n->dark = vp_alloc_raw(pixels, sizeof(float), "the dark field", err)))
@@ -534,6 +483,9 @@ void vp_normalize_close(struct vp_normalize *n)
 {
     if (!n)
         return;
+    if (n->modes)
+        vp_flat_modes_free(n->modes);
+    free(n->modes);
     for (int s = 0; s < n->n_scratch; s++)
         pthread_mutex_destroy(&n->lock[s]);
     free(n->range);
@@ -546,11 +498,19 @@ void vp_normalize_close(struct vp_normalize *n)
     free(n);
 }
 
+void vp_normalize_modes(struct vp_normalize *n, struct vp_flat_modes *modes)
+{
+    assert(n->sets == 1 && n->n_flats == 1);
+    n->modes = modes;
+}
+
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
 {
     return (struct vp_normalize_facts){
         .pixels = n->pixels, .dead = n->n_dead, .unlit = n->n_unlit, .floor = n->floor,
         .rows = n->sets || n->dark ? n->nv : -1,
         .bytes = (size_t)n->pixels * (((size_t)n->sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
-                 + (size_t)n->n_dead * sizeof *n->dead + (size_t)n->n_scratch * 4 * (size_t)n->nu * sizeof(float)};
+                 + (size_t)n->n_dead * sizeof *n->dead
+                 + (size_t)n->n_scratch * (size_t)vp_despike_rows(&n->despike) * (size_t)n->nu * sizeof(float)
+                 + (n->modes ? (size_t)vp_flat_modes_bytes(n->nu, n->nv, n->modes->n) : 0)};
 }

@@ -16,8 +16,10 @@ struct vp_normalize_params {
     double i0;                /* --i0: unattenuated counts when there is no flat; 0: not given */
     double floor;             /* --floor: smallest transmission before the logarithm */
     double zinger;            /* --zinger T: a sample whose transmission is more than T times the median of
-                                 the 3x3 samples around it on the page (those that exist and are live)
+                                 the samples around it on the page (those that exist and are live)
                                  becomes that median; 0: off */
+    int64_t zinger_size;      /* --zinger-size N: that median is over N x N samples; odd, to VP_DESPIKE_MOST */
+    int64_t flat_modes;       /* --flat-modes N: components of the flats, at most (ct/flat_modes.h); 0: their mean alone */
     const char *dead;         /* --dead FILE: a page nv x nu (in both layouts); non-zero pixels are dead */
     bool transmission;        /* --no-log: stop at the transmission (no floor) */
 };
@@ -35,6 +37,11 @@ enum vp_need vp_normalize_need(const struct vp_normalize_params *p);
 int vp_normalize_open(struct vp_normalize **n, const struct vp_normalize_params *p, int64_t nu, int64_t nv,
                       int64_t views, const float *const *flats, int n_flats, const float *dark,
                       const uint8_t *dead, struct vp_err *err);
+
+/* Fits each view's flat with these components, whose memory (of vp_alloc) it takes over. One set of flats; no sinograms;
+ * one call of vp_normalize_pages at a time. */
+struct vp_flat_modes;
+void vp_normalize_modes(struct vp_normalize *n, struct vp_flat_modes *modes);
 
 /* Pages without one usable sample: their number, and the lowest page number (0 while there are none). */
 struct vp_blank {

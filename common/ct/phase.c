@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { REACH = 12 /* L */, LEAST = 24 /* samples on each side: the band limit's tail of short lengths */ };
+enum { REACH = 14 /* L: 4e-6 of the kernel lies beyond */, LEAST = 72 /* samples on each side: the band limit's tail of short lengths */ };
 static const double PI = 3.14159265358979323846, HC = 1.239841984e-6; /* wavelength times energy, mm keV */
 
 /* Checks energy and material. */

@@ -68,16 +68,6 @@ struct vp_backend {
 
 extern const struct vp_backend vp_cpu;
 
-/* A plugin exports `const void *vp_plugin(void)`, which returns its table. The table begins with the build: a hash of
- * all headers that plugin and programs share (VP_BUILD). */
-#define VP_PLUGIN_SYMBOL "vp_plugin"
-
-/* Opens the plugin `name` and returns its table. `global`: its symbols are visible to other libraries. Searches
- * $VOXPIPE_PLUGINS, or else ../lib/voxpipe beside the programs and their own folder, so that a tree that was moved
- * still finds its plugins. NULL with the reason in `why` if it does not exist, is of another build or is not trusted
- * (vp_devices_refused). It is never closed. */
-const void *vp_plugin_open(const char *name, bool global, char *why, size_t size);
-
 /* Finds the backend and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU; auto is every
  * GPU if there is one, else the CPU (the caller decides on the number to use). *devices is malloc'd. VP_ERESOURCE with
  * the reason if a device requested by name is not available. */

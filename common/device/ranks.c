@@ -3,6 +3,7 @@
 #include "device/ranks.h"
 
 #include "base/places.h"
+#include "base/plugin.h"
 #include "base/size.h"
 #include "device/device.h"
 

@@ -246,7 +246,7 @@ static void describe(struct vp_engine *r)
     r->in_size = vp_type_size(e->held);
     r->out_size[0] = vp_type_size(last->out);
     r->out_size[1] = last->second ? vp_type_size(*last->second) : 0;
-    r->step = vp_chain_twice(c) ? r->plan->part[2] : 1;
+    r->step = r->plan->twice || (vp_chain_twice(c) && last->step[2] != 1) ? r->plan->part[2] : 1;
     for (int s = 0; s < c->n; s++) {
         r->step = vp_max64(r->step, c->stage[s].step[2]);
         r->scan = vp_op_scans(&c->stage[s]) ? &c->stage[s] : r->scan;

@@ -36,6 +36,13 @@ void vp_lanes_demand(const struct vp_backend *backend, struct vp_chain *chain)
         k->demand(&own, op->step, op->halo);
 }
 
+bool vp_lanes_twice(const struct vp_backend *backend, const struct vp_chain *chain)
+{
+    const struct vp_op *op = &chain->stage[chain->n - 1];
+    const struct vp_kernel *k = op->two_pass ? backend->kernel(op->kernel) : NULL;
+    return k && k->state;
+}
+
 uint64_t vp_lanes_hold(const struct vp_backend *backend, const struct vp_chain *chain, int64_t *step)
 {
     const struct vp_op *op = &chain->stage[chain->n - 1];

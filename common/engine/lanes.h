@@ -12,6 +12,8 @@ enum { VP_MAX_LANES = 4 };
 bool vp_lanes_have(const struct vp_backend *backend, const struct vp_chain *chain, char *why, size_t size);
 /* Sets the step and halo of a chain's only stage to those that its kernel demands; a longer chain stays as it is. */
 void vp_lanes_demand(const struct vp_backend *backend, struct vp_chain *chain);
+/* True if the kernel of the last stage has two passes. */
+bool vp_lanes_twice(const struct vp_backend *backend, const struct vp_chain *chain);
 /* Returns the bytes in which the kernel of the last stage holds its image, 0 if it cannot, and sets the multiple of
  * planes at which parts begin. */
 uint64_t vp_lanes_hold(const struct vp_backend *backend, const struct vp_chain *chain, int64_t *step);

@@ -68,7 +68,7 @@ struct vp_carry {
  * With a step (for all axes) the boxes are those of the step, so that sums over boxes have one order; without, the
  * bits must not depend on the boxes, which are the plan's parts. Boxes are counted x fastest, then y, z, channels,
  * times. The stage is the chain's last, and the image's size is known. With run() an image that fits in memory is
- * one box and needs one pass. */
+ * one box and needs one pass; so is each plane if step[2] is 1. */
 struct vp_two_pass {
     /* Returns the most bytes of an entry; an entry begins with its size, a uint64_t. */
     uint64_t (*summary)(const struct vp_op *op, const struct vp_box *box);
@@ -79,6 +79,8 @@ struct vp_two_pass {
                  struct vp_err *err);
     int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
                   void *scratch, int threads, struct vp_err *err);
+    /* Returns the bytes that solve() needs beside the entries. NULL: it makes do with what there is. */
+    uint64_t (*least)(const struct vp_op *op, int threads);
 };
 
 /* Counts of a part beside its voxels, such as samples that were clamped, of an operation with one pass: a device leaves

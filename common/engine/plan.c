@@ -237,7 +237,8 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
     const struct vp_op *op = vp_chain_twice(p->chain);
     struct vp_err why = VP_ERR_INIT;
     const bool unknown = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
-    if (!op || (op->run && (p->once || unknown)))
+    const bool device = p->backend && !p->backend->on_host;
+    if (!op || (op->run && (p->once || unknown || (device && !vp_lanes_twice(p->backend, p->chain)))))
         return make_plan(plan, p, ONCE, err);
     if (!op->run)
         return make_plan(plan, p, TWICE, err);

@@ -16,6 +16,7 @@ struct vp_plan_model {
     int64_t given[3];           /* sizes of parts where there is no choice, else 0 */
     bool carries;               /* the operation carries a value along z */
     const struct vp_op *twice;  /* the operation with two passes, or NULL */
+    uint64_t least;             /* bytes that its solve needs beside the entries */
     bool boxed;                 /* its parts are boxes of its step */
     uint64_t held;              /* bytes in which a device holds the image, or 0 */
     uint64_t entries;           /* most bytes of memory for the entries of its first pass */

@@ -34,12 +34,14 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
     m->read = m->voxels * (double)p->stored_in * m->rates->read;
     m->write = m->voxels * (double)p->stored_out * m->rates->write;
-    m->cores = can && can->run ? m->rates->recon_cores : m->rates->device_cores;
+    m->cores = can && can->run && m->device && vp_lanes_twice(p->backend, c) ? m->rates->recon_cores
+                                                                             : m->rates->device_cores;
     vp_chain_halo(c, m->halo);
     for (const struct vp_op *op = c->stage; op <= last; op++) {
         m->carries = m->carries || vp_op_scans(op);
         for (int a = 0; a < 3; a++) {
-            m->step[a] = images ? m->image[a] : vp_max64(m->step[a], vp_max64(op->step[a], 1));
+            m->step[a] = images && (a < 2 || can->step[2] != 1) ? m->image[a]
+                                                                : vp_max64(m->step[a], vp_max64(op->step[a], 1));
             m->whole[a] = m->whole[a] || op->halo[a] >= VP_UNKNOWN;
         }
     }
@@ -47,6 +49,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->out_size = vp_type_size(last->out) + (last->second ? vp_type_size(*last->second) : 0);
     for (int k = 0; k < c->stacks; k++)
         m->stacks += !p->single[k];
+    m->least = m->twice && m->twice->two_pass->least ? m->twice->two_pass->least(m->twice, p->threads) : 0;
     m->boxed = m->twice && m->twice->step[0] > 0;
     m->entries = p->held ? UINT64_MAX : p->memory / 4;
     const bool same = !m->mapped || (m->input[2] == p->image[2] && vp_op_extent(last, 2, 1) == 1);
@@ -58,9 +61,10 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->streams = (m->device || (c->n == 1 && last->carry)) && !m->whole[2];
     for (int a = 0; a < 3; a++) {
         m->given[a] = m->boxed ? m->twice->step[a] : m->device && m->whole[a] && a < 2 ? m->image[a] : p->chunk[a];
-        /* the passes of a box are serial in places: a box for each thread */
+        /* the passes of a box are serial in places: a box for each thread; one that is a whole image would get the
+         * workspace of one pass */
         if (!m->device && !m->given[a] && a < 2)
-            m->given[a] = vp_div_up(m->image[a], a == 0 && m->twice ? p->threads : 1);
+            m->given[a] = vp_div_up(m->image[a], a == 0 && m->twice ? p->threads + (m->least && p->threads == 1) : 1);
     }
     return 0;
 }
@@ -299,6 +303,7 @@ const char *const vp_plan_limits[] = {"memory", "device memory"};
 bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
+    const uint64_t least = m->least ? plan->entries + m->least : 0;
     plan->limit = vp_plan_limits[0];
     if (!m->device) {
         const struct vp_box box = middle(m, plan->part);
@@ -308,10 +313,12 @@ bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
             plan->scratch = to_bytes((double)one * plan->together);
             plan->host = host + plan->scratch;
             plan->scratch += plan->kept;
+            plan->host = plan->host > least ? plan->host : least;
             if (plan->host <= p->memory || plan->together == 1 || !m->twice)
                 return plan->host <= p->memory;
         }
     }
+    plan->host = plan->host > least ? plan->host : least;
     if (plan->host > p->memory)
         return false;
     plan->limit = vp_plan_limits[1];

@@ -80,17 +80,31 @@ uint64_t vp_store_bytes(const struct vp_store *s, int64_t i)
     return s->entry[i].n;
 }
 
-int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *err)
+int vp_store_read(const struct vp_store *s, int64_t i, uint64_t at, void *to, uint64_t n, struct vp_err *err)
 {
     const struct entry *e = &s->entry[i];
     if (e->data) {
-        memcpy(to, e->data, (size_t)e->n);
+        memcpy(to, (const char *)e->data + at, (size_t)n);
         return 0;
     }
-    const int64_t got = e->n ? vp_pread_all(s->fd, to, (size_t)e->n, e->at) : 0;
+    const int64_t got = n ? vp_pread_all(s->fd, to, (size_t)n, e->at + at) : 0;
     if (got < 0)
         return vp_fail_errno(err, "%s", vp_tmpdir());
-    return (uint64_t)got < e->n ? vp_fail(err, VP_ERUN, "%s: cut", vp_tmpdir()) : 0;
+    return (uint64_t)got < n ? vp_fail(err, VP_ERUN, "%s: cut", vp_tmpdir()) : 0;
+}
+
+int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *err)
+{
+    return vp_store_read(s, i, 0, to, s->entry[i].n, err);
+}
+
+int vp_store_write(struct vp_store *s, int64_t i, uint64_t at, const void *from, uint64_t n, struct vp_err *err)
+{
+    struct entry *e = &s->entry[i];
+    if (!e->data)
+        return vp_write_two(s->fd, (off_t)(e->at + at), from, (size_t)n, NULL, 0, vp_tmpdir(), err);
+    memcpy((char *)e->data + at, from, (size_t)n);
+    return 0;
 }
 
 void *vp_store_peek(struct vp_store *s, int64_t i)

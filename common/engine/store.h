@@ -17,6 +17,9 @@ int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, st
 uint64_t vp_store_bytes(const struct vp_store *s, int64_t i);
 /* Copies entry i to `to`. 0 or -1. */
 int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *err);
+/* Copies n bytes from position `at` of entry i, or to it. 0 or -1. */
+int vp_store_read(const struct vp_store *s, int64_t i, uint64_t at, void *to, uint64_t n, struct vp_err *err);
+int vp_store_write(struct vp_store *s, int64_t i, uint64_t at, const void *from, uint64_t n, struct vp_err *err);
 /* Returns entry i, to be read and written in place until it is set or cut; NULL if it is in the file or empty. */
 void *vp_store_peek(struct vp_store *s, int64_t i);
 /* Cuts entry i to its first n bytes. */

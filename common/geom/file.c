@@ -18,13 +18,13 @@
 
 enum { MOST_BYTES = 1 << 30 };
 
-static bool is_tiff(const char *b, size_t n)
+static bool is_stack(const char *b, size_t n)
 {
     return n >= 4 && (!memcmp(b, "II\x2a\0", 4) || !memcmp(b, "II\x2b\0", 4) || !memcmp(b, "MM\0\x2a", 4) ||
-                      !memcmp(b, "MM\0\x2b", 4));
+                      !memcmp(b, "MM\0\x2b", 4) || !memcmp(b, "\x89HDF", 4) || !memcmp(b, "\xd0\xcf\x11\xe0", 4));
 }
 
-/* Reads a file ("-": standard input) into malloc'd memory with a 0 after the last byte; of a TIFF file only the first
+/* Reads a file ("-": standard input) into malloc'd memory with a 0 after the last byte; of a stack only the first
  * bytes. */
 static char *slurp(const char *path, const char *name, size_t *len, struct vp_err *err)
 {
@@ -33,7 +33,7 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
     int rc = fd < 0 ? vp_fail_errno(err, "%s", name) : 0;
     char *text = NULL;
     int64_t n = 0, room = 0;
-    for (ssize_t got = 1; !rc && got > 0 && !is_tiff(text, (size_t)n);) {
+    for (ssize_t got = 1; !rc && got > 0 && !is_stack(text, (size_t)n);) {
         char *const more = n < MOST_BYTES ? vp_grow(text, n + 1, &room, 1, "the text of a geometry", name, err) : NULL;
         if (!more) {
             rc = vp_fail(err, VP_ERUN, "%s: too large for a geometry file", name);
@@ -46,7 +46,7 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
             rc = vp_fail_errno(err, "%s", name);
         else
             text[n += got] = 0;
-        if (!rc && n >= 4 && !is_tiff(text, (size_t)n) && memchr(text, 0, (size_t)n))
+        if (!rc && n >= 4 && !is_stack(text, (size_t)n) && memchr(text, 0, (size_t)n))
             rc = vp_fail(err, VP_ERUN, "%s: expected the text of a geometry, got a byte of zero", name);
     }
     if (fd >= 0 && !standard_input)
@@ -78,12 +78,12 @@ static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *
     return found;
 }
 
-static int draft_tiff(struct vp_draft *d, const char *path, const char *name, bool standard_input,
+static int draft_stack(struct vp_draft *d, const char *path, const char *name, bool standard_input,
                       struct vp_err *err)
 {
     if (standard_input)
         return vp_fail_hint(err, VP_ERUN, "give the stack as a file, not on standard input",
-                            "%s: expected the text of a geometry, got TIFF", name);
+                            "%s: expected the text of a geometry, got a stack", name);
     const struct vp_reader_options options = {0};
     struct vp_reader *reader = NULL;
     if (vp_reader_open(&reader, &path, 1, &options, err))
@@ -104,7 +104,7 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
     char *text = slurp(path, name, &len, err);
     if (!text)
         return -1;
-    const int status = is_tiff(text, len) ? draft_tiff(d, path, name, standard_input, err)
+    const int status = is_stack(text, len) ? draft_stack(d, path, name, standard_input, err)
                                           : vp_draft_text(d, text, len, name, err);
     free(text);
     return status;
@@ -116,51 +116,54 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
 const struct vp_opt vp_geom_options[] = {
     VP_STRING(P, beam, "beam", 0, .metavar = "cone|parallel", .group = "Geometry",
               .help = "cone (a detector of one row is a fan beam) or parallel (default: cone)"),
-    VP_STRING(P, sod, "sod", 0, .metavar = "MM", .help = "distance from the source to the rotation axis; or 400mm"),
-    VP_STRING(P, sdd, "sdd", 0, .metavar = "MM", .help = "distance from the source to the detector"),
+    VP_STRING(P, sod, "sod", 0, .metavar = "MM",
+              .help = "source-to-axis distance in mm, also written as 400mm"),
+    VP_STRING(P, sdd, "sdd", 0, .metavar = "MM",
+              .help = "source-to-detector distance"),
     VP_STRING(P, detector, "detector", 0, .metavar = "WxH", .help = "detector columns and rows"),
     VP_STRING(P, pitch, "pitch", 0, .metavar = "MM",
-              .help = "pixel pitch on the detector; or along columns and rows, '0.2 0.3'",
-              .more = "A negative number says that columns or rows are numbered the other way: "
-                      "'0.2 -0.2' is for images whose first row is on top."),
+              .help = "pixel pitch of the detector; or one for columns and one for rows, '0.2 0.3'",
+              .more = "A negative pitch reverses the numbering of columns or rows: '0.2 -0.2' is for images whose "
+                      "first row is at the top."),
     VP_STRING(P, offset_u, "offset-u", 0, .metavar = "PIXELS",
-              .help = "where the axis falls on the detector, columns from its centre; or 1.5mm",
-              .more = "The central ray runs from the source through the rotation axis; this is where it meets "
-                      "the detector. With the axis at column c of W, it is c - (W - 1) / 2."),
+              .help = "column where the rotation axis meets the detector, from its centre; or 1.5mm",
+              .more = "It is the point where the ray from the source through the rotation axis meets the detector. "
+                      "If that is column c of W columns, the offset is c - (W - 1) / 2."),
     VP_STRING(P, offset_v, "offset-v", 0, .metavar = "PIXELS",
-              .help = "where the plane of the orbit falls on the detector, rows from its centre; or 1.5mm"),
+              .help = "row where the plane of the orbit meets the detector, from its centre; or 1.5mm"),
     VP_FLAG(P, curved, "curved", 0,
-            .help = "the detector is a part of a cylinder about the source: its columns are at equal angles",
-            .more = "--pitch is then the distance of columns along the arc."),
+            .help = "the detector is part of a cylinder around the source; columns are at equal angles",
+            .more = "--pitch is then the distance between columns along the arc."),
     VP_STRING(P, tilt, "tilt", 0, .metavar = "DEGREES",
-              .help = "detector turned in its plane: the image of the axis leans towards larger columns"),
+              .help = "rotation of the detector in its plane: the image of the axis leans towards larger columns"),
     VP_STRING(P, pitch_z, "pitch-z", 0, .metavar = "MM",
-              .help = "a helix: how far the source moves along z in a turn (default: 0)",
-              .more = "z is 0 in the middle of the scan. For several turns give --arc: 1800 is five. A negative number "
-                      "moves the source along -z while the angle grows."),
+              .help = "helix: distance that the source moves along z in one turn (default: 0)",
+              .more = "z is 0 in the middle of the scan. Give --arc for several turns: 1800 degrees are five. If the "
+                      "pitch is negative, the source moves towards -z as the angle grows."),
     VP_STRING(P, lamino, "lamino", 0, .metavar = "DEGREES",
               .help = "laminography: the angle from the axis to the plane of the detector's columns (default: 0)",
-              .more = "The source is so far above the plane z = 0, as seen from the isocentre, and the detector below; "
-                      "sod and sdd are along the central ray."),
+              .more = "Seen from the isocentre, the source is above the plane z = 0 and the detector below it. sod "
+                      "and sdd are measured along the central ray."),
     VP_FLAG(P, fixed, "fixed-detector", 0,
-            .help = "planar CT: the detector follows the source, but does not turn",
-            .more = "With --lamino: it lies across the axis, columns along x and rows along y, its middle on the "
-                    "central ray, sdd from the source."),
+            .help = "planar CT: the detector moves with the source, but does not rotate",
+            .more = "Needs --lamino. The detector is perpendicular to the rotation axis, its columns along x and its "
+                    "rows along y. Its centre is on the central ray, at distance sdd from the source."),
     VP_STRING(P, views, "views", 0, .metavar = "N", .help = "number of views, spread evenly over the arc"),
     VP_STRING(P, arc, "arc", 0, .metavar = "DEGREES",
-              .help = "arc of the views; its end is not measured again (default: 360)"),
+              .help = "arc of the scan; the last view is one step before its end (default: 360)"),
     VP_STRING(P, start, "start", 0, .metavar = "DEGREES", .help = "angle of the first view (default: 0)"),
-    VP_FILE(P, angles, "angles", 0, .metavar = "FILE", .help = "angles in degrees from a file, one a line"),
+    VP_FILE(P, angles, "angles", 0, .metavar = "FILE",
+            .help = "read the angles from a file: one a line, in degrees"),
     VP_FILE(P, shifts, "shifts", 0, .metavar = "FILE|none",
-            .help = "shifts of single views from a file: columns and rows in pixels, a view a line",
-            .more = "The image of the view is moved by so much towards larger columns and rows; the geometry then has "
-                    "a matrix for each view. `none` takes a log that speaks of movement without them."),
+            .help = "read the shift of each view from a file: columns and rows in pixels, one view a line",
+            .more = "The image of a view is moved by these amounts towards larger columns and rows. The geometry "
+                    "then has one matrix for each view. If a scanner's log records movements, `none` ignores them."),
     VP_FLAG(P, clockwise, "clockwise", 0,
             .help = "the source turns clockwise around the object, seen from +z",
-            .more = "A turning object and a resting source are the same thing with the sense reversed. The "
-                    "wrong sense shows as doubled edges (in a parallel beam, as a mirror image)."),
+            .more = "A rotating object and a fixed source are equivalent to a source that rotates the other way. The "
+                    "wrong direction shows as doubled edges; in a parallel beam, as a mirror image."),
     VP_FLAG(P, counterclockwise, "counterclockwise", 0,
-            .help = "the source turns counter-clockwise (the default)"),
+            .help = "the source turns counter-clockwise around the object (the default)"),
     VP_OPT_END,
 };
 #undef P
@@ -369,13 +372,12 @@ int vp_geom_from_meta(struct vp_geom *g, const struct vp_meta *m, const char *na
 #define P struct vp_projection_params
 const struct vp_opt vp_projection_options[] = {
     VP_FILE(P, geometry, "geometry", 'g', .metavar = "FILE", .group = "Projections",
-            .help = "scan geometry (default: the one in the input's metadata)",
-            .more = "A file as ct-geom(1) writes it, one 3x4 matrix a line, RTK XML, Nikon .xtekct, Bruker "
-                    ".log, or a stack that carries a geometry; see ct-geometry(5)."),
+            .help = "scan geometry (default: the geometry in the metadata of the input)",
+            .more = "FILE is a geometry file of ct-geom(1), a file of 3x4 matrices (one a line), RTK XML, Nikon "
+                    ".xtekct, Bruker .log, or a stack with a geometry in its metadata. See ct-geometry(5)."),
     VP_CHOICE(P, layout, "layout", 0, "views|sinograms", .def = "views",
-              .help = "what a page is: one view, or one detector row of all views",
-              .more = "A page of sinograms has the detector's columns along x and the views along y; its "
-                      "pages are the detector's rows."),
+              .help = "content of a page: one view, or one detector row of all views",
+              .more = "With sinograms each page is one detector row: its columns run along x, the views along y."),
     VP_OPT_END,
 };
 #undef P

@@ -8,19 +8,21 @@
 const struct vp_opt vp_grid_options[] = {
     VP_SIZE(P, volume, "volume", 0, .metavar = "WxHxD", .group = "Volume",
             .help = "size in voxels (default: the field of view)",
-            .more = "W is along x, H along y, D along z. With --volume alone the voxel is such that the "
-                    "larger of W and H covers the field of view. W makes a square W x W; without D all that "
-                    "the detector sees at the axis is covered."),
+            .more = "W is along x, H along y, D along z. W alone means W x W. Without D, the volume covers all that "
+                    "the detector sees of the axis. With --volume alone, the voxel size is chosen so that the larger "
+                    "of W and H covers the field of view."),
     VP_REALS(P, voxel, "voxel", 0, .metavar = "MM", .min = 1e-9, .max = 1e9,
-             .help = "edge of a voxel in mm, or x,y,z (default: the detector's sampling at the axis)",
-             .more = "The default is pitch * sod / sdd. With --voxel alone the volume covers the field of "
-                     "view."),
+             .help = "edge of a voxel in mm, or x,y,z (default: detector pitch scaled to the axis)",
+             .more = "The default is pitch * sod / sdd. With --voxel alone, the volume covers the field of view."),
     VP_REALS(P, center, "center", 0, .metavar = "X,Y,Z", .min = -1e9, .max = 1e9,
              .help = "centre of the volume in mm (default: 0,0,Z, on the rotation axis)",
-             .more = "Z is 0, unless the detector does not see the plane of the orbit (z = 0): then the middle of what "
-                     "it sees of the axis; on a helix, of the slices that see all directions."),
-    VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1", .help = "only slices Z0 to Z1 - 1 of the volume",
-             .more = "Slices have the same bits as in the whole volume: slabs may be made apart and joined."),
+             .more = "Z is 0 if the detector sees the plane of the orbit (z = 0). Otherwise Z is the middle of the "
+                     "part of the axis that the detector sees, and on a helix the middle of the slices that are seen "
+                     "from all directions."),
+    VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1",
+             .help = "compute only slices Z0 to Z1 - 1 of the volume",
+             .more = "Each slice has the same bits as in the whole volume, so slabs can be made separately and "
+                     "joined with ct-reduce(1)."),
     VP_OPT_END,
 };
 #undef P

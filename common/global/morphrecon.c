@@ -300,7 +300,7 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
 
 static const char *const marker_names[] = {"a given marker", "a lower mask", "the mask less one", "its border", "a seed"};
 
-static const struct vp_two_pass two_pass = {summary, summarize, vp_morphrecon_solve, finish};
+static const struct vp_two_pass two_pass = {summary, summarize, vp_morphrecon_solve, finish, NULL};
 static const struct vp_report report = {sizeof(struct vp_morphrecon_entry), add_counts};
 
 /* Returns the nanoseconds of a voxel on one of 16 cores of a Xeon: 14 for h-maxima of solid u8 images and 40 for those

@@ -361,7 +361,7 @@ static int solve(struct vp_op *op, struct vp_store *s, const int64_t box[3], uin
     return rc;
 }
 
-static const struct vp_two_pass two_pass = {summary, summarize, solve, finish};
+static const struct vp_two_pass two_pass = {summary, summarize, solve, finish, NULL};
 
 /* ---- make ---- */
 

@@ -163,6 +163,36 @@ static void cell_rows(const void *of, struct vp_convolve_work *w, int64_t q)
     }
 }
 
+/* Loop over groups of columns of a cell's tile: from the columns g of each row of nodes to results. */
+struct cell_columns {
+    const struct vp_convolve_job *j;
+    float *const *g[2];
+    int64_t x, n, y, rows, z;  /* first result of the tile, its columns and rows */
+    int64_t v[2];              /* nodes */
+    int64_t some;              /* columns of a turn */
+    double base;
+};
+
+static void cell_columns(const void *of, struct vp_convolve_work *w, int64_t q)
+{
+    const struct cell_columns *const t = of;
+    const struct vp_convolve_job *const j = t->j;
+    const struct vp_convolve_cpu *c = j->c;
+    const struct vp_convolve_sizes *s = &w->s;
+    const int64_t i = q * t->some, m = vp_min64(t->n - i, t->some), lost = j->p->n[1] - 1, hi = lost + t->rows;
+
+    for (int64_t b = 0; b <= t->v[1] - t->v[0]; b++)
+        for (int64_t k = 0; k < m; k += s->lanes)
+            c->fft->columns_back(&c->along[1], t->g[b][(i + k) / s->lanes], w->store[b] + k - lost * s->load, s->load, lost,
+                                 hi);
+    for (int64_t r = 0; t->v[1] > t->v[0] && r < t->rows; r++) {
+        float *const row = w->store[0] + r * s->load;
+        const float second = j->p->after[1][t->y + r];
+        c->isa->blend(row, row, 1 - second, w->store[1] + r * s->load, second, m);
+    }
+    store_columns(j, w, t->x + i, m, t->y, t->y + t->rows, t->z, (struct vp_convolve_less){.base = t->base});
+}
+
 /* Returns the constant that tile ix of row iy shares with its run of tiles. */
 static double base_of(const struct vp_convolve_job *j, int64_t ix, int64_t iy, int64_t z)
 {
@@ -183,7 +213,7 @@ int vp_convolve_cells(const struct vp_convolve_job *j, struct vp_convolve_work *
     const struct vp_convolve_sizes *s = &w->s;
     const int64_t y0 = c->at[1][iy], cy = c->cell[1][iy], rows = c->at[1][iy + 1] - y0, lost = p->n[1] - 1, over = p->n[0] - 1;
     const int64_t v[2] = {vp_max64(cy - 1, 0), vp_min64(cy, p->nodes[1] - 1)}, top = y0 + p->centre[1] - lost;
-    const int64_t left = p->centre[0] - over, block = s->rows * s->e, hi = lost + rows;
+    const int64_t left = p->centre[0] - over, block = s->rows * s->e;
     float before[VP_CONVOLVE_MAX_BLOCKS * 4], after[VP_CONVOLVE_MAX_BLOCKS * 4];
     float *f[VP_CONVOLVE_MAX_BLOCKS], *g[2][VP_CONVOLVE_MAX_BLOCKS];
     struct convolve_columns columns = {.j = j, .w = w, .x = left, .y = top, .z = z};
@@ -215,20 +245,13 @@ int vp_convolve_cells(const struct vp_convolve_job *j, struct vp_convolve_work *
             before[i] = i < n ? 1 - after[i] : 0;
         }
         const struct cell_rows work = {j, f, {g[0], g[1]}, {u[0], u[1]}, {v[0], v[1]}, over + shift, new, before, after};
+        if (w->await)
+            w->await(w, u, v);
         vp_convolve_together(w, s->groups, cell_rows, &work);
-        for (int64_t i = 0; i < n; i += VP_CONVOLVE_CHUNK * 16) {
-            const int64_t m = vp_min64(n - i, VP_CONVOLVE_CHUNK * 16);
-            for (int64_t b = v[0]; b <= v[1]; b++)
-                for (int64_t k = 0; k < m; k += s->lanes)
-                    c->fft->columns_back(&c->along[1], g[b - v[0]][(i + k) / s->lanes],
-                                         w->store[b - v[0]] + k - lost * s->load, s->load, lost, hi);
-            for (int64_t r = 0; v[1] > v[0] && r < rows; r++) {
-                float *const row = w->store[0] + r * s->load;
-                const float second = p->after[1][y0 + r];
-                c->isa->blend(row, row, 1 - second, w->store[1] + r * s->load, second, m);
-            }
-            store_columns(j, w, x + i, m, y0, y0 + rows, z, less);
-        }
+        /* an idle thread takes a half of a cell */
+        const int64_t some = VP_CONVOLVE_CHUNK * 16 / (w->loop && vp_convolve_is_grid(p) ? 2 : 1);
+        const struct cell_columns results = {j, {g[0], g[1]}, x, n, y0, rows, z, {v[0], v[1]}, some, columns.base};
+        vp_convolve_together(w, (n + some - 1) / some, cell_columns, &results);
     }
     const struct vp_box box = {{c->at[0][x0], y0, z}, {c->at[0][x1], y0 + rows, z + 1}};
     return w->bad ? vp_convolve_spoil(j, &box, err) : 0;

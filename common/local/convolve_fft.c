@@ -252,8 +252,8 @@ static bool next_task(struct convolve_tasks *t, struct convolve_task *k)
     const bool any = t->left > 0;
     if (any) { /* long runs first: they share columns and spectra */
         int64_t n = t->threads > 1 ? t->left / t->threads : t->n[0];
-        if (t->threads > 1 && t->ring < t->j->p->nodes[1]) /* all threads are within the rows whose spectra are in memory */
-            n = vp_min64(n, t->n[0] * t->n[2] * (t->ring - 3) / t->threads);
+        if (t->threads > 1 && t->ring < t->j->p->nodes[1]) /* all threads are within half of the rows whose spectra are in */
+            n = vp_min64(n, t->n[0] * t->n[2] * (t->ring - 3) / t->threads / 2); /* memory: one may be late by the others */
         n = t->j->c->tiles == VP_GENERAL ? 1 : vp_min64(vp_max64(n, 1), t->n[0] - t->x);
         *k = (struct convolve_task){.row = t->y, .i = t->x, .z = t->z, .n = n};
         t->left -= n;
@@ -271,6 +271,15 @@ static bool next_task(struct convolve_tasks *t, struct convolve_task *k)
     return any;
 }
 
+/* Waits until *count has reached n, and meanwhile takes turns of other threads' loops with the memory w. */
+static void await_count(struct convolve_tasks *t, struct vp_convolve_work *w, const int64_t *count, int64_t n)
+{
+    for (int64_t idle = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) < n;) {
+        idle = vp_team_help(t->loop, t->threads, w) ? 0 : idle + 1;
+        vp_team_pause(idle);
+    }
+}
+
 static void make_spectrum(struct convolve_tasks *t, struct vp_convolve_work *w, int64_t row, int64_t i)
 {
     const struct vp_convolve_params *p = t->j->p;
@@ -281,17 +290,15 @@ static void make_spectrum(struct convolve_tasks *t, struct vp_convolve_work *w, 
         rows_of(t, y, v);
         if (v[0] > row - t->ring)
             break;
-        vp_team_wait(&t->done[y], t->n[0] * t->n[2]);
+        await_count(t, w, &t->done[y], t->n[0] * t->n[2]);
     }
     spectrum_of(p, w, row * p->nodes[0] + i / some,
                 (const int64_t[3]){q % pieces[0], q / pieces[0] % pieces[1], q / pieces[0] / pieces[1]},
                 t->spectra + (row % t->ring * t->kinds + i) * w->s.spectrum);
 }
 
-/* Makes spectra a ... b of rows v[0] ... v[1] of nodes, except those that other threads have begun. wanted: waits for
- * these, too. */
-static void make_spectra(struct convolve_tasks *t, struct vp_convolve_work *w, const int64_t v[2], int64_t a, int64_t b,
-                         bool wanted)
+/* Makes spectra a ... b of rows v[0] ... v[1] of nodes, except those that other threads have begun. */
+static void make_spectra(struct convolve_tasks *t, struct vp_convolve_work *w, const int64_t v[2], int64_t a, int64_t b)
 {
     for (int64_t row = v[0]; row <= v[1]; row++)
         for (int64_t i = a; i <= b; i++) {
@@ -301,9 +308,17 @@ static void make_spectra(struct convolve_tasks *t, struct vp_convolve_work *w, c
                 __atomic_store_n(made, MADE, __ATOMIC_RELEASE);
             }
         }
-    for (int64_t row = v[0]; row <= v[1] && wanted; row++)
-        for (int64_t i = a; i <= b; i++)
-            vp_team_wait(&t->made[row * t->kinds + i], MADE);
+}
+
+/* Waits for those of nodes u[0] ... u[1]: a tile waits for its own only, since the others may still be in the making. */
+static void await_spectra(struct vp_convolve_work *w, const int64_t u[2], const int64_t v[2])
+{
+    struct convolve_tasks *const t = w->tasks;
+    const int64_t some = t->kinds / t->j->p->nodes[0]; /* pieces of a kernel */
+
+    for (int64_t row = v[0]; row <= v[1]; row++)
+        for (int64_t i = u[0] * some; i < (u[1] + 1) * some; i++)
+            await_count(t, w, &t->made[row * t->kinds + i], MADE);
 }
 
 static int do_tiles(struct convolve_tasks *t, struct vp_convolve_work *w, const struct convolve_task *k,
@@ -313,13 +328,16 @@ static int do_tiles(struct convolve_tasks *t, struct vp_convolve_work *w, const 
     const struct vp_convolve_cpu *c = j->c;
     const int64_t x = t->from[0] + k->i, y = t->from[1] + k->row, z = t->from[2] + k->z;
     const bool cut = c->tiles != VP_GENERAL;
+    const int64_t all[2] = {0, j->p->nodes[0] - 1};
     int64_t v[2];
     int rc;
 
     rows_of(t, k->row, v);
     if (t->make)
         make_spectra(t, w, v, cut ? vp_max64(c->cell[0][x] - 1, 0) : 0,
-                     cut ? vp_min64(c->cell[0][x + k->n - 1], t->kinds - 1) : t->kinds - 1, true);
+                     cut ? vp_min64(c->cell[0][x + k->n - 1], t->kinds - 1) : t->kinds - 1);
+    if (t->make && !cut)
+        await_spectra(w, all, v);
     if (cut) {
         rc = vp_convolve_cells(j, w, x, x + k->n, y, z, err);
     } else {
@@ -368,6 +386,8 @@ static int run_tasks(struct convolve_tasks *t, char *scratch, size_t bytes, stru
         w.spectra = t->spectra;
         w.node_rows = t->ring;
         w.loop = t->threads > 1 ? &t->loop[omp_get_thread_num()] : NULL;
+        w.await = t->make ? await_spectra : NULL;
+        w.tasks = t;
         while (next_task(t, &task))
             if (do_tiles(t, &w, &task, &own)) {
                 vp_err_keep(err, &own);
@@ -375,7 +395,7 @@ static int run_tasks(struct convolve_tasks *t, char *scratch, size_t bytes, stru
                 rc = -1;
             }
         if (t->make && t->ring == p->nodes[1]) /* all, since they stay: later boxes need the others */
-            make_spectra(t, &w, rows, 0, t->kinds - 1, false);
+            make_spectra(t, &w, rows, 0, t->kinds - 1);
         if (t->threads > 1)
             help(t, &w);
     }

@@ -218,6 +218,9 @@ struct vp_convolve_sizes {
 struct vp_convolve_work {
     struct vp_convolve_sizes s;
     struct vp_team_loop *loop; /* NULL: no other thread shares its loops */
+    /* Waits until the spectra of nodes u[0] ... u[1] by v[0] ... v[1] are made; NULL: they are. */
+    void (*await)(struct vp_convolve_work *w, const int64_t u[2], const int64_t v[2]);
+    void *tasks;              /* its tasks */
     const float *spectra;     /* [row of nodes modulo `node_rows`][node][piece] */
     int64_t node_rows;
     float *f;                 /* [block][mid][row]: frequencies of columns */

@@ -13,8 +13,10 @@
  *
  * VP_LEAST_SQUARES: the minimiser of |A x - data|^2 + noise |x - mean|^2, by conjugate gradients.
  *
- * All iterations run over the whole image, which is one box and must fit the memory. Sums over voxels are added row by
- * row in one order, so results do not depend on threads. */
+ * All iterations run over the whole image: in memory, where it is one box; or, if it does not fit, on the CPU out of a
+ * file, in two passes (engine/op.h): the samples become the entries, solve() iterates box by box, and the results
+ * replace the samples. Convolutions do not depend on boxes, and sums over voxels are added row by row in one order, so
+ * the bits are those of one box and one thread. */
 #pragma once
 
 #include "local/convolve.h"

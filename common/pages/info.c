@@ -14,30 +14,34 @@
 
 const struct vp_opt vp_info_options[] = {
     VP_FLAG(struct vp_info_params, statistics, "statistics", 0, .group = "What to print",
-            .help = "minimum, maximum, mean, standard deviation, sum, NaN and infinite samples"),
+            .help = "print minimum, maximum, mean, standard deviation, sum, and the number of NaN and infinite "
+                    "samples"),
     VP_REALS(struct vp_info_params, percent, "percentiles", 0, .metavar = "P,...", .min = 0, .max = 100,
-             .help = "percentiles, as 1,50,99; 50 is the median (at most 32)",
-             .more = "Linear interpolation between neighbours in rank, as numpy and R do by default. They "
-                     "are exact; 32-bit samples are read twice for them and 64-bit samples four times. From "
-                     "a pipe they are exact for 8- and 16-bit samples and within 0.05 % of their value for "
-                     "others, unless --spool is given."),
+             .help = "print percentiles, such as 1,50,99; 50 is the median (at most 32)",
+             .more = "Values between two samples are interpolated linearly, as NumPy and R do by default. "
+                     "Percentiles are exact: 32-bit samples are read twice for them and 64-bit samples four times. "
+                     "From a pipe they are exact for 8- and 16-bit samples, and within 0.05 % of the value for other "
+                     "types; --spool makes them exact."),
     VP_INT(struct vp_info_params, bins, "histogram", 0, .metavar = "BINS", .min = 1, .max = 1 << 20,
-           .help = "histogram with BINS equal bins over --range",
-           .more = "Lines of lower edge, upper edge and count; a bin holds its lower edge, the last one "
-                   "both."),
+           .help = "print a histogram with BINS equal bins over --range",
+           .more = "Each line has the lower edge, the upper edge and the count of a bin. A bin includes its lower "
+                   "edge; the last bin also includes its upper edge."),
     VP_REALS(struct vp_info_params, range, "range", 0, .metavar = "LO,HI",
-             .help = "edges of the histogram (default: smallest and largest sample)",
-             .more = "The default needs a pass over the samples of its own, so on a pipe --range or --spool "
-                     "must be given, except for 8- and 16-bit samples, whose default is the range of the "
+             .help = "lower and upper end of the histogram (default: smallest and largest sample)",
+             .more = "The default needs an extra pass over the samples. From a pipe, therefore, give --range or "
+                     "--spool; only 8- and 16-bit samples need neither, because their default is the range of the "
                      "type."),
     VP_STRINGS(struct vp_info_params, value, "value", 0, .metavar = "NAME,...",
-              .help = "only these values, one a line: mean, min, nx, type, voxel, ...",
-              .more = "May be given several times. nx ny pages type bytes, samples min max mean std sum nan inf, median and pN "
-                      "(percentile N), or a key of the metadata, such as voxel."),
+              .help = "print only these values, one a line: mean, min, nx, type, voxel, ...",
+              .more = "May be given several times. A name is one of these:\n\n"
+                      "- nx ny pages type bytes\n"
+                      "- samples min max mean std sum nan inf\n"
+                      "- median, or pN for percentile N\n"
+                      "- a key of the metadata, such as voxel"),
     VP_FLAG(struct vp_info_params, json, "json", 0, .help = "print one JSON object"),
     VP_FILE(struct vp_info_params, mask, "mask", 0, .metavar = "FILE", .group = "Selection",
-            .help = "count only samples where FILE is not zero",
-            .more = "A TIFF stack of the same size; a single page goes with every page."),
+            .help = "use only samples where FILE is not zero",
+            .more = "FILE is a TIFF stack of the same size. A single page applies to every page of the stack."),
     VP_OPTIONS(struct vp_info_params, select, vp_select_options),
     VP_INSTEAD("old-s", 's', "statistics"),
     VP_OPT_END,

@@ -15,22 +15,22 @@
 
 const struct vp_opt vp_reduce_options[] = {
     VP_CHOICE(struct vp_reduce_params, op, "op", 0, "sum|mean|min|max", .def = "sum", .group = "Reduction",
-              .help = "what to make of the samples at the same place",
-              .more = "min and max keep the sample type and leave out NaN. Sums are taken in double "
-                      "precision in the order of the operands; sum and mean give f64 for f64 and integers "
-                      "of 32 and 64 bits, f32 for all others."),
+              .help = "operation on the samples at the same place",
+              .more = "- sum and mean are computed in double precision, in the order of the operands. The result is "
+                      "f64 for f64 and for integers of 32 and 64 bits, and f32 for all other types.\n"
+                      "- min and max keep the sample type and ignore NaN."),
     VP_FLAG(struct vp_reduce_params, pages, "pages", 0,
             .help = "reduce the pages of one stack",
-            .more = "All operands are then one stack: ct-reduce --op mean --pages flats/*.tif"),
+            .more = "All operands are read as one stack: ct-reduce --op mean --pages flats/*.tif"),
     VP_STRING(struct vp_reduce_params, along, "along", 0, .metavar = "AXIS", .choices = "z|channel|time|view",
-              .help = "the same along one axis of the pages (default: the first but channels)",
-              .more = "One page is made for each combination of the other axes: of x y channel z time along z, one for "
-                      "each channel at each time. img-info shows the axes. The slices of a volume become one as thick "
-                      "as all of them."),
+              .help = "reduce the pages along this axis (default: the first axis that is not channel)",
+              .more = "One page is written for each combination of the other axes. For example, with axes x y "
+                      "channel z time and --along z, the output has one page for each channel at each time. img-info "
+                      "shows the axes. The result of reducing z is one slice as thick as all of them."),
     VP_FLAG(struct vp_reduce_params, join, "join", 0,
-            .help = "join slabs of a volume along z",
-            .more = "The slabs are put in the order of the origins in their metadata, and must fit without "
-                    "gap or overlap. Without origins they are joined in the order given."),
+            .help = "join the slabs of a volume along z",
+            .more = "Slabs are sorted by the origins in their metadata, and must fit without gap or overlap. Slabs "
+                    "without origins are joined in the order given."),
     VP_OPT_END,
 };
 

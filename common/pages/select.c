@@ -14,16 +14,20 @@
 
 const struct vp_opt vp_select_options[] = {
     VP_STRING(struct vp_select_params, pages, "pages", 'p', .metavar = "LIST", .group = "Selection",
-              .help = "pages by number from 0: 7, 10:20, ::2, -1, or a list of these",
-              .more = "As in Python: A:B is half open, A:B:STEP steps, a side that is left out is the end of "
-                      "the stack, negative numbers count from the end, a negative step goes backwards, and of a range "
-                      "that goes beyond the stack there is what the stack has; it must have some. A "
-                      "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
-                      "be in order, and if their number is unknown, the selected ones must exist."),
-    VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
-              .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
-              .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
-                      "the first 50 rows. Negative numbers count from the end."),
+              .help = "select pages by number, from 0: 7, 10:20, ::2, -1, or a list of these",
+              .more = "The notation is that of Python:\n\n"
+                      "- A:B is the pages from A to B - 1; A:B:STEP takes every STEPth of them.\n"
+                      "- A missing A or B is the first or last page. Negative numbers count from the end. A negative "
+                      "STEP goes backwards.\n"
+                      "- The part of a range beyond the stack is ignored, but at least one page must exist.\n"
+                      "- A list with commas gives the pages in its order. A page may be repeated.\n\n"
+                      "From a pipe, pages must be in increasing order. If the number of pages is unknown, all "
+                      "selected pages must exist."),
+    VP_STRING(struct vp_select_params, region, "region", 0, .metavar = "X0:X1,Y0:Y1",
+              .help = "cut a region from each page: columns X0 to X1-1, rows Y0 to Y1-1",
+              .more = "Either side of a colon may be omitted: 100:,:50 is the first 50 rows without their first 100 "
+                      "columns. Negative numbers count from the end."),
+    VP_INSTEAD("old-r", 'r', "region"),
     VP_OPT_END,
 };
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,27 @@ static bool is_tiff_name(const char *name)
     return dot && name[0] != '.' && (!strcasecmp(dot, ".tif") || !strcasecmp(dot, ".tiff"));
 }
 
+size_t vp_path_file(const char *path)
+{
+    struct stat st;
+    char file[PATH_MAX];
+    if (!strchr(path, ':') || !stat(path, &st))
+        return strlen(path);
+    for (const char *colon = path; (colon = strchr(colon + 1, ':')) && colon - path < PATH_MAX;) {
+        snprintf(file, sizeof file, "%.*s", (int)(colon - path), path);
+        if (!stat(file, &st) && S_ISREG(st.st_mode))
+            return (size_t)(colon - path);
+    }
+    return strlen(path);
+}
+
+/* Copies the name of the file. */
+static const char *file_of(const char *path, char file[PATH_MAX])
+{
+    snprintf(file, PATH_MAX, "%.*s", (int)vp_path_file(path), path);
+    return file;
+}
+
 static const char *name_of(const char *output)
 {
     return output && strcmp(output, "-") ? output : "standard output";
@@ -66,7 +88,8 @@ static const char *name_of(const char *output)
 
 static bool is_output(const char *path, const char *output)
 {
-    return vp_same_file(strcmp(path, "-") ? path : "/dev/fd/0", output && strcmp(output, "-") ? output : "/dev/fd/1");
+    char file[PATH_MAX];
+    return vp_same_file(strcmp(path, "-") ? file_of(path, file) : "/dev/fd/0", output && strcmp(output, "-") ? output : "/dev/fd/1");
 }
 
 int vp_path_apart(const char *path, const char *output, struct vp_err *err)
@@ -153,11 +176,12 @@ int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const
                                 : add_path(out, paths[i], output, err);
     for (int64_t i = 0; i < out->n && !rc; i++) {
         struct stat st;
+        char file[PATH_MAX];
         if (out->n > 1 && vp_path_apart(out->path[i], output, err))
             rc = -1;
         else if (!strcmp(out->path[i], "-"))
             rc = standard++ ? vp_fail(err, VP_EUSAGE, "standard input ('-') is given more than once") : 0;
-        else if (stat(out->path[i], &st))
+        else if (stat(file_of(out->path[i], file), &st))
             rc = vp_fail_errno(err, "%s", out->path[i]);
     }
     if (rc)

@@ -1,6 +1,7 @@
 /* Inputs that names stand for: files, directories, lists. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct vp_err;
@@ -15,3 +16,7 @@ void vp_paths_free(struct vp_paths *p);
 
 /* Does that check alone, of one of several inputs ("-": standard input). -1: VP_EUSAGE. */
 int vp_path_apart(const char *path, const char *output, struct vp_err *err);
+
+/* Returns the length of the name of the file in a path: less than that of the path if it names a part of a file, as in
+ * FILE.h5:/entry/data, where a file of that name exists and none of the whole. */
+size_t vp_path_file(const char *path);

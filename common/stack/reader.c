@@ -85,6 +85,7 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         vp_meta_set(&r->stack.meta, "palette", NULL);
     r->channels = r->now->channels;
     r->lost = r->now->lost;
+    r->remark = r->now->remark;
     r->seekable = r->now->seekable;
     uint64_t most = r->now->need;
     count_decoding(r, r->now);

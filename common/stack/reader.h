@@ -18,6 +18,14 @@ enum vp_samples {
  * the file; keep[i] (false at first) is to be set where one of them is wanted. The stack is those images. 0 or -1. */
 typedef int vp_pick(void *ctx, const char *name, const int64_t *first, int64_t images, bool *keep, struct vp_err *err);
 
+/* Flats and darks of a scan that are in the file of its views: FILE:flats.0, FILE:flats.1 ... and FILE:darks name them
+ * as inputs. */
+struct vp_fields {
+    int64_t flats; /* sets of flats */
+    double *at;    /* view number of each; NULL: unknown */
+    bool darks;
+};
+
 struct vp_reader_options {
     const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
@@ -31,6 +39,7 @@ struct vp_reader_options {
                            colours are in the metadata where samples are VP_AS_STORED */
     vp_pick *pick;      /* for a single file; NULL: pages that are not alike are refused */
     void *picks;        /* its context */
+    const char *part;   /* name after FILE:, for paths without one; or NULL */
 };
 
 struct vp_reader {
@@ -46,6 +55,7 @@ struct vp_reader {
                                 "quantity"); NULL if none */
     const char *lost;        /* part of the first input that cannot be read from a pipe ("description",
                                 "resolution"); NULL if none */
+    const char *remark;      /* sentence about what the first input's metadata lack or assume; NULL if none */
     /* private to reader*.c */
     struct vp_reader_options options;
     bool failed;
@@ -65,8 +75,11 @@ struct vp_reader {
  * the stack, for messages. */
 int vp_scale_of(const struct vp_meta *m, const char *name, double scale[2], struct vp_err *err);
 
+/* Finds flats and darks in the file of the views, if that is of a format that holds them; the caller frees f->at. */
+int vp_fields_find(const char *path, struct vp_fields *f, struct vp_err *err);
+
 /* Opens inputs as one stack, in argument order; `options.volumes` says which are not joined (VP_EUSAGE). Each path is a
- * file, a directory (its .tif and .tiff files in natural order), "@list" (one path a line) or "-" (standard input, at most once).
+ * file, a part of one (FILE.h5:/PATH), a directory (its .tif and .tiff files in natural order), "@list" (one path a line) or "-" (standard input, at most once).
  * n = 0 means standard input. Files after the first are opened when their turn comes, but all are stat'ed
  * now; the number of pages of the whole is counted from the headers when it is cheap (seekable).
  * Every file must have the size and type of the first. */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +29,10 @@ static int take_standard_input(void)
 bool vp_input_lasts(const char *path)
 {
     struct stat st;
-    return strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode);
+    char *const file = strndup(path, vp_path_file(path));
+    const bool lasts = file && strcmp(path, "-") && !stat(file, &st) && S_ISREG(st.st_mode);
+    free(file);
+    return lasts;
 }
 
 static const char *name_of(const struct vp_reader *r, int64_t i)
@@ -49,13 +53,50 @@ int vp_scale_of(const struct vp_meta *m, const char *name, double scale[2], stru
                    strncmp(text, "ImageJ", 6) ? "" : "; ImageJ makes values of them as 32-bit images");
 }
 
+/* Opens the file of a path, which may name a part of it. */
+static int open_path(const char *path, const char **part, struct vp_err *err)
+{
+    const size_t length = vp_path_file(path);
+    char *const file = strndup(path, length);
+    const int fd = file ? vp_open_fd(file, O_RDONLY | O_CLOEXEC, 0) : -1;
+    if (fd < 0)
+        vp_fail_errno(err, "%s", path);
+    free(file);
+    *part = path[length] ? path + length + 1 : *part;
+    return fd;
+}
+
+int vp_fields_find(const char *path, struct vp_fields *f, struct vp_err *err)
+{
+    struct vp_reader_options options = {0};
+    struct vp_input in;
+    struct vp_source *s;
+    *f = (struct vp_fields){0};
+    if (!vp_input_lasts(path))
+        return 0;
+    const int fd = open_path(path, &options.part, err);
+    if (fd < 0 || vp_input_open(&in, fd, path, NULL, err))
+        return -1;
+    const int rc = vp_source_holds_fields(&in, &options, err);
+    if (rc != 1) {
+        vp_input_close(&in);
+        return rc;
+    }
+    if (vp_source_open(&s, &in, &options, err))
+        return -1;
+    *f = s->fields;
+    s->fields.at = NULL;
+    vp_source_close(s);
+    return 0;
+}
+
 /* Opens the source of input i, by itself. */
 static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
     const char *path = r->in->paths.path[i], *name = name_of(r, i);
     struct vp_reader_options options = r->options;
     struct vp_input in;
-    const int fd = strcmp(path, "-") ? vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0) : take_standard_input();
+    const int fd = strcmp(path, "-") ? open_path(path, &options.part, err) : take_standard_input();
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
     if (vp_input_open(&in, fd, name, &r->in->bytes, err))

@@ -14,11 +14,12 @@
 
 const struct vp_opt vp_set_options[] = {
     VP_STRINGS(struct vp_set_params, set, "set", 0, .metavar = "KEY=VALUE", .group = "Metadata",
-               .help = "say what the file does not: voxel=0.5,0.5,2mm, axes=x,y,z, ...",
-               .more = "Keys are those of voxpipe-stack(5), or your own. voxel and origin take nm, um, mm, cm or m "
-                       "(mm if nothing is said) and are kept in mm; one length of a voxel is for all axes. Axes are "
-                       "named fastest first; where pages have more than one, sizes=3,40 says how many there are of "
-                       "each. KEY= alone removes a line."),
+               .help = "add what the file does not record: voxel=0.5,0.5,2mm, axes=x,y,z, ...",
+               .more = "KEY is a key of voxpipe-stack(5), or one of your own. KEY= without a value removes the line.\n\n"
+                       "- voxel and origin take a unit: nm, um, mm (the default), cm or m. They are stored in mm. "
+                       "One length of a voxel is for all axes.\n"
+                       "- axes names the axes, fastest first. If pages have more than one axis, sizes=3,40 gives the "
+                       "number of pages along each."),
     VP_OPT_END,
 };
 

@@ -11,6 +11,20 @@
 #define ENTRY(format) &format,
 static const struct vp_format *const formats[] = {VP_FORMATS(ENTRY)};
 
+const struct vp_format *vp_format_of(const char *path)
+{
+    const char *const slash = path ? strrchr(path, '/') : NULL, *const base = slash ? slash + 1 : path,
+               *const dot = base ? strrchr(base, '.') : NULL;
+    char word[12];
+    if (!dot || dot == base || strlen(dot) > 8 || strchr(dot, ' '))
+        return NULL;
+    snprintf(word, sizeof word, " %s ", dot + 1);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->endings && strcasestr(formats[i]->endings, word))
+            return formats[i];
+    return NULL;
+}
+
 /* Fails, with a hint where the format is a well-known one. */
 static int refuse(struct vp_input *in, struct vp_err *err)
 {
@@ -26,7 +40,6 @@ static int refuse(struct vp_input *in, struct vp_err *err)
         {"BZh", 3, 0, "it is compressed; use bzcat"},
         {"PK\3\4", 4, 0, "it is a zip archive; use unzip"},
         {"\xff\xd8\xff", 3, 0, "it is a JPEG; ImageJ saves it as TIFF"},
-        {"\x89HDF", 4, 0, "it is an HDF5 file; h5dump -d /DATASET -b LE -o FILE.raw writes samples for --raw-in"},
         {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8, 0, "it is an OLE2 file, as Zeiss' txrm and xrm; export it as TIFF there"},
         {"\x93NUMPY", 6, 0, "it is a NumPy file; --raw-in WxHxD:f32,skip=128 reads it, with its own size and type"},
         {"NRRD", 4, 0, "it is a NRRD file; --raw-in WxHxD:TYPE,skip=N reads uncompressed samples after its header"},
@@ -64,18 +77,36 @@ static struct vp_source *new_source(const struct vp_format *format, struct vp_in
     return s;
 }
 
-int vp_source_open(struct vp_source **out, struct vp_input *in, const struct vp_reader_options *o, struct vp_err *err)
+/* Finds the format of an input; NULL if it is of none. */
+static int recognise(struct vp_input *in, const struct vp_reader_options *o, const struct vp_format **format,
+                     struct vp_err *err)
 {
-    const struct vp_format *format = NULL;
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof formats / sizeof *formats; i++) {
-        format = formats[i];
-        rc = format->sniff(in, o, err);
+        *format = formats[i];
+        rc = (*format)->sniff(in, o, err);
     }
-    if (rc != 1) {
-        rc = rc ? rc : refuse(in, err);
+    *format = rc == 1 ? *format : NULL;
+    return rc < 0 ? -1 : 0;
+}
+
+int vp_source_holds_fields(struct vp_input *in, const struct vp_reader_options *o, struct vp_err *err)
+{
+    const struct vp_format *format;
+    return recognise(in, o, &format, err) ? -1 : format && format->parts;
+}
+
+int vp_source_open(struct vp_source **out, struct vp_input *in, const struct vp_reader_options *o, struct vp_err *err)
+{
+    const struct vp_format *format;
+    if (recognise(in, o, &format, err) || (!format && refuse(in, err))) {
         vp_input_close(in);
-        return rc;
+        return -1;
+    }
+    if (o->part && !format->parts) {
+        vp_fail(err, VP_ERUN, "%s: only files of several data sets have parts (HDF5): expected its name alone", in->name);
+        vp_input_close(in);
+        return -1;
     }
     struct vp_source *s = new_source(format, in, err);
     if (!s)
@@ -121,6 +152,7 @@ void vp_source_close(struct vp_source *s)
         return;
     if (s->format->close)
         s->format->close(s);
+    free(s->fields.at);
     vp_input_close(&s->in);
     vp_stack_free(&s->stack);
     free(s);

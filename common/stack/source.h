@@ -7,6 +7,7 @@
 
 #include "stack/reader.h"
 #include <stdatomic.h>
+#include <stdio.h>
 
 /* A file or a block of memory, whose bytes are read in any order; or a pipe, whose bytes come once, with a small buffer
  * for headers. */
@@ -57,13 +58,27 @@ struct vp_format {
     int (*rows)(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
     void (*rest)(struct vp_source *s); /* see vp_source_rest; NULL: it keeps nothing */
     void (*close)(struct vp_source *s); /* NULL: it has no state */
+    bool parts; /* a file holds several data sets: vp_reader_options.part */
+    /* Formats that are written, too: */
+    const char *endings; /* extensions of files, as " h5 hdf5 "; NULL: it is not written */
+    /* Writes the header before the samples (little endian, page after page); its length does not depend on s->pages,
+     * which may be -1. NULL: it is no header alone, see writer.c. */
+    int (*head)(const struct vp_stack *s, const char *name, FILE *to, struct vp_err *err);
 };
+
+/* Returns the format in which a file of that name is written; NULL: it is a TIFF. */
+const struct vp_format *vp_format_of(const char *path);
+struct vp_outfile;
+/* Writes the header of a stack, of *lead bytes: where the file begins, or again, now that the pages are counted. */
+int vp_format_lead(const struct vp_format *format, const struct vp_stack *s, struct vp_outfile *file, bool again,
+                   uint64_t *lead, struct vp_err *err);
 
 /* The table, in the order in which formats are tried. */
 #define VP_FORMATS(F)                                                                                                  \
     F(vp_raw_samples) /* first: with --raw-in nothing else is meant */                                                 \
     F(vp_tiff_file)                                                                                                    \
-    F(vp_tiff_pipe)
+    F(vp_tiff_pipe)                                                                                                    \
+    F(vp_hdf5)
 
 #define VP_FORMAT(format) extern const struct vp_format format;
 VP_FORMATS(VP_FORMAT)
@@ -79,6 +94,8 @@ struct vp_source {
     bool by_rows;            /* a few rows cost no more than their bytes */
     int64_t channels;        /* pages made of each image, one after the other (1, but for colours) */
     const char *lost;        /* part that cannot be read from the pipe ("description"), or NULL */
+    const char *remark;      /* sentence about what the metadata lack or assume, or NULL */
+    struct vp_fields fields; /* flats and darks in the same file */
     uint64_t need;           /* bytes of memory while it is open: tables and metadata */
     uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
     /* set by the reader */
@@ -89,6 +106,8 @@ struct vp_source {
 
 /* Opens the input, which it takes, also on failure, as the first format of the table that recognises it. */
 int vp_source_open(struct vp_source **s, struct vp_input *in, const struct vp_reader_options *o, struct vp_err *err);
+/* True if a file of this format may hold flats and darks beside views: 1, 0 or -1. */
+int vp_source_holds_fields(struct vp_input *in, const struct vp_reader_options *o, struct vp_err *err);
 /* Opens the input, which it takes, also on failure, as the samples alone of `pages` pages like those of `like`. */
 int vp_source_samples(struct vp_source **s, struct vp_input *in, const struct vp_stack *like, int64_t pages,
                       struct vp_err *err);

@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "stack/foreign.h"
 #include "stack/given.h"
+#include "stack/hdf5_out.h"
 #include "stack/libtiff.h"
 #include "stack/pyramid.h"
 #include "stack/outfile.h"
@@ -30,6 +31,9 @@ struct vp_writer {
     struct vp_given given; /* the same descriptor, if nothing else writes to it */
     char *copied; /* two buffers of VP_GIVEN_COPY, in turn copied to and given */
     struct vp_libtiff_writer *libtiff; /* compressed */
+    struct vp_h5_writer *hdf5;
+    const struct vp_format *format; /* NULL: TIFF or raw */
+    uint64_t lead; /* bytes of the format's header */
     struct vp_stack stack;
     /* numbered files (stack/series.h): the file is a temporary one, whose pages are written anew with these options */
     bool numbered;
@@ -205,7 +209,7 @@ static int write_header(struct vp_writer *w, struct vp_err *err)
 static uint64_t place(const struct vp_writer *w, int64_t page)
 {
     if (w->raw)
-        return (uint64_t)page * w->page_bytes;
+        return w->lead + (uint64_t)page * w->page_bytes;
     uint64_t at = HEADER;
     const int64_t numbered = page > UINT16_MAX + 1 ? UINT16_MAX : page - 1;
     if (page > 0)
@@ -311,15 +315,33 @@ static int open_tiff(struct vp_writer *w, struct vp_err *err)
     return 0;
 }
 
+/* Opens an output of another format. */
+static int open_format(struct vp_writer *w, struct vp_err *err)
+{
+    const char *const name = w->file->name;
+    if (w->joined)
+        return vp_fail(err, VP_EUSAGE, "%s: several ranks write TIFF only", name);
+    if (!w->format->head)
+        return vp_h5_writer_open(&w->hdf5, w->file->temporary, name, &w->stack, w->compress, err);
+    if (w->compress)
+        return vp_fail(err, VP_EUSAGE, "%s: %s is written without compression", name, w->format->name);
+    if (w->stack.pages < 0 && !w->file->temporary)
+        return vp_fail(err, VP_EUSAGE, "%s: %s begins with the number of pages, which is not known: use -o FILE", name,
+                       w->format->name);
+    w->raw = true;
+    return vp_format_lead(w->format, &w->stack, w->file, false, &w->lead, err);
+}
+
 /* Writes all pages that are held. */
 static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
 {
-    int rc = w->begun ? 0 : begin(w, err);
+    int rc = w->begun || w->format ? 0 : begin(w, err);
     vp_given_begin(&w->given, w->held, (size_t)w->n_held * w->page_bytes);
     for (int64_t i = 0; i < w->n_held && !rc; i++, w->written += !rc) {
         const char *page = w->held + (size_t)i * w->page_bytes;
         w->ending = ending && i == w->n_held - 1;
         rc = w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
+             : w->hdf5  ? vp_h5_writer_page(w->hdf5, page, err)
                         : put_rows(w, w->written, 0, w->stack.ny, page, err);
     }
     w->n_held = rc ? w->n_held : 0;
@@ -366,6 +388,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     w->raw = o->raw;
     w->numbered = !o->temporary && vp_series_parse(&w->series, path);
     w->options = (struct vp_writer_options){.raw = o->raw, .compress = o->compress, .pyramid = o->pyramid};
+    w->format = w->numbered || o->raw ? NULL : vp_format_of(path);
     w->compress = w->numbered ? VP_COMPRESS_NONE : o->compress;
     w->joined = o->temporary;
     w->page_bytes = vp_page_bytes(stack);
@@ -381,16 +404,17 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
                      (long long)stack->ny);
     if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
         rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
-    if (!rc && o->pyramid && (w->coloured || w->numbered))
-        rc = vp_fail(err, VP_EUSAGE, w->coloured ? "--pyramid: the samples are indices of a palette, which have no mean"
-                                                 : "--pyramid: expected the name of one file");
+    if (!rc && o->pyramid && (w->coloured || w->numbered || w->format))
+        rc = vp_fail(err, VP_EUSAGE, w->coloured   ? "--pyramid: the samples are indices of a palette, which have no mean"
+                                     : w->numbered ? "--pyramid: expected the name of one file"
+                                                   : "--pyramid: expected the name of a TIFF file");
     if (!rc)
         rc = w->joined ? vp_outfile_join(&w->file, path, o->temporary, err) : vp_outfile_open(&w->file, path, err);
     if (!rc)
         vp_given_open(&w->given, w->file->fd, w->file->name, o->gives, o->memory);
     if (!rc && !o->raw)
-        rc = open_tiff(w, err);
-    if (!rc && !w->compress && stack->pages > 0 && w->file->temporary)
+        rc = w->format ? open_format(w, err) : open_tiff(w, err);
+    if (!rc && !w->compress && !w->hdf5 && stack->pages > 0 && w->file->temporary)
         rc = vp_reserved_open(&w->reserved, w->file->fd, w->file->name,
                               place_end(w, stack->pages - 1), !o->shared, err);
     if (rc) {
@@ -428,6 +452,8 @@ struct bands {
     const char *from;
 };
 
+/* True if pages must be whole. */
+static bool collects(const struct vp_writer *w) { return w->libtiff || w->hdf5; }
 static int put_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_err *err)
 {
     const struct bands *b = ctx;
@@ -451,9 +477,10 @@ static int append_rows(struct vp_writer *w, int64_t n, const void *rows, int thr
     for (int64_t m; n > 0; n -= m) {
         const int64_t pages = w->reserved && !w->line && n > ny ? n / ny : 1;
         m = vp_min64(n, pages * ny - w->line);
-        const bool held = w->hold || (w->libtiff && m < ny);
+        const bool held = w->hold || (collects(w) && m < ny);
         if (held           ? hold_rows(w, m, from, err)
             : w->libtiff   ? vp_libtiff_writer_page(w->libtiff, from, err)
+            : w->hdf5      ? vp_h5_writer_page(w->hdf5, from, err)
             : w->reserved  ? put_bands(w, w->written, pages, w->line, w->line + m / pages, from, threads, err)
                            : put_rows(w, w->written, w->line, w->line + m, from, err))
             return -1;
@@ -555,7 +582,7 @@ int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threa
 
 int vp_writer_give_lines(struct vp_writer *w, int64_t n, void *rows, int threads, struct vp_err *err)
 {
-    if (w->padded || w->hold || w->libtiff || w->reserved) /* they are copied first, or it is no pipe */
+    if (w->padded || w->hold || collects(w) || w->reserved) /* they are copied first, or it is no pipe */
         return vp_writer_lines(w, n, rows, threads, err);
     vp_given_begin(&w->given, rows, (size_t)n * (w->page_bytes / (size_t)w->stack.ny));
     const int rc = append_rows(w, n, rows, threads, err);
@@ -569,7 +596,7 @@ int vp_writer_give_pages(struct vp_writer *w, int64_t n, void *pages, int thread
 
 bool vp_writer_by_rows(const struct vp_writer *w)
 {
-    return !w->hold && !w->libtiff;
+    return !w->hold && !collects(w);
 }
 
 int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
@@ -592,8 +619,8 @@ uint64_t vp_writer_bytes(struct vp_writer *w)
 {
     const int64_t rows = w->rows, pages = w->written + w->n_held + rows / w->stack.ny;
     const uint64_t some = (uint64_t)(rows % w->stack.ny) * (w->page_bytes / (uint64_t)w->stack.ny);
-    if (w->raw || w->compress)
-        return (uint64_t)pages * w->page_bytes + some;
+    if (w->raw || w->compress || w->hdf5)
+        return w->lead + (uint64_t)pages * w->page_bytes + some;
     const int64_t said = w->stack.pages;
     if (!w->begun && pages) { /* as if it ended here */
         w->stack.pages = pages;
@@ -636,8 +663,15 @@ int vp_writer_close(struct vp_writer *w, struct vp_err *err)
                      (long long)s->pages, (long long)s->ny, (long long)all);
     if (!rc && !w->joined && !w->rows && s->pages > 0 && w->written != s->pages)
         rc = too_many(w, w->written, err);
-    if (!rc && !w->joined && !all && !w->raw)
+    if (!rc && !w->joined && !all && (!w->raw || w->format))
         rc = vp_fail(err, VP_ERUN, "%s: a TIFF needs at least one page, got none", name);
+    if (!rc && w->lead && s->pages < 0) {
+        w->stack.pages = w->written;
+        rc = vp_format_lead(w->format, &w->stack, w->file, true, &w->lead, err);
+    }
+    if (w->hdf5 && vp_h5_writer_close(w->hdf5, rc ? NULL : err))
+        rc = -1;
+    w->hdf5 = NULL;
     if (w->libtiff && vp_libtiff_writer_close(w->libtiff, err))
         rc = -1;
     w->libtiff = NULL;
@@ -663,6 +697,7 @@ void vp_writer_abort(struct vp_writer *w)
         return;
     if (w->libtiff)
         (void)vp_libtiff_writer_close(w->libtiff, NULL);
+    (void)vp_h5_writer_close(w->hdf5, NULL);
     vp_reserved_close(w->reserved);
     vp_outfile_abort(w->file);
     release(w);

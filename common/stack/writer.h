@@ -1,5 +1,5 @@
-/* Writing a stack: stream TIFF strictly forwards (pipe, `>` and -o alike), raw, or compressed TIFF
- * through libtiff (-o only). */
+/* Writing a stack: stream TIFF strictly forwards (pipe, `>` and -o alike), raw, compressed TIFF
+ * through libtiff (-o only), or another format by the ending of the file's name (struct vp_format). */
 #pragma once
 
 #include "stack/stack.h"
@@ -9,6 +9,11 @@ struct vp_writer;
 enum { VP_WRITER_HOLD = 4 << 20 };
 
 enum vp_compress { VP_COMPRESS_NONE, VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD };
+
+/* Returns the name of the format that the ending of a file's name stands for, as "HDF5"; NULL: it is TIFF. */
+const char *vp_output_format(const char *path);
+/* True if pages of that format must come in order. */
+bool vp_output_in_order(const char *path);
 
 struct vp_writer_options {
     bool raw;                    /* samples only, little endian */

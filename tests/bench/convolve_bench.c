@@ -4,6 +4,7 @@
  *     convolve_bench [image|grid|volume|f64|crossover|fftw] [THREADS]
  *     convolve_bench table [MOST]         grids of kernels with 1, 2, 4 ... MOST (or all) threads: speed-up, efficiency, and what
  *                                         is done in the time that as many processes take, each with an image of its own
+ *     convolve_bench beside [THREADS]     only the last: a line for each size
  *     convolve_bench tile THREADS SIZE KERNEL NODES WIDE HIGH...     with these tiles; box THREADS WIDE HIGH DEEP...
  */
 #include "../unit/apply.h"
@@ -270,7 +271,7 @@ static double ask(const struct process *p, int n, char what)
     return sum / n;
 }
 
-static void table(int most)
+static void table(int most, bool last)
 {
     enum { TURNS = 5 };
 
@@ -302,7 +303,7 @@ static void table(int most)
         grid_open(&g, size, nodes, most);
         ask(p, 1 << (steps - 1), 'g');
         for (int turn = 0; turn < TURNS; turn++)
-            for (int s = 0; s < steps; s++) {
+            for (int s = last ? steps - 1 : 0; s < steps; s++) {
                 double *const t = time[s] + turn * runs;
                 grid_run(&g, 1 << s);
                 for (int r = 0; r < runs; r++)
@@ -317,6 +318,17 @@ static void table(int most)
         }
         while (wait(NULL) > 0)
             ;
+        if (last) {
+            const int s = steps - 1;
+            printf("%lld^2, %d threads: %.2f ms, the median %.2f; %.1f %% of what %d processes do in turn (", (long long)size, 1 << s,
+                   (qsort(time[s], (size_t)all, sizeof **time, by_value), time[s][0] * 1e3), median(time[s], all) * 1e3,
+                   100 * median(of_processes[s], TURNS), 1 << s);
+            for (int i = 0; i < TURNS; i++)
+                printf("%s%.1f", i ? " " : "", 100 * of_processes[s][i]);
+            printf(")\n");
+            fflush(stdout);
+            continue;
+        }
         printf("%lld^2, %lld x %lld kernels of 100^2\n threads       ms   median   speed-up   efficiency   of medians"
                "   of so many processes in turn   of clocks\n", (long long)size, (long long)nodes, (long long)nodes);
         const double first = median(time[0], all), one = time[0][0];
@@ -366,8 +378,10 @@ int main(int argc, char **argv)
         show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}, VP_F32}, threads, 3);
     } else if (!strcmp(what, "volume")) {
         show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}, VP_F32}, threads, 3);
+    } else if (!strcmp(what, "beside")) {
+        table(argc > 2 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN), true);
     } else if (!strcmp(what, "table")) {
-        table(argc > 2 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
+        table(argc > 2 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN), false);
     } else if (!strcmp(what, "crossover")) {
         for (int64_t n = 3; n <= 21; n += 2) {
             show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}, VP_F32}, threads, 3);

@@ -90,6 +90,7 @@ if python3 -c 'import scipy' 2>/dev/null; then
     echo
     echo "== peers in Python"
     python3 "$here/peers.py" "$build"
+    if python3 -c 'import algotom' 2>/dev/null; then python3 "$here/lab.py" "$build"; fi
     if python3 -c 'import skimage, tifffile' 2>/dev/null; then python3 "$here/thresholds.py" "$build"; fi
 else
     echo

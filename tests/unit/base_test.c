@@ -377,7 +377,7 @@ static struct vp_tool tool = {
     .name = "ct-demo", .operands = "[INPUT]...", .summary = "demonstrate", .options = options,
     .description = "Does --mode in C:\\x.\n.dot at the start\n'quote\n\nSecond.\n\n- one\n- two\n",
     .params_size = sizeof(struct params), .examples = examples,
-    .sections = "NOTES\nText.\n\nSECOND PART 2-D\nMore text.\n",
+    .sections = "NOTES\nText.\n\nSECOND PART 2-D\nMore text.\n\n- one\n- two\n\n  as it is\n",
     .see_also = "ct-filter(1)", .run = run, .flags = VP_TOOL_TEXT,
 };
 
@@ -560,7 +560,7 @@ static void texts(void)
                       "      ct-demo --mode 'quoted words stay together, whatever their length' \\\n"
                       "        --sigma 7 --verbose\n"));
     CHECK(strstr(out, "\nSee also: ct-filter(1), voxpipe(7)\n"));
-    CHECK(strstr(out, "\nNotes:\n  Text.\n\nSecond part 2-d:\n  More text.\n"));
+    CHECK(strstr(out, "\nSecond part 2-d:\n  More text.\n  - one\n  - two\n    as it is\n") && !strstr(out, "Notes:"));
     CHECK(!strstr(out, "Second.") && !strstr(out, "secret"));
     CHECK(!strchr(out, '\033'));
     CHECK(!strstr(out, "--raw-out") && !strstr(out, "--force"));

@@ -64,8 +64,8 @@ static void pages(void)
         ".SH OPTIONS\n.SS Filter\n.TP\n\\fB\\-s\\fR, \\fB\\-\\-sigma\\fR \\fIMM\\fR\n"
         "Width; it\\(aqs \\(aqhere\\(aq (0 to 9; default: 2).\n",
         "See \\fB\\-\\-mode\\fR.\n.RS\n.PP\nMore.\n.PP\n.RS 4\n.nf\n\\&.literal \\en\n.fi\n.RE\n.RE\n",
-        "\nWhat to do.\n", "\nbox or ball.\n", ".SH COMMON OPTIONS\n", ".SH NOTES\nText.\n.SH SECOND PART 2\\-D\nMore text.\n",
-        ".SH EXAMPLES\nDo it.\n",
+        "\nWhat to do.\n", "\nbox or ball.\n", ".SH SECOND PART 2\\-D\nMore text.\n",
+        ".SH EXAMPLES\nDo it.\n", ".SH NOTES\nText.\n.SH COMMON OPTIONS\n",
         ".SH EXIT STATUS\n", ".SH ENVIRONMENT\n", ".B VOXPIPE_DEVICE\n",
         ".SH SEE ALSO\n.BR ct\\-filter (1),\n.BR voxpipe (7)\n",
     };

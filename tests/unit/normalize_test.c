@@ -2,6 +2,7 @@
 /* Normalisation against the definition, written naively in float64. */
 #include "test.h"
 #include "base/err.h"
+#include "ct/despike.h"
 #include "ct/normalize.h"
 
 #include <omp.h>
@@ -17,7 +18,7 @@ static double uniform(void)
 
 static struct vp_normalize_params defaults(void)
 {
-    return (struct vp_normalize_params){.floor = 1e-5};
+    return (struct vp_normalize_params){.floor = 1e-5, .zinger_size = 3};
 }
 
 static struct vp_normalize *open_or_fail(const struct vp_normalize_params *p, int64_t nu, int64_t nv,
@@ -181,13 +182,13 @@ static void test_sets(void)
     CHECK(strstr(err.msg, "the number of views is unknown") != NULL);
 }
 
-static double naive_median(const float *v, int64_t nu, int64_t nv, int64_t x, int64_t y)
+static double naive_median(const float *v, int64_t nu, int64_t nv, int64_t x, int64_t y, int64_t half)
 {
-    double list[9];
+    double list[VP_DESPIKE_MOST * VP_DESPIKE_MOST];
     int m = 0;
 
-    for (int64_t j = y - 1; j <= y + 1; j++)
-        for (int64_t i = x - 1; i <= x + 1; i++)
+    for (int64_t j = y - half; j <= y + half; j++)
+        for (int64_t i = x - half; i <= x + half; i++)
             if (i >= 0 && i < nu && j >= 0 && j < nv && isfinite(v[j * nu + i]))
                 list[m++] = v[j * nu + i];
     for (int a = 0; a < m; a++)
@@ -208,8 +209,9 @@ static void test_zingers(void)
     static float in[SIZE], seen[SIZE];
 
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-        for (int with_dead = 0; with_dead < 2; with_dead++) {
-            const int64_t nu = shapes[s][0], nv = shapes[s][1], size = nu * nv;
+        for (int way = 0; way < 8; way++) {
+            const int64_t nu = shapes[s][0], nv = shapes[s][1], size = nu * nv, half = (int64_t[]){1, 2, 3, 7}[way / 2];
+            const bool with_dead = way % 2;
             struct vp_normalize_params params = defaults();
             struct vp_normalize_report rep = {0};
             int64_t found = 0, dead = 0, wrong = 0;
@@ -217,6 +219,7 @@ static void test_zingers(void)
                 continue;
             params.i0 = 1;
             params.zinger = 1.25;
+            params.zinger_size = 2 * half + 1;
             params.transmission = true;
             for (int64_t i = 0; i < size; i++) {
                 in[i] =
@@ -231,7 +234,7 @@ static void test_zingers(void)
             for (int64_t i = 0; i < size; i++) {
                 if (mask[i])
                     continue;
-                const double median = naive_median(seen, nu, nv, i % nu, i / nu);
+                const double median = naive_median(seen, nu, nv, i % nu, i / nu, half);
                 const bool zinger = in[i] > 1.25f * fmax(median, params.floor);
                 found += zinger;
                 wrong += fabs(page[i] - (zinger ? median : in[i])) > 1e-7;
@@ -432,6 +435,59 @@ static void test_threads(void)
     vp_normalize_close(n);
 }
 
+/* Spikes across views: streams cut anywhere, and sinograms, against the median of three. */
+static void test_across(void)
+{
+    enum { VIEWS = 11, PIXELS = 37 };
+    static float in[VIEWS * PIXELS], want[VIEWS * PIXELS], got[VIEWS * PIXELS], work[3 * PIXELS];
+    const struct vp_despike d = {1.5f, 1e-2f, 3};
+
+    for (int way = 0; way < 2 * VIEWS; way++) {
+        const bool transmission = way % 2;
+        const int64_t views = way / 2 + 1;
+        struct vp_despike_views s;
+        struct vp_err err = VP_ERR_INIT;
+        int64_t zingers = 0;
+        for (int64_t i = 0; i < views * PIXELS; i++) {
+            const double t = 0.02 * uniform() + (uniform() < 0.1) * 5 * uniform();
+            in[i] = (float)(transmission ? t : -log(t + 1e-3));
+        }
+        for (int64_t v = 0; v < views; v++)
+            for (int64_t i = 0; i < PIXELS; i++) {
+                const int64_t first = v == 0 ? 0 : v == views - 1 ? views - 3 : v - 1;
+                const float x = in[v * PIXELS + i];
+                want[v * PIXELS + i] = x;
+                if (views < 3)
+                    continue;
+                const double a = in[first * PIXELS + i], b = in[(first + 1) * PIXELS + i],
+                             c = in[(first + 2) * PIXELS + i];
+                const double median = fmax(fmin(a, b), fmin(fmax(a, b), c));
+                const bool zinger = transmission ? x > (double)d.times * fmax(median, d.floor)
+                                                 : fmin(median, -log(d.floor)) - x > log(d.times);
+                want[v * PIXELS + i] = zinger ? (float)median : x;
+                zingers += zinger;
+            }
+        CHECK(!vp_despike_views_open(&s, &d, transmission, PIXELS, &err));
+        int64_t given = 0;
+        for (int64_t v = 0; v < views;) {
+            const int64_t n = 1 + (v + way) % 4, take = n < views - v ? n : views - v;
+            const int64_t ready = vp_despike_ready(&s, take);
+            CHECK(ready <= take);
+            vp_despike_views(&s, take, in + v * PIXELS, got + given * PIXELS);
+            given += ready;
+            v += take;
+        }
+        given += vp_despike_rest(&s, got + given * PIXELS);
+        CHECK_INT(given, views);
+        CHECK(!memcmp(got, want, (size_t)(views * PIXELS) * sizeof *got));
+        CHECK_INT(s.zingers, zingers);
+        CHECK(views < 3 || zingers > 1);
+        vp_despike_views_free(&s);
+        CHECK_INT(vp_despike_sinogram(&d, transmission, in, views, PIXELS, work), zingers);
+        CHECK(!memcmp(in, want, (size_t)(views * PIXELS) * sizeof *in));
+    }
+}
+
 static void test_check(void)
 {
     struct vp_normalize_params params = defaults();
@@ -460,6 +516,7 @@ int main(void)
     test_flat_dark();
     test_sets();
     test_zingers();
+    test_across();
     test_dead();
     test_bad_samples();
     test_sinograms();

@@ -130,7 +130,7 @@ static void make_want(struct scene *s, const int64_t step[3])
 
 static void make_scene(struct scene *s)
 {
-    static const struct vp_two_pass two_pass = {mean_summary, mean_summarize, mean_solve, mean_finish};
+    static const struct vp_two_pass two_pass = {mean_summary, mean_summarize, mean_solve, mean_finish, NULL};
     struct vp_err err = VP_ERR_INIT;
     const int64_t step[3] = {dice(1, 12), dice(1, 12), dice(1, 9)};
     *s = (struct scene){.n = {dice(1, 20), dice(1, 20), dice(1, 20)}, .inner = dice(1, 2), .outer = dice(1, 2)};

@@ -1,0 +1,292 @@
+# HDF5 as input and output, against h5py: scans with flats, darks and angles; paths; filters; refusals.
+load helper
+
+setup_file() {
+    for PYTHON in python3 /usr/bin/python3; do
+        if "$PYTHON" -c 'import h5py' 2>/dev/null; then break; fi
+    done
+    export PYTHON
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    set -o pipefail
+    [ -e "$BUILD/lib/voxpipe/voxpipe-hdf5.so" ] || skip "built without HDF5"
+}
+
+# py TEXT: runs it with what makes files
+py() {
+    "$PYTHON" -c 'import h5py' 2>/dev/null || skip "no h5py"
+    "$PYTHON" -c "
+import h5py, numpy as np
+rng = np.random.default_rng(1)
+TYPES = 'u1 u2 u4 u8 i1 i2 i4 i8 f4 f8'.split()
+KEY = [2, 1, 1, 0, 0, 0, 1, 0, 0, 1, 3]
+def frames(t, n=11):
+    a = rng.integers(0, 120, (n, 6, 8)).astype(t)
+    a[0, 0, 0] = np.nan if t[-2] == 'f' else np.iinfo(t).max
+    return a
+def nexus(name, a, links=True, unit='degree', angle=np.arange(11) * 15., **how):
+    with h5py.File(name, 'w') as f:
+        d, s = f.create_group('entry/instrument/detector'), f.create_group('entry/sample')
+        d.create_dataset('data', data=a, **how)
+        d['image_key'] = np.array(KEY, 'i4')
+        s['rotation_angle'] = angle
+        if unit: s['rotation_angle'].attrs['units'] = unit
+        d['x_pixel_size'] = 6.5e-6
+        d['x_pixel_size'].attrs['units'] = 'm'
+        if links:
+            g = f.create_group('entry/data')
+            g['data'], g['image_key'], g['rotation_angle'] = d['data'], d['image_key'], s['rotation_angle']
+def exchange(name, a, **how):
+    with h5py.File(name, 'w') as f:
+        g = f.create_group('exchange')
+        g.create_dataset('data', data=a[3:9], **how)
+        g['data_white'], g['data_dark'], g['theta'] = a[:2], a[2:3], np.linspace(0, 150, 6)
+$1"
+}
+
+# same INPUT FILE: the samples, in the host's byte order, are the bytes of FILE
+same() {
+    img-convert --raw-out "$1" | cmp - "$2" || { echo "$1 differs from $2"; return 1; }
+}
+
+@test "every type, both byte orders, in one piece, in chunks, deflated: the bytes of h5py" {
+    py "
+for t in TYPES:
+    for e in '<>':
+        a = frames(e + t)
+        a.astype('<' + t).tofile(t + e + '.raw')
+        with h5py.File(t + e + '.h5', 'w') as f:
+            f['plain'] = a
+            f.create_dataset('chunks', data=a, chunks=(3, 4, 5))
+            f.create_dataset('packed', data=a, chunks=(1, 6, 8), compression='gzip', shuffle=True, fletcher32=True)
+            f['page'] = a[0]"
+    for file in *.h5; do
+        for set in plain chunks packed; do
+            same "$file:/$set" "${file%.h5}.raw"
+            [ "$(img-info --value type "$file:/$set")" = "$(tr 1248 '1248' <<<"${file:0:1}")$((8 * ${file:1:1}))" ]
+        done
+        head -c $((48 * ${file:1:1})) "${file%.h5}.raw" >page.raw
+        same "$file:/page" page.raw
+    done
+    # short floats and booleans
+    py "
+a = frames('<f4').astype('<f2')
+a[0, 0, 0] = 1.5
+with h5py.File('a.h5', 'w') as f: f['half'], f['bool'] = a, a > 50
+a.astype('<f4').tofile('half.raw')
+(a > 50).tofile('bool.raw')"
+    same a.h5:/half half.raw
+    same a.h5:/bool bool.raw
+}
+
+@test "NXtomo: views, flats and darks by the key, angles and pixel size; ct-normalize and ct-fdk need nothing else" {
+    py "
+a = frames('<u2') + 200
+a[0] = 100
+nexus('a.h5', a)
+nexus('b.h5', a, links=False, unit='rad', angle=np.radians(np.arange(11) * 15), chunks=(2, 6, 8), compression='gzip')
+k = np.array(KEY)
+for i, n in enumerate(['views', 'flats', 'darks']): a[k == i].tofile(n + '.raw')"
+    for file in a.h5 b.h5; do
+        same $file views.raw
+        same $file:/entry views.raw
+        same $file:flats flats.raw
+        same $file:/entry:flats flats.raw
+        same $file:darks darks.raw
+        [ "$(img-info --value axes,quantity,voxel,unit $file | xargs)" = "u v view counts 0.0065 0.0065 mm" ]
+        [ "$(ct-geom $file | grep -E '^(beam|detector|pitch)' | sed 's/ *#.*//' | xargs)" = \
+            "beam = parallel detector = 8x6 pitch = 0.0065" ]
+        [ "$(ct-geom $file | sed -n 's/^angles = \([^#]*\).*/\1/p' | xargs printf '%.9g ')" = "45 60 75 105 120 " ]
+        ct-normalize -q $file -o own.tif
+        ct-normalize -q --flat $file:flats.0 --flat $file:flats.1 --flat $file:flats.2 --flat-at=-0.5,2.5,4.5 \
+            --dark $file:darks $file -o named.tif
+        img-cmp -q own.tif named.tif
+        ct-fdk -q $file -o v.tif
+        ct-fdk -q named.tif | img-cmp -q - v.tif
+    done
+    img-convert --raw-out a.h5:flats.1 | cmp - <(tail -c +193 flats.raw | head -c 96)
+    # options go first
+    ct-normalize -q --i0 1000 --dark a.h5:darks a.h5 -o given.tif
+    run ! img-cmp -q own.tif given.tif
+    img-convert --raw-out a.h5 | img-convert --raw-in 8x6:u16le --set quantity=counts -o views.tif
+    ct-normalize -q --i0 1000 --dark a.h5:darks views.tif | img-cmp -q - given.tif
+}
+
+@test "DXchange: data, data_white, data_dark, theta" {
+    py "
+a = frames('<u2') + 200
+exchange('a.h5', a)
+a[3:9].tofile('views.raw'); a[:2].tofile('white.raw'); a[2:3].tofile('dark.raw')"
+    run --separate-stderr img-info -v a.h5
+    [[ "$stderr" == *"its pixel size is not known: 1 mm is assumed; ct-geom --pitch changes it"* ]]
+    [[ "$output" == *"geom.angles  0 30 60 90 120 150"* ]]
+    img-convert -q --raw-out a.h5 | cmp - views.raw
+    same a.h5:flats white.raw
+    same a.h5:darks dark.raw
+    ct-normalize -q a.h5 -o own.tif
+    ct-normalize -q --flat a.h5:flats --dark a.h5:darks a.h5 | img-cmp -q - own.tif
+}
+
+@test "which data set: one is taken, several are listed, a path names one" {
+    py "
+a = frames('<u2')
+a.tofile('a.raw')
+with h5py.File('one.h5', 'w') as f: f['deep/er/volume'] = a; f['deep/mean'] = a[0]; f['numbers'] = np.arange(5)
+with h5py.File('two.h5', 'w') as f:
+    f['x/volume'], f['mask'], f['four'], f['text'], f['complex'] = a, a, a[None], 'word', a * 1j
+with h5py.File('none.h5', 'w') as f: f['numbers'] = np.arange(5)"
+    same one.h5 a.raw
+    same two.h5:/x/volume a.raw
+    same two.h5:/x a.raw
+    same two.h5:x/volume a.raw 2>/dev/null || true
+    fails 1 "two.h5: expected one data set, got 3: /complex, /mask, /x/volume" img-info two.h5
+    [[ "$stderr" == *"hint: name one, as in FILE.h5:/complex"* ]]
+    fails 1 "none.h5: expected a data set of 3 axes or 2, got none" img-info none.h5
+    fails 1 "two.h5:/four: /four: expected 3 axes (page, row, column) or 2, got 4" img-info two.h5:/four
+    fails 1 "two.h5:/complex: /complex: expected integers or floats of at most 8 bytes, got compounds of 16 bytes" \
+        img-info two.h5:/complex
+    fails 1 "two.h5:/nothing: there is no data set or group /nothing" img-info two.h5:/nothing
+    fails 1 "expected :/PATH, :flats, :flats.N or :darks after the file's name" img-info two.h5:text
+    fails 1 "one.h5:flats: the scan has no such flats" img-info one.h5:flats
+    img-convert one.h5 -o a.tif
+    fails 1 "only files of several data sets have parts (HDF5)" img-info a.tif:/x
+    # a file whose name has a colon is a file
+    cp one.h5 'two.h5:odd'
+    same two.h5:odd a.raw
+}
+
+@test "from a file, also on standard input, not from a pipe" {
+    py "
+a = frames('<u2')
+a.tofile('a.raw')
+with h5py.File('a.h5', 'w') as f: f['volume'] = a"
+    fails 1 "standard input: HDF5 cannot be read from a pipe" sh -c 'cat a.h5 | img-info --statistics -'
+    fails 1 "standard input: HDF5 cannot be read from a pipe" sh -c 'cat a.h5 | img-info --spool --statistics -'
+    img-convert --raw-out <a.h5 | cmp - a.raw
+}
+
+@test "what is wrong with a scan is said with the name of the data set" {
+    py "
+a = frames('<u2')
+def broken(name, work, **how):
+    nexus(name, a, links=False, **how)
+    with h5py.File(name, 'a') as f: work(f)
+D = 'entry/instrument/detector/'
+def key(n):
+    def work(f):
+        del f[D + 'image_key']
+        f[D + 'image_key'] = np.zeros(n, 'i4')
+    return work
+broken('key.h5', key(10))
+broken('nan.h5', lambda f: f['entry/sample/rotation_angle'].__setitem__(4, np.nan))
+broken('none.h5', lambda f: None, unit=None, angle=np.radians(np.arange(11) * 15))
+broken('degrees.h5', lambda f: None, unit=None)
+def lab(f):
+    f['entry/instrument/source/type'] = 'Metal Jet X-ray'
+broken('lab.h5', lab)
+def cone(f):
+    lab(f)
+    for p, v in (('source', -0.1), ('detector', 0.3)):
+        f['entry/instrument/' + p + '/distance'] = v
+        f['entry/instrument/' + p + '/distance'].attrs['units'] = 'm'
+broken('cone.h5', cone)
+def shorter(f):
+    del f['entry/sample/rotation_angle']
+    f['entry/sample/rotation_angle'] = np.arange(3.)
+broken('short.h5', shorter)
+nexus('two.h5', a)
+with h5py.File('two.h5', 'a') as f: f.copy('entry', 'entry2')"
+    fails 1 "/entry/instrument/detector/image_key: expected 11 numbers, got 10" img-info key.h5
+    fails 1 "/entry/sample/rotation_angle: the angle of view 1: expected a number, got nan" img-info nan.h5
+    fails 1 "/entry/sample/rotation_angle: expected 11 numbers, got 3" img-info short.h5
+    fails 1 "two.h5: expected one data set, got 2: /entry/data, /entry2/data" img-info two.h5
+    ok img-info two.h5:/entry2
+    run --separate-stderr img-info none.h5
+    [[ "$status" = 0 && "$stderr" == *"its angles are left out: they have no known unit"* ]]
+    ok img-info degrees.h5
+    run --separate-stderr img-info lab.h5
+    [[ "$stderr" == *"its angles are left out: it is of an X-ray tube"* ]]
+    [ "$(ct-geom cone.h5 | grep -E '^(beam|sod|sdd)' | sed 's/ *#.*//' | xargs)" = "beam = cone sod = 100 sdd = 400" ]
+    head -c 2000 degrees.h5 >cut.h5
+    fails 1 "cut.h5: not readable as HDF5" img-info cut.h5
+    printf '\211HDF\r\n\032\n' >no.h5
+    fails 1 "no.h5: not readable as HDF5" img-info no.h5
+}
+
+@test "filters: LZ4, bitshuffle and Blosc where they are installed, else named" {
+    py "
+a = frames('<u2')
+a.tofile('a.raw')
+for n, i, o in (('lz4', 32004, (0,)), ('shuffle', 32008, (0, 2)), ('blosc', 32001, (0, 0, 0, 0, 5, 1, 0))):
+    if h5py.h5z.filter_avail(i):
+        with h5py.File(n + '.h5', 'w') as f:
+            f.create_dataset('volume', data=a, chunks=(2, 6, 8), compression=i, compression_opts=o)"
+    found=0
+    for one in "lz4 32004 LZ4" "shuffle 32008 bitshuffle" "blosc 32001 Blosc"; do
+        read -r file id name <<<"$one"
+        [ -e $file.h5 ] || continue
+        found=1
+        HDF5_PLUGIN_PATH=/nowhere fails 3 \
+            "$file.h5: /volume: it is compressed by HDF5 filter $id ($name), which is not installed" img-info $file.h5
+        same $file.h5 a.raw
+    done
+    [ $found = 1 ] || skip "no filters are installed"
+}
+
+@test "outputs: any program, every type, a page a chunk, metadata and all, whole or not at all" {
+    ct-phantom --volume 20x16x12 -o a.tif
+    ok img-convert a.tif -o a.h5
+    img-cmp -q a.tif a.h5
+    [ "$(img-info -v a.h5 2>/dev/null | grep -v history | tail -n +2)" = \
+        "$(img-info -v a.tif 2>/dev/null | grep -v history | tail -n +2)" ]
+    cat a.tif | img-convert -o b.h5 # the number of pages comes last
+    img-cmp -q a.tif b.h5
+    ok img-convert --compress deflate a.tif -o c.h5
+    img-cmp -q a.tif c.h5
+    [ "$(stat -c %s c.h5)" -lt "$(stat -c %s a.h5)" ]
+    img-gauss --sigma 1 --device cpu a.h5 -o g.h5
+    img-gauss --sigma 1 --device cpu a.tif | img-cmp -q - g.h5
+    img-convert a.tif -o again.h5
+    cmp a.h5 again.h5
+    fails 2 "x.h5: HDF5 is written with --compress deflate, got zstd" img-convert --compress zstd a.tif -o x.h5
+    mkfifo pipe.h5
+    fails 2 "pipe.h5: HDF5 cannot be written to a pipe or device" sh -c 'cat pipe.h5 & img-convert a.tif -o pipe.h5; s=$?; kill %1; exit $s'
+    head -c 9000 a.tif >cut.tif
+    run ! img-convert cut.tif -o x.h5
+    run ! sh -c 'head -c 9000 a.tif | img-convert -o x.h5'
+    [ ! -e x.h5 ] && [ -z "$(find . -name '.voxpipe*')" ]
+    ok img-convert a.tif -o 's_%02d.h5'
+    img-cat s_*.h5 | img-cmp -q - a.tif
+    py "
+for t, c in (('a', 'float32'),):
+    with h5py.File('a.h5') as f:
+        d = f['entry/data/data']
+        assert d.shape == (12, 16, 20) and d.dtype == c and d.chunks == (1, 16, 20)
+        assert list(d.attrs['element_size_um']) == [1000, 1000, 1000]
+        d[:].tofile('h5py.raw')"
+    img-convert --raw-out a.tif | cmp - h5py.raw
+    for type in u8 u16 u32 u64 i8 i16 i32 i64 f64; do
+        img-convert -q --type $type --scale 100,1 a.tif -o $type.tif
+        img-convert $type.tif -o $type.h5
+        img-cmp -q $type.tif $type.h5
+        py "h5py.File('$type.h5')['entry/data/data'][:].tofile('h5py.raw')"
+        img-convert --raw-out $type.tif | cmp - h5py.raw
+    done
+    img-convert --raw-out a.tif -o x.h5 2>err && exit 1
+    grep -q "the output is samples without a header" err
+}
+
+@test "without the plugin it is said what is missing" {
+    mkdir empty
+    printf '\211HDF\r\n\032\n' >a.h5
+    ct-phantom --volume 4x4x4 -o a.tif
+    export VOXPIPE_PLUGINS="$PWD/empty"
+    fails 3 "a.h5: HDF5 needs a plugin: no voxpipe-hdf5.so in $PWD/empty" img-info a.h5
+    fails 3 "x.h5: HDF5 needs a plugin" img-convert a.tif -o x.h5
+    [ ! -e x.h5 ]
+    voxpipe doctor | grep -q "^HDF5  *none: .*; with hdf5.h (libhdf5-dev) make builds it"
+    unset VOXPIPE_PLUGINS
+    voxpipe doctor | grep -q "^HDF5  *[0-9.]*: .h5 files are read and written"
+}
