@@ -139,3 +139,73 @@ load helper
     fails 2 "--size: expected WxH or WxHxD, got one number" img-resize --size 5 a.tif
     fails 2 "--bin and --method cannot be combined" img-resize --bin 2 --method linear a.tif
 }
+
+# level FILE K: page 0 in the K-th smaller size: a copy that begins with the directory that tag 330 names, which is no
+# longer marked as another page in small
+level() {
+    local offset
+    offset=$(tiffdump "$1" | sed -n '/SubIFD/{s/.*<\(.*\)>.*/\1/p;q}' | cut -d' ' -f"$2")
+    perl -0777 -pe 'BEGIN { $at = hex shift } substr($_, 4, 4) = pack("V", $at);
+        substr($_, $at) =~ s/\xfe\0\x04\0\x01\0\0\0\K\x01/\0/' "$offset" "$1"
+}
+
+@test "--pyramid: the page as it was, and each level is the mean of its bins, of every type" {
+    command -v tiffdump >/dev/null || skip "no tiffdump"
+    for type in u8 i16 u16 f32; do
+        noise a.tif 1337x1100x2 $type
+        ok img-resize --pyramid a.tif -o p.ome.tif
+        ok img-cmp a.tif p.ome.tif
+        for k in 1 2; do
+            level p.ome.tif $k >level.tif
+            img-cat --pages 0 a.tif | img-resize --2d --bin $((2 ** k)) -o want.tif
+            ok img-cmp level.tif want.tif
+        done
+        # until one fits a tile: none is smaller
+        [ "$(tiffdump p.ome.tif | grep -c "SubIFD.* 2<")" -eq 2 ]
+    done
+    # small images have one size
+    noise a.tif 40x30x2 u8
+    ok img-resize --pyramid a.tif -o p.ome.tif
+    [ "$(tiffdump p.ome.tif | grep -c SubIFD)" -eq 0 ]
+    ok img-cmp a.tif p.ome.tif
+}
+
+@test "--pyramid: the same bytes from pipes, for threads and memory; after another size; axes and voxels stay" {
+    noise a.tif 700x600x6 u16
+    img-convert --set axes=x,y,z,channel --set sizes=3,2 --set voxel=0.5,0.5,2mm a.tif -o b.tif
+    ok img-resize --pyramid b.tif -o p.ome.tif
+    img-info p.ome.tif >info
+    grep -q '^axes  *x y z channel' info
+    grep -q '^voxel  *0.5 0.5 2$' info
+    uncounted b.tif | img-resize --pyramid -j 1 -o q.ome.tif
+    cmp p.ome.tif q.ome.tif
+    img-resize --pyramid -m 20M -j 3 --compress deflate b.tif -o q.ome.tif
+    cmp p.ome.tif q.ome.tif
+    img-resize --bin 1,1,3 --pyramid b.tif -o p.ome.tif
+    img-resize --bin 1,1,3 b.tif | img-resize --pyramid -o q.ome.tif
+    cmp p.ome.tif q.ome.tif
+}
+
+@test "--pyramid: what OME-TIFF cannot hold is refused, and no file is left" {
+    noise a.tif 40x30x2 u16
+    fails 2 "--pyramid: standard output cannot be one" img-resize --pyramid a.tif
+    fails 2 "--pyramid and --raw-out cannot be combined" img-resize --pyramid --raw-out a.tif -o p.raw
+    img-convert --set scale=100,3 a.tif -o s.tif
+    fails 2 "--pyramid: the samples have a recorded scale" img-resize --pyramid s.tif -o p.tif
+    img-convert --set axes=x,y,view a.tif -o s.tif
+    fails 2 "OME-TIFF has the axes z, channel and time; expected these, got x y view" img-resize --pyramid s.tif -o p.tif
+    img-convert --type u64 a.tif -o s.tif
+    fails 2 "expected" img-resize --pyramid s.tif -o p.tif
+    fails 2 "--pyramid: expected the name of one file" img-resize --pyramid a.tif -o 'p_%02d.tif'
+    fails 2 "the output is TIFF" img-resize --pyramid a.tif -o p.nrrd
+    [ "$(find . -name 'p*' | wc -l)" -eq 0 ]
+}
+
+@test "--pyramid: tifffile reads the levels" {
+    python3 -c 'import tifffile' 2>/dev/null || skip "no tifffile"
+    noise a.tif 1337x1100x2 u16
+    img-resize --pyramid a.tif -o p.ome.tif
+    [ "$(python3 -c 'import tifffile
+s = tifffile.TiffFile("p.ome.tif").series[0]
+print(s.kind, s.axes, [level.shape for level in s.levels])')" = "ome ZYX [(2, 1100, 1337), (2, 550, 668), (2, 275, 334)]" ]
+}

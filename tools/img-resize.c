@@ -5,8 +5,10 @@
 #include "base/size.h"
 #include "local/resize.h"
 #include "pages/reframe.h"
+#include "stack/writer.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { AUTO, AREA };
 enum { SAME, F32 };
@@ -15,6 +17,7 @@ struct params {
     struct vp_reals bin, scale, voxel;
     struct vp_size size;
     int method, type;
+    bool pyramid;
     struct vp_image_params image;
 };
 
@@ -41,6 +44,14 @@ static const struct vp_opt options[] = {
               .help = "sample type of the output: same as the input's, or f32",
               .more = "Values are rounded to the nearest integer (halves to even) and clamped to the range of an "
                       "integer type."),
+    VP_FLAG(struct params, pyramid, "pyramid", 0, .group = "Output",
+            .help = "write each page in several sizes, as OME-TIFF for viewers",
+            .more = "Each size is half of the one before: level k is the mean of bins of 2^k x 2^k samples, as --2d --bin "
+                    "2^k makes it of the page. The last one fits a tile of 512 x 512. QuPath, Bio-Formats and tifffile "
+                    "read the sizes as levels of one image. The tiles are compressed, with deflate unless --compress "
+                    "says otherwise. Needs --output; name the file .ome.tif. The file records sizes, axes (z, channel, "
+                    "time) and the voxel size, but no other metadata: no history and no geometry. Without --bin, "
+                    "--scale, --size and --voxel the image itself does not change."),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
@@ -53,6 +64,7 @@ static const struct vp_example examples[] = {
      "img-resize --bin 2 scan.tif | ct-fdk -o quick.tif"},
     {"Convert to cubic voxels of 0.4 mm.",
      "img-convert --set voxel=0.5,0.5,1mm vol.tif | img-resize --voxel 0.4 -o cubes.tif"},
+    {"Write a pyramid for QuPath and other viewers.", "img-resize --pyramid vol.tif -o vol.ome.tif"},
     {"Resize a mask to the size of another volume.",
      "img-threshold --otsu small.tif | img-resize --size 64x64x64 --method nearest -o mask.tif"},
     {0},
@@ -165,6 +177,27 @@ static int voxels(struct vp_resize_params *r, const struct params *p, const stru
     return 0;
 }
 
+static int same(struct vp_resize_params *r, const struct vp_images *im)
+{
+    for (int a = 0; a < 3; a++)
+        vp_resize_bins(&r->axis[a], im->size[a], 1);
+    return 0;
+}
+
+/* Makes the output a pyramid. */
+static int pyramid(struct vp_run *run, struct vp_err *err)
+{
+    const char *const name = run->common.output;
+    if (run->common.raw_out)
+        return vp_fail(err, VP_EUSAGE, "--pyramid and --raw-out cannot be combined");
+    if ((!name && !run->common.plan) || (name && !strcmp(name, "-")))
+        return vp_fail_hint(err, VP_EUSAGE, "use -o NAME.ome.tif", "--pyramid: standard output cannot be one");
+    run->pyramid = true;
+    if (!run->common.compress)
+        run->common.compress = VP_COMPRESS_DEFLATE;
+    return 0;
+}
+
 /* True if the number of planes must be known before the first is made. */
 static bool needs_depth(const struct params *p, const struct vp_images *im)
 {
@@ -184,12 +217,16 @@ static int img_resize(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_resize_params r;
     int rc = -1;
 
-    if (given != 1)
+    if (p->pyramid && pyramid(run, err))
+        return -1;
+    if (given != 1 && !(p->pyramid && !given))
         return vp_fail_hint(err, VP_EUSAGE, "--bin 2 halves each axis, --scale 2 doubles it",
                             "expected one of --bin, --scale, --size and --voxel, got %d", given);
     if (vp_images_open(&im, run, &p->image, 1, (1u << VP_N_TYPES) - 1, err)
-        || (im.size[2] >= VP_UNKNOWN && needs_depth(p, &im) && vp_images_keep(&im, run, false, err))
-        || (p->bin.n     ? bins(&r, p, &im, err)
+        || ((im.nz >= VP_UNKNOWN || im.outer >= VP_UNKNOWN) && (p->pyramid || needs_depth(p, &im))
+            && vp_images_keep(&im, run, false, err))
+        || (!given       ? same(&r, &im)
+            : p->bin.n   ? bins(&r, p, &im, err)
             : p->scale.n ? scales(&r, p, &im, err)
             : p->size.n  ? sizes(&r, p, &im, err)
                          : voxels(&r, p, &im, err))
@@ -240,7 +277,8 @@ const struct vp_tool vp_program = {
         "NOTES\n"
         "If a NaN or infinite sample contributes to a voxel, the voxel is NaN or infinite.\n\n"
         "Pages pass through one after the other if the planes stay or are binned. For other changes along z the "
-        "number of planes must be known, so a pipe that does not record it is first copied to memory or to $TMPDIR.",
+        "number of planes must be known, so a pipe that does not record it is first copied to memory or to $TMPDIR. "
+        "--pyramid always needs the number.",
     .see_also = "img-reslice(1), img-cat(1), img-convert(1), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE,
     .run = img_resize,

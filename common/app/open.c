@@ -135,7 +135,7 @@ static bool gives(const struct vp_run *run)
 static struct vp_writer_options output_options(const struct vp_run *run)
 {
     return (struct vp_writer_options){.raw = run->common.raw_out, .compress = (enum vp_compress)run->common.compress,
-                                      .gives = gives(run),
+                                      .pyramid = run->pyramid, .gives = gives(run),
                                       .memory = run->common.memory};
 }
 

@@ -85,6 +85,7 @@ struct vp_run {
     struct vp_progress *progress;   /* never NULL */
     char *history;                  /* this run for the metadata: "ct-filter --window hann" */
     bool all_threads, all_memory;   /* defaults of -j and -m apply */
+    bool pyramid;                   /* the output is one; set by the program */
     struct vp_plan_line { const char *key; char *value; } *plan;
     int n_plan;
 };

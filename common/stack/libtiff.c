@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "stack/foreign.h"
 #include "stack/outfile.h"
+#include "stack/pyramid.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <errno.h>
@@ -420,6 +421,8 @@ struct vp_libtiff_writer {
     bool failed; /* a page could not be written */
     char *scratch; /* libtiff's predictors work in place */
     uint32_t rows;
+    struct vp_pyramid *pyramid; /* NULL: strips, in one size */
+    int levels;
 };
 
 int vp_libtiff_compression(enum vp_compress compress, const char *name, struct vp_err *err)
@@ -469,22 +472,39 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
     return 0;
 }
 
-static bool set_tags(struct vp_libtiff_writer *w)
+int vp_libtiff_writer_pyramid(struct vp_libtiff_writer *w, struct vp_err *err)
+{
+    char *const tile = vp_alloc_raw((size_t)VP_PYRAMID_TILE * VP_PYRAMID_TILE, vp_type_size(w->stack->type), "a tile", err);
+    if (!tile || vp_pyramid_open(&w->pyramid, w->stack, err)) {
+        free(tile);
+        return -1;
+    }
+    free(w->scratch);
+    w->scratch = tile;
+    w->levels = vp_pyramid_levels(w->stack->nx, w->stack->ny);
+    return 0;
+}
+
+/* Sets the tags of a page, or of a smaller size of it. */
+static bool set_tags(struct vp_libtiff_writer *w, const int64_t size[2], bool reduced)
 {
     const struct vp_stack *s = w->stack;
     double mm[2];
     const uint32_t tags[][2] = {
-        {TIFFTAG_IMAGEWIDTH, (uint32_t)s->nx},
-        {TIFFTAG_IMAGELENGTH, (uint32_t)s->ny},
+        {TIFFTAG_IMAGEWIDTH, (uint32_t)size[0]},
+        {TIFFTAG_IMAGELENGTH, (uint32_t)size[1]},
         {TIFFTAG_BITSPERSAMPLE, 8 * (uint32_t)vp_type_size(s->type)},
         {TIFFTAG_SAMPLESPERPIXEL, 1},
         {TIFFTAG_SAMPLEFORMAT, vp_sample_format(s->type)},
         {TIFFTAG_PHOTOMETRIC, w->palette ? PHOTOMETRIC_PALETTE : PHOTOMETRIC_MINISBLACK},
         {TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG},
-        {TIFFTAG_ROWSPERSTRIP, w->rows},
+        {w->pyramid ? TIFFTAG_TILEWIDTH : TIFFTAG_ROWSPERSTRIP, w->pyramid ? VP_PYRAMID_TILE : w->rows},
         {TIFFTAG_COMPRESSION, (uint32_t)w->compression},
     };
     bool ok = TIFFSetField(w->tiff, TIFFTAG_SOFTWARE, "voxpipe");
+    if (ok && w->pyramid)
+        ok = TIFFSetField(w->tiff, TIFFTAG_TILELENGTH, VP_PYRAMID_TILE)
+             && TIFFSetField(w->tiff, TIFFTAG_SUBFILETYPE, reduced ? FILETYPE_REDUCEDIMAGE : 0);
     for (size_t i = 0; ok && i < sizeof tags / sizeof *tags; i++)
         ok = TIFFSetField(w->tiff, tags[i][0], tags[i][1]);
     /* ImageJ reads deflate, but with a predictor wrongly; who reads zstd has libtiff, or as much */
@@ -493,10 +513,16 @@ static bool set_tags(struct vp_libtiff_writer *w)
                           vp_type_is_float(s->type) ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);
     if (ok && w->palette)
         ok = TIFFSetField(w->tiff, TIFFTAG_COLORMAP, w->palette, w->palette + VP_PALETTE, w->palette + 2 * VP_PALETTE);
-    if (ok && vp_voxel_mm(&s->meta, mm))
+    if (ok && !reduced && vp_voxel_mm(&s->meta, mm))
         ok = TIFFSetField(w->tiff, TIFFTAG_XRESOLUTION, 10 / mm[0]) &&
              TIFFSetField(w->tiff, TIFFTAG_YRESOLUTION, 10 / mm[1]) &&
              TIFFSetField(w->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_CENTIMETER);
+    if (!ok || reduced)
+        return ok;
+    if (w->levels) {
+        const uint64_t later[VP_PYRAMID_MAX] = {0}; /* the directories that follow are theirs */
+        ok = TIFFSetField(w->tiff, TIFFTAG_SUBIFD, w->levels, later);
+    }
     if (ok && w->page == 0)
         ok = TIFFSetField(w->tiff, TIFFTAG_IMAGEDESCRIPTION, w->text);
     if (ok && w->page <= UINT16_MAX)
@@ -505,17 +531,46 @@ static bool set_tags(struct vp_libtiff_writer *w)
     return ok;
 }
 
-int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err)
+static bool write_strips(struct vp_libtiff_writer *w, const void *page)
 {
     const struct vp_stack *s = w->stack;
     const size_t row = (size_t)s->nx * vp_type_size(s->type);
-    init();
-    bool ok = set_tags(w);
     uint32_t strip = 0;
+    bool ok = true;
     for (int64_t y = 0; ok && y < s->ny; y += w->rows, strip++) {
         const size_t n = (size_t)(s->ny - y < w->rows ? s->ny - y : w->rows) * row;
         memcpy(w->scratch, (const char *)page + (size_t)y * row, n);
         ok = TIFFWriteEncodedStrip(w->tiff, strip, w->scratch, (tmsize_t)n) >= 0;
+    }
+    return ok;
+}
+
+/* Writes the tiles of a page or level; what is beyond the image is zeros. */
+static bool write_tiles(struct vp_libtiff_writer *w, const char *image, const int64_t size[2])
+{
+    const size_t sample = vp_type_size(w->stack->type), row = (size_t)size[0] * sample, side = VP_PYRAMID_TILE * sample;
+    uint32_t tile = 0;
+    bool ok = true;
+    for (int64_t y0 = 0; ok && y0 < size[1]; y0 += VP_PYRAMID_TILE)
+        for (int64_t x0 = 0; ok && x0 < size[0]; x0 += VP_PYRAMID_TILE, tile++) {
+            const size_t n = (size_t)vp_min64(VP_PYRAMID_TILE, size[0] - x0) * sample;
+            memset(w->scratch, 0, VP_PYRAMID_TILE * side);
+            for (int64_t y = y0; y < vp_min64(y0 + VP_PYRAMID_TILE, size[1]); y++)
+                memcpy(w->scratch + (size_t)(y - y0) * side, image + (size_t)y * row + (size_t)x0 * sample, n);
+            ok = TIFFWriteEncodedTile(w->tiff, tile, w->scratch, (tmsize_t)(VP_PYRAMID_TILE * side)) >= 0;
+        }
+    return ok;
+}
+
+int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err)
+{
+    int64_t size[2] = {w->stack->nx, w->stack->ny};
+    init();
+    bool ok = set_tags(w, size, false) && (w->pyramid ? write_tiles(w, page, size) : write_strips(w, page));
+    for (int k = 0; ok && k < w->levels; k++) {
+        ok = TIFFWriteDirectory(w->tiff);
+        const void *const level = ok ? vp_pyramid_next(w->pyramid, k ? NULL : page, size) : NULL;
+        ok = ok && set_tags(w, size, true) && write_tiles(w, level, size);
     }
     ok = ok && TIFFWriteDirectory(w->tiff) && !w->io.error;
     w->failed = !ok;
@@ -542,6 +597,7 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err)
         TIFFClose(w->tiff);
     const int rc = w->io.error ? failed(&w->io, w->name, w->page, err ? err : &ignored) : 0;
     free(w->scratch);
+    vp_pyramid_close(w->pyramid);
     free(w);
     return rc;
 }

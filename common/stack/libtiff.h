@@ -17,6 +17,8 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *nam
                            struct vp_err *err);
 /* Returns roughly the bytes that it takes. */
 size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress compress);
+/* Before the first page: writes tiles, and each page in smaller sizes, too (stack/pyramid.h). */
+int vp_libtiff_writer_pyramid(struct vp_libtiff_writer *w, struct vp_err *err);
 int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err);
 /* Frees w; err may be NULL. */
 int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);

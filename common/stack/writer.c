@@ -8,6 +8,7 @@
 #include "stack/given.h"
 #include "stack/hdf5_out.h"
 #include "stack/libtiff.h"
+#include "stack/pyramid.h"
 #include "stack/outfile.h"
 #include "stack/series.h"
 #include "stack/source.h"
@@ -270,9 +271,9 @@ static int lay_out(struct vp_writer *w, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
     free(w->text);
-    w->text = vp_description(s);
+    w->text = w->options.pyramid ? vp_pyramid_text(s, err) : vp_description(s);
     if (!w->text)
-        return vp_fail_errno(err, "%s", w->file->name);
+        return w->options.pyramid ? -1 : vp_fail_errno(err, "%s", w->file->name);
     w->text_len = strlen(w->text) + 1;
 
     size_t total = 0;
@@ -289,11 +290,12 @@ static int begin(struct vp_writer *w, struct vp_err *err)
     w->begun = true;
     if (lay_out(w, err))
         return -1;
-    return w->joined     ? 0
-           : w->compress ? vp_libtiff_writer_open(&w->libtiff, w->file->fd, w->file->name,
-                                                  &w->stack, w->text, w->coloured ? w->palette : NULL, w->compress,
-                                                  w->big, err)
-                         : write_header(w, err);
+    if (w->joined || !w->compress)
+        return w->joined ? 0 : write_header(w, err);
+    if (vp_libtiff_writer_open(&w->libtiff, w->file->fd, w->file->name, &w->stack, w->text,
+                               w->coloured ? w->palette : NULL, w->compress, w->big, err))
+        return -1;
+    return w->options.pyramid ? vp_libtiff_writer_pyramid(w->libtiff, err) : 0;
 }
 
 static int open_tiff(struct vp_writer *w, struct vp_err *err)
@@ -369,10 +371,11 @@ static int hold_rows(struct vp_writer *w, int64_t n, const char *rows, struct vp
 
 uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory)
 {
-    const uint64_t page = vp_page_bytes(stack), packing = o->compress ? vp_libtiff_writer_holds(stack, o->compress) : 0;
+    const uint64_t page = vp_page_bytes(stack), packing = o->compress ? vp_libtiff_writer_holds(stack, o->compress) : 0,
+                   levels = o->pyramid ? vp_pyramid_holds(stack) : 0;
     const bool many = page < VP_WRITER_HOLD && memory >= 16 * (uint64_t)VP_WRITER_HOLD;
     const uint64_t given = o->gives ? vp_given_holds(memory) : 0;
-    return packing + given + (stack->pages >= 0 || o->raw ? 0 : many ? VP_WRITER_HOLD : page);
+    return packing + levels + given + (stack->pages >= 0 || o->raw ? 0 : many ? VP_WRITER_HOLD : page);
 }
 
 int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
@@ -384,7 +387,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
         return -1;
     w->raw = o->raw;
     w->numbered = !o->temporary && vp_series_parse(&w->series, path);
-    w->options = (struct vp_writer_options){.raw = o->raw, .compress = o->compress};
+    w->options = (struct vp_writer_options){.raw = o->raw, .compress = o->compress, .pyramid = o->pyramid};
     w->format = w->numbered || o->raw ? NULL : vp_format_of(path);
     w->compress = w->numbered ? VP_COMPRESS_NONE : o->compress;
     w->joined = o->temporary;
@@ -401,6 +404,10 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
                      (long long)stack->ny);
     if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
         rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
+    if (!rc && o->pyramid && (w->coloured || w->numbered || w->format))
+        rc = vp_fail(err, VP_EUSAGE, w->coloured   ? "--pyramid: the samples are indices of a palette, which have no mean"
+                                     : w->numbered ? "--pyramid: expected the name of one file"
+                                                   : "--pyramid: expected the name of a TIFF file");
     if (!rc)
         rc = w->joined ? vp_outfile_join(&w->file, path, o->temporary, err) : vp_outfile_open(&w->file, path, err);
     if (!rc)

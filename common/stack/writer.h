@@ -18,6 +18,7 @@ bool vp_output_in_order(const char *path);
 struct vp_writer_options {
     bool raw;                    /* samples only, little endian */
     enum vp_compress compress;   /* not with pipes or raw */
+    bool pyramid;                /* smaller sizes of each page, too, as OME-TIFF; compressed */
     bool shared;                 /* several processes write one file, see vp_writer_temporary */
     const char *temporary;       /* another of them has opened it under this name; or NULL */
     bool gives;                  /* pages of memory may be given to a pipe (stack/given.h) */

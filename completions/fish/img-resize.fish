@@ -5,6 +5,7 @@ complete -c img-resize -l size -x -d 'number of columns, rows and planes of the 
 complete -c img-resize -l voxel -x -d 'voxel size of the result, in the unit of `voxel` in the metadata'
 complete -c img-resize -l method -x -a 'auto area linear cubic nearest' -d 'area, linear, cubic or nearest'
 complete -c img-resize -l type -s t -x -a 'same f32' -d 'sample type of the output: same as the input\'s, or f32'
+complete -c img-resize -l pyramid -d 'write each page in several sizes, as OME-TIFF for viewers'
 complete -c img-resize -l 2d -d 'process each page as a separate 2-D image'
 complete -c img-resize -l chunk -x -d 'work on boxes of this size (default: chosen to be fast)'
 complete -c img-resize -l output -s o -r -F -d 'write to FILE instead of standard output'
