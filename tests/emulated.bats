@@ -256,6 +256,7 @@ launched() {
         VOXPIPE_DEVICES=cuda ok "$BUILD/unit/projector_test"
         VOXPIPE_DEVICES=cuda:0 ok "$BUILD/unit/pair_device_test"
         VOXPIPE_DEVICES=cuda:1 ok "$BUILD/unit/pair_device_test"
+        VOXPIPE_DEVICES=cuda ok "$BUILD/unit/pair_device_test"
     done
 }
 

@@ -29,7 +29,10 @@ int vp_place_choose(const struct vp_run *run, double updates, struct vp_pair_pla
     const bool able = !backend->on_host && backend->kernels && backend->kernels("pair");
     if (able) {
         place->backend = backend;
-        place->device = devices[0];
+        while (place->n_devices < n && place->n_devices < VP_PAIR_DEVICES) {
+            place->devices[place->n_devices] = devices[place->n_devices];
+            place->n_devices++;
+        }
     }
     free(devices);
     return able || backend->on_host || place->automatic

@@ -402,9 +402,11 @@ int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *
     struct vp_adjoint a = {.scan = &s->job.projections, .grid = &s->grid, .z0 = s->job.z0, .z1 = s->job.z1,
                            .first = s->job.first, .last = s->job.last, .threads = s->job.threads, .stats = run->stats,
                            .progress = run->progress};
-    if (!s->job.backend->on_host)
-        a.place = (struct vp_pair_place){.backend = s->job.backend, .device = s->devices[0],
-                                         .automatic = !strcmp(run->common.device, "auto")};
+    if (!s->job.backend->on_host) {
+        a.place = (struct vp_pair_place){.backend = s->job.backend, .automatic = !strcmp(run->common.device, "auto"),
+                                         .n_devices = (int)vp_min64(s->job.n_devices, VP_PAIR_DEVICES)};
+        memcpy(a.place.devices, s->devices, (size_t)a.place.n_devices * sizeof *s->devices);
+    }
     int rc = plan_adjoint(s, &a, run, err);
     if (!rc && vp_report_plan_done(run))
         return 0;

@@ -95,7 +95,9 @@ uint64_t vp_pair_bytes(const struct vp_projections *scan, const struct vp_grid *
 {
     const int64_t view = vp_max64(pitch_of(scan, grid), scan->nv) * scan->nu;
     return sizeof(struct vp_pair) + (uint64_t)scan->n_views * sizeof(struct vp_pair_view)
-         + (uint64_t)(threads * part_of(scan, grid, threads) + VP_PAIR_VIEWS * view) * sizeof(float);
+         + (uint64_t)(threads * part_of(scan, grid, threads) + VP_PAIR_VIEWS * view) * sizeof(float)
+         + (uint64_t)(grid->n[2] > VP_PAIR_SLAB ? vp_div_up(grid->n[2], VP_PAIR_SLAB) : 0)
+               * (uint64_t)(VP_PAIR_VIEWS * scan->nu * scan->nv) * sizeof(float);
 }
 
 int vp_pair_open(struct vp_pair **out, const struct vp_projections *scan, const struct vp_grid *grid, int threads,
@@ -134,7 +136,7 @@ void vp_pair_close(struct vp_pair *p)
 {
     if (!p)
         return;
-    vp_pair_device_close(p->device);
+    vp_pair_slabs_close(p);
     free(p->views);
     free(p->parts);
     free(p->lines);
@@ -348,7 +350,7 @@ void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int
                 p->parts + omp_get_thread_num() * p->part);
 }
 
-/* ---- on the CPU or a device ---- */
+/* ---- on the CPU or on devices ---- */
 
 int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
 {
@@ -357,10 +359,11 @@ int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *e
     place->refused[0] = '\0';
     if (!place->backend)
         return 0;
-    if (!vp_pair_device_open(&p->device, p, place->backend, place->device, &why)) {
+    if (!vp_pair_slabs_open(p, place, &why)) {
         place->used = true;
         return 0;
     }
+    vp_pair_slabs_close(p);
     if (!place->automatic)
         return vp_err_keep(err, &why);
     snprintf(place->refused, sizeof place->refused, "%.199s", why.msg);
@@ -370,13 +373,13 @@ int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *e
 int vp_pair_load(struct vp_pair *p, const float *x, struct vp_err *err)
 {
     p->from = x;
-    return p->device ? vp_pair_device_load(p->device, x, err) : 0;
+    return p->slabs ? vp_pair_slabs_load(p, err) : 0;
 }
 
 int vp_pair_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err)
 {
-    if (p->device)
-        return vp_pair_device_forward(p->device, view, n, y, err);
+    if (p->slabs)
+        return vp_pair_slabs_project(p, view, n, y, err);
     vp_pair_forward(p, p->from, view, n, y);
     return 0;
 }
@@ -386,25 +389,25 @@ int vp_pair_begin(struct vp_pair *p, int64_t z0, int64_t z1, float *x, struct vp
     p->to = x;
     p->z0 = z0;
     p->z1 = z1;
-    return p->device ? vp_pair_device_clear(p->device, err) : 0;
+    return p->slabs ? vp_pair_slabs_begin(p, err) : 0;
 }
 
 int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err)
 {
-    if (p->device)
-        return vp_pair_device_adjoint(p->device, y, view, n, err);
+    if (p->slabs)
+        return vp_pair_slabs_back(p, y, view, n, err);
     vp_pair_adjoint(p, y, view, n, p->z0, p->z1, p->to);
     return 0;
 }
 
 int vp_pair_end(struct vp_pair *p, struct vp_err *err)
 {
-    return p->device ? vp_pair_device_add(p->device, p->z0, p->z1, p->to, err) : 0;
+    return p->slabs ? vp_pair_slabs_end(p, err) : 0;
 }
 
 void vp_pair_seconds(const struct vp_pair *p, double *project, double *back)
 {
     *project = *back = 0;
-    if (p->device)
-        vp_pair_device_seconds(p->device, project, back);
+    if (p->slabs)
+        vp_pair_slabs_seconds(p, project, back);
 }

@@ -23,7 +23,7 @@ struct vp_backend;
 struct vp_err;
 struct vp_pair;
 
-enum { VP_PAIR_VIEWS = 16, VP_PAIR_SEGMENT = 128 };
+enum { VP_PAIR_VIEWS = 16, VP_PAIR_SEGMENT = 128, VP_PAIR_SLAB = 512, VP_PAIR_DEVICES = 64 };
 
 /* Opens the pair of a scan and a grid. The scan's views and the grid stay the caller's, and are not used later. `isa` is
  * NULL (best of this CPU) or "avx512", "avx2", "generic". VP_ERESOURCE. */
@@ -39,7 +39,7 @@ void vp_pair_forward(struct vp_pair *p, const float *x, const int64_t *view, int
 void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int n, int64_t z0, int64_t z1, float *x);
 void vp_pair_close(struct vp_pair *p); /* NULL is fine */
 
-/* The same on the CPU or, after vp_pair_use(), on a device, with whole volumes: load x once, then project views of it;
+/* The same on the CPU or, after vp_pair_use(), on devices, with whole volumes: load x once, then project views of it;
  * begin a sum, add views, and end it, which adds the sum to x. 0 or -1. */
 int vp_pair_load(struct vp_pair *p, const float *x, struct vp_err *err);
 int vp_pair_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err);
@@ -47,15 +47,17 @@ int vp_pair_begin(struct vp_pair *p, int64_t z0, int64_t z1, float *x, struct vp
 int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err);
 int vp_pair_end(struct vp_pair *p, struct vp_err *err);
 
-/* A device for the pair. backend NULL: the CPU. `automatic`: the CPU if the device does not do. */
+/* Devices for the pair, which hold slabs of `slab` slices (0: VP_PAIR_SLAB) of the volume. backend NULL: the CPU.
+ * `automatic`: the CPU if the devices do not do. Bits on devices depend on the slabs, not on the number of devices. */
 struct vp_pair_place {
     const struct vp_backend *backend;
-    int device;
+    int devices[VP_PAIR_DEVICES], n_devices;
+    int64_t slab;
     bool automatic;
-    bool used;              /* out: the work was on the device */
+    bool used;              /* out: the work was on the devices */
     char refused[200];      /* out: why it was not, or "" */
 };
-/* Returns the seconds that kernels of a device took for projections and for sums; 0 on the CPU. */
+/* Returns the seconds that the kernels of a device took for projections and for sums, the most of any; 0 on the CPU. */
 void vp_pair_seconds(const struct vp_pair *p, double *project, double *back);
-/* Opens the device, if there is one. 0 or -1: VP_ERESOURCE, unless it is automatic. */
+/* Opens the devices, if there are any. 0 or -1: VP_ERESOURCE, unless they are automatic. */
 int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);

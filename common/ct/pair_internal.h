@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Declarations shared by pair.c, pair_general.c and pair_isa.c. */
+/* Declarations shared by pair.c, pair_general.c, pair_isa.c and pair_slabs.c. */
 #pragma once
 
 #include "ct/pair_device.h"
@@ -22,6 +22,7 @@ struct vp_pair_tile {
 };
 
 struct vp_pair_isa;
+struct vp_pair_slab;
 
 struct vp_pair {
     const struct vp_pair_isa *isa;
@@ -38,11 +39,31 @@ struct vp_pair {
                            row after row */
     char text[64];
 
-    struct vp_pair_device *device; /* NULL: the CPU */
+    struct vp_pair_slab *slabs; /* NULL: the CPU */
+    int n_slabs, n_devices;
     const float *from;          /* volume that is projected */
     float *to;                  /* slices [z0, z1) of a volume that is summed */
     int64_t z0, z1;
 };
+
+/* Slices of the volume on a device. */
+struct vp_pair_slab {
+    struct vp_pair part;        /* sizes and views of these slices */
+    struct vp_pair_device *device;
+    int64_t z0;                 /* first slice */
+    int owner;                  /* place of its device in the list of devices */
+    float *y;                   /* VP_PAIR_VIEWS projections of it; NULL: it is the only one */
+};
+
+/* The functions of ct/pair.h on devices. */
+int vp_pair_slabs_open(struct vp_pair *p, const struct vp_pair_place *place, struct vp_err *err);
+void vp_pair_slabs_close(struct vp_pair *p);
+int vp_pair_slabs_load(struct vp_pair *p, struct vp_err *err);
+int vp_pair_slabs_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err);
+int vp_pair_slabs_begin(struct vp_pair *p, struct vp_err *err);
+int vp_pair_slabs_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err);
+int vp_pair_slabs_end(struct vp_pair *p, struct vp_err *err);
+void vp_pair_slabs_seconds(const struct vp_pair *p, double *project, double *back);
 
 struct vp_pair_isa {
     const char *name;

@@ -131,6 +131,73 @@ static void compare(const struct scan *s, const struct vp_backend *backend, int 
     free(views);
 }
 
+/* Runs the pair of a place and keeps the projections and the transpose. */
+static void through(const struct vp_projections *scan, const struct vp_grid *grid, struct vp_pair_place *place,
+                    const float *x, const float *y, const int64_t *list, int n, float *Ax, float *back)
+{
+    const int64_t view = scan->nu * scan->nv, z0 = grid->n[2] / 5, z1 = grid->n[2] - 1;
+    struct vp_pair *p;
+    struct vp_err err = VP_ERR_INIT;
+    CHECK_INT(vp_pair_open(&p, scan, grid, 2, NULL, &err), 0);
+    CHECK_INT(vp_pair_use(p, place, &err), 0);
+    CHECK(place->used == (place->backend != NULL));
+    CHECK_INT(vp_pair_load(p, x, &err), 0);
+    CHECK_INT(vp_pair_project(p, list, n, Ax, &err), 0);
+    memset(back, 0, (size_t)((z1 - z0) * grid->n[0] * grid->n[1]) * sizeof *back);
+    CHECK_INT(vp_pair_begin(p, z0, z1, back, &err), 0);
+    CHECK_INT(vp_pair_back(p, y, list, n / 2, &err), 0);
+    CHECK_INT(vp_pair_back(p, y + n / 2 * view, list + n / 2, n - n / 2, &err), 0);
+    CHECK_INT(vp_pair_end(p, &err), 0);
+    vp_pair_close(p);
+}
+
+/* Slabs: near the CPU, and the same bits on one device and on all of them. */
+static void test_slabs(const struct vp_backend *backend, const int *number, int devices)
+{
+    static const struct { const char *text; int64_t n[3]; } scans[] = {
+        {CONE "detector = 40x60\npitch = 1.5\noffset-v = 3.1\nviews = 11\n", {24, 21, 50}},
+        {CONE "detector = 30x44\npitch = 1.5,-1.4\nviews = 6\n", {18, 21, 37}},
+    };
+    for (size_t k = 0; k < sizeof scans / sizeof *scans; k++) {
+        const int64_t *const size = scans[k].n, voxels = size[0] * size[1] * size[2];
+        const struct vp_grid grid = {.n = {size[0], size[1], size[2]}, .voxel = {1, 1, 1.1}, .center = {0.3, 0, -1}};
+        struct vp_geom geom;
+        struct vp_view *views;
+        struct vp_scan kind;
+        struct vp_err err = VP_ERR_INIT;
+        if (parse_geometry(&geom, scans[k].text, strlen(scans[k].text), "scan", &err)
+            || vp_geom_views(&geom, &views, &kind, &err))
+            CHECK_STR(err.msg, "");
+        const struct vp_projections scan = {.views = views, .n_views = geom.views, .nu = geom.nu, .nv = geom.nv};
+        const int n = (int)geom.views;
+        const int64_t view = geom.nu * geom.nv;
+        float *x = random_floats(voxels), *y = random_floats(n * view);
+        float *Ax[3], *back[3];
+        int64_t list[VP_PAIR_VIEWS];
+        for (int i = 0; i < n; i++)
+            list[i] = i;
+        for (int way = 0; way < 3; way++) { /* the CPU, one device, all */
+            struct vp_pair_place place = {.backend = way ? backend : NULL, .slab = 13, .n_devices = way == 1 ? 1 : devices};
+            for (int d = 0; d < place.n_devices; d++)
+                place.devices[d] = number[d];
+            through(&scan, &grid, &place, x, y, list, n, Ax[way] = random_floats(n * view), back[way] = random_floats(voxels));
+        }
+        const int64_t slices = size[2] - 1 - size[2] / 5, some = slices * size[0] * size[1];
+        CHECK(error_of(Ax[1], Ax[0], n * view) < 2e-6);
+        CHECK(error_of(back[1], back[0], some) < 2e-6);
+        CHECK(!memcmp(Ax[1], Ax[2], (size_t)(n * view) * sizeof **Ax));
+        CHECK(!memcmp(back[1], back[2], (size_t)some * sizeof **back));
+        for (int way = 0; way < 3; way++) {
+            free(Ax[way]);
+            free(back[way]);
+        }
+        free(x);
+        free(y);
+        vp_geom_free(&geom);
+        free(views);
+    }
+}
+
 int main(void)
 {
     const struct vp_backend *backend = &vp_cpu;
@@ -143,6 +210,8 @@ int main(void)
         s.refused |= backend->on_host;
         compare(&s, backend, n ? number[0] : 0);
     }
+    if (!backend->on_host)
+        test_slabs(backend, number, n);
     free(number);
     return test_done();
 }
