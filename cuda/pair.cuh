@@ -37,7 +37,7 @@ struct project_args {
     float *lines;           /* line after line, `pitch` floats apart, a line being the rows of one u; added to */
     int64_t pitch;
     double q0, dq;          /* block d meets columns q0 + d dq ... q0 + (d + 1) dq in the middle plane, */
-    double middle;          /* which this is */
+    double middle;          /* its number */
     int views, group;       /* views that the warps of a block have room for: 1, 2, 4 or 8, */
     int sharing;            /* and those that it has */
     int plane0, planes;     /* planes of the launch */
@@ -49,7 +49,7 @@ struct project_args {
 };
 
 constexpr int PROJECT_PIXELS = 8, PROJECT_ROWS = 4, PROJECT_WARPS = 8, PROJECT_BLOCK_ROWS = 32 * PROJECT_ROWS;
-constexpr int PROJECT_PLANES = 64; /* planes of a launch: sums of as many layers begin with 0 */
+constexpr int PROJECT_PLANES = 64; /* planes of a launch, whose sums begin with 0 */
 constexpr int PROJECT_TABLE = 32;  /* columns that the pixels of a warp meet, at most */
 
 /* Return the first pixel of block d, and the place q of the edge of pixel e in plane p. */

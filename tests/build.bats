@@ -151,7 +151,7 @@ installed_bytes() { (cd "$1" && find . -type f -exec stat -c %s {} + | awk '{ n 
     noise in.tif 20x20x3 f32
     bin=$PWD/d/opt/vp/bin
     img-gauss --sigma 1 in.tif | img-math 'a*2' >expected.tif
-    "$bin/img-gauss" --sigma 1 in.tif | (cd "$bin" && ./img-math 'a*2') >out.tif
+    "$bin/img-gauss" --sigma 1 in.tif | (cd "$bin" || exit 1; ./img-math 'a*2') >out.tif
     cmp out.tif expected.tif
     echo mine >d/opt/vp/share/man/man1/mine.1
     make "${flags[@]}" PREFIX=/opt/vp uninstall

@@ -189,7 +189,8 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
         ct-geom $beam --detector 40x30 --pitch 1.5 --views 24 -o w.geom
         ct-phantom -g w.geom --phantom ball -o w.tif
         run --separate-stderr ct-iterate -n 2 --preview look.png w.tif -o out.tif
-        [ "$status" -eq 0 ] && [ -z "$stderr" ]
+        [ "$status" -eq 0 ]
+        [ -z "$stderr" ]
         [ "$(head -c 8 look.png | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]
         for method in cgls sirt osem fista-tv; do
             run --separate-stderr ct-iterate --method "$method" -n 2 --volume 12x12x30 --voxel 1 w.tif -o out.tif

@@ -186,7 +186,7 @@ EOT
         [ ! -e never.tif ]
     done
     for file in be.npy two.edf; do
-        { cat "$F/$file" && printf 'more than that'; } >"long-$file"
+        { cat "$F/$file"; printf 'more than that'; } >"long-$file"
         run ! img-convert "long-$file" -o never.tif
         run ! sh -c "cat long-$file | img-convert -o never.tif"
     done
