@@ -20,4 +20,4 @@ static int chain(struct vp_chain *c, struct request *r, struct vp_err *err)
            || vp_chain_add(c, &op, err);
 }
 
-FAMILY(.program = "img-deconvolve", .adapt = adapt_convolution, .draw = draw, .chain = chain, .unbanded = true)
+FAMILY(.program = "img-deconvolve", .adapt = adapt_convolution, .draw = draw, .chain = chain, .unbanded = true, .alone = true)
