@@ -63,7 +63,8 @@ from_both() {
     [ "$(img-info --value axes,channels "$F/rgb.png" | xargs)" = "x y channel red green blue" ]
     from_both "$F/palette.png"
     cmp index.raw out.raw
-    img-convert --palette expand --raw-out "$F/palette.png" | head -c 4 | cmp - <(printf '\0\377\0\1')
+    img-convert --palette expand --raw-out "$F/palette.png" -o expanded.raw
+    head -c 4 expanded.raw | cmp - <(printf '\0\377\0\1')
     # what img-view writes
     floats a.tif 0 1 2 3 4 5
     img-view -q a.tif -o a.png

@@ -197,7 +197,7 @@ level() {
     img-convert --type u64 a.tif -o s.tif
     fails 2 "expected" img-resize --pyramid s.tif -o p.tif
     fails 2 "--pyramid: expected the name of one file" img-resize --pyramid a.tif -o 'p_%02d.tif'
-    fails 2 "the output is TIFF" img-resize --pyramid a.tif -o p.nrrd
+    fails 2 "--pyramid: expected the name of a TIFF file" img-resize --pyramid a.tif -o p.nrrd
     [ "$(find . -name 'p*' | wc -l)" -eq 0 ]
 }
 

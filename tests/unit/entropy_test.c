@@ -127,7 +127,7 @@ static void test_errors(void)
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (const double[]){1, 1, 1}, &err), 0);
     static const struct { enum vp_type type; int64_t bins; double lo, hi; } bad[] = {
-        {VP_F64, 256, 0, 1}, {VP_U8, 0, 0, 1}, {VP_U8, 65536, 0, 1}, {VP_U8, 256, 1, 0}, {VP_U8, 256, 0, INFINITY},
+        {VP_U64, 256, 0, 1}, {VP_U8, 0, 0, 1}, {VP_U8, 65536, 0, 1}, {VP_U8, 256, 1, 0}, {VP_U8, 256, 0, INFINITY},
         {VP_U8, 256, NAN, 1},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

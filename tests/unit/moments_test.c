@@ -292,7 +292,7 @@ static void refused(void)
     struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (double[]){1e6, 1e6, 1e6}, &err), 0);
-    CHECK_INT(vp_moments_local(&op, VP_STD, false, &f, (int64_t[]){4, 4, 4}, VP_F64, VP_F64, &err), -1);
+    CHECK_INT(vp_moments_local(&op, VP_STD, false, &f, (int64_t[]){4, 4, 4}, VP_U64, VP_F64, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(vp_moments_local(&op, VP_STD, false, &f, (int64_t[]){4, 4, 4}, VP_U8, VP_U16, &err), -1);

@@ -207,7 +207,7 @@ static void test_errors(void)
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(vp_nlmeans_local(&op, 1, 0, ok, ok, n, VP_U8, VP_U16, &err), -1);
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(vp_nlmeans_local(&op, 1, 0, ok, ok, n, VP_F64, VP_F64, &err), -1);
+    CHECK_INT(vp_nlmeans_local(&op, 1, 0, ok, ok, n, VP_U64, VP_U64, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
 }
 

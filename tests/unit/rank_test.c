@@ -212,7 +212,7 @@ static void test_errors(void)
     struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (const double[]){1, 1, 1}, &err), 0);
-    CHECK_INT(vp_rank_local(&op, 50, &f, n, VP_F64, false, &err), -1);
+    CHECK_INT(vp_rank_local(&op, 50, &f, n, VP_U64, false, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(vp_rank_local(&op, 101, &f, n, VP_U8, false, &err), -1);

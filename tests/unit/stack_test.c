@@ -297,8 +297,8 @@ static void cuts(void)
     CHECK_INT(read_bytes("", 0, true, false, NULL, &err), -1);
     CHECK(strstr(err.msg, "empty: expected a TIFF"));
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(read_bytes("\x89PNG\r\n\x1a\n....", 12, true, false, NULL, &err), -1);
-    CHECK(strstr(err.msg, "not a TIFF: starts with '\\x89PNG") && strstr(err.hint, "PNG"));
+    CHECK_INT(read_bytes("GIF89a......", 12, true, false, NULL, &err), -1);
+    CHECK(strstr(err.msg, "not a TIFF: starts with 'GIF8") != NULL);
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(read_bytes("hello\n", 6, false, false, NULL, &err), -1);
     CHECK(strstr(err.msg, "not a TIFF: starts with 'hello"));

@@ -280,7 +280,7 @@ static void refused(void)
     struct vp_op op;
     const int64_t n[3] = {4, 4, 1};
 
-    CHECK_INT(vp_threshold_op(&op, &(struct vp_threshold_params){0}, n, VP_F64, &err), -1);
+    CHECK_INT(vp_threshold_op(&op, &(struct vp_threshold_params){0}, n, VP_U64, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(vp_threshold_op(&op, &(struct vp_threshold_params){.method = VP_LI, .bins = 1}, n, VP_F32, &err), -1);
