@@ -50,11 +50,15 @@ static bool type_of(const char *word, enum vp_type *type)
 /* Parses "(1,0,0) (0,1,0) (0,0,2)", or "none" for an axis that is none of space. */
 static bool directions(struct nrrd *r, const char *p)
 {
-    int k;
-    for (int i = 0; i < r->axes; i++, p += k + strspn(p + k, " "))
-        if (r->axes == 3 ? sscanf(p, " ( %lf , %lf , %lf )%n", &r->step[i][0], &r->step[i][1], &r->step[i][2], &k) < 3
-                         : sscanf(p, " ( %lf , %lf )%n", &r->step[i][0], &r->step[i][1], &k) < 2)
+    for (int i = 0, k; i < r->axes; i++, p += k + strspn(p + k, " ")) {
+        k = 0; /* stays where the last parenthesis is missing */
+        if (r->axes == 3)
+            sscanf(p, " ( %lf , %lf , %lf )%n", &r->step[i][0], &r->step[i][1], &r->step[i][2], &k);
+        else
+            sscanf(p, " ( %lf , %lf )%n", &r->step[i][0], &r->step[i][1], &k);
+        if (!k)
             return false;
+    }
     return true;
 }
 
@@ -63,9 +67,9 @@ static double units(const char *p, int axes)
 {
     char word[32];
     double mm = 0;
-    int k;
-    for (int i = 0; i < axes; i++, p += k) {
-        if (sscanf(p, " \"%31[^\"]\"%n", word, &k) < 1 || (i && vp_unit_mm(word) != mm))
+    for (int i = 0, k; i < axes; i++, p += k) {
+        k = 0;
+        if (sscanf(p, " \"%31[^\"]\"%n", word, &k) < 1 || !k || (i && vp_unit_mm(word) != mm))
             return 0;
         mm = vp_unit_mm(word);
     }
