@@ -92,8 +92,8 @@ foreign() {
 }
 
 @test "what is not a TIFF is named" {
-    printf '\211PNG\r\n\032\n....' > a.png
-    fails 1 "a.png: not a TIFF: starts with '\\x89PNG" img-info a.png
+    printf 'GIF89a......' > a.gif
+    fails 1 "a.gif: not a TIFF: starts with 'GIF89a" img-info a.gif
     printf 'P5 2 2 255\n....' | {
         run img-info
         [ "$status" -eq 1 ]
@@ -105,7 +105,6 @@ foreign() {
 @test "other formats are named with the way out, from files and pipes" {
     printf 'SIMPLE  =                    T' >a.fits
     printf '%128sDICM' '' >a.dcm
-    printf '\320\317\021\340\241\261\032\341....' >a.txrm
     while read -r file text; do
         fails 1 "$file: not a TIFF: starts with" img-info "$file"
         [[ $stderr == *"hint: $text"* ]] || { echo "$stderr"; return 1; }
@@ -113,14 +112,13 @@ foreign() {
     done <<'EOT'
 a.fits it is a FITS file; --raw-in
 a.dcm it is a DICOM file
-a.txrm it is an OLE2 file
 EOT
     [ ! -e never.tif ]
     # and as the hint says
     stack a.tif 20 10 7
-    { printf '\134\001\000\000%348s' ''; img-convert --raw-out a.tif; } >a.nii
-    img-cat --raw-in 20x10x7:u16le,skip=352 a.nii | img-cmp -q - a.tif
-    fails 1 "expected 6 pages" img-cat --raw-in 20x10x6:u16le,skip=352 a.nii -o never.tif
+    { printf 'SIMPLE%346s' ''; img-convert --raw-out a.tif; } >b.fits
+    img-cat --raw-in 20x10x7:u16le,skip=352 b.fits | img-cmp -q - a.tif
+    fails 1 "expected 6 pages" img-cat --raw-in 20x10x6:u16le,skip=352 b.fits -o never.tif
 }
 
 @test "a TIFF that is not in stream order: refused from a pipe, read from a file, with < and with --spool" {
