@@ -46,10 +46,10 @@ static const struct vp_example examples[] = {
 /* True if any option of normalization is given; vp_normalize_check reports what is missing. */
 static bool normalizes(const struct vp_run *run)
 {
-    static const char *const asks[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "zinger-size", "dead",
+    static const char *const names[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "zinger-size", "dead",
                                        "no-log"};
-    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++)
-        if (vp_given(run, asks[i]))
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (vp_given(run, names[i]))
             return true;
     return false;
 }

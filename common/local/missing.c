@@ -516,47 +516,56 @@ int vp_missing_chain(struct vp_chain *c, const struct vp_missing *m, struct vp_e
 
 struct plain { struct vp_missing given; };
 
-static int load(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
-                struct vp_err *err)
+enum { RUN = 512 };
+
+/* Calls work() for runs of at most RUN samples of the rows of out, from several threads. */
+static void by_runs(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, int threads,
+                    void (*work)(const struct vp_op *op, const struct vp_part *in, void *to, int64_t x, int64_t y, int64_t z,
+                                 int64_t n))
 {
-    const struct plain *p = op->params;
     const struct vp_box *b = &out->box;
     const int64_t nx = vp_box_size(b, 0), ny = vp_box_size(b, 1), nz = vp_box_size(b, 2);
 
-    (void)mem, (void)err;
     #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < ny * nz; i++) {
-        enum { PART = 512 };
-        double v[PART], other[PART];
-        for (int64_t x = 0; x < nx; x += PART) {
-            const int64_t n = vp_min64(PART, nx - x), y = b->lo[1] + i % ny, z = b->lo[2] + i / ny;
-            load_row(&p->given, in, op->in, true, b->lo[0] + x, y, z, n, v, other);
-            vp_convert(vp_part_at(out, vp_type_size(op->out), b->lo[0] + x, y, z), op->out, v, VP_F64, n, 1, 0);
+    for (int64_t i = 0; i < ny * nz; i++)
+        for (int64_t at = 0; at < nx; at += RUN) {
+            const int64_t x = b->lo[0] + at, y = b->lo[1] + i % ny, z = b->lo[2] + i / ny;
+            work(op, in, vp_part_at(out, vp_type_size(op->out), x, y, z), x, y, z, vp_min64(RUN, nx - at));
         }
-    }
+}
+
+static void load_run(const struct vp_op *op, const struct vp_part *in, void *to, int64_t x, int64_t y, int64_t z, int64_t n)
+{
+    double v[RUN], other[RUN];
+
+    load_row(&((const struct plain *)op->params)->given, in, op->in, true, x, y, z, n, v, other);
+    vp_convert(to, op->out, v, VP_F64, n, 1, 0);
+}
+
+static void store_run(const struct vp_op *op, const struct vp_part *in, void *to, int64_t x, int64_t y, int64_t z, int64_t n)
+{
+    const double fill = ((const struct plain *)op->params)->given.fill;
+    double v[RUN];
+
+    vp_convert(v, VP_F64, vp_part_at(in, vp_type_size(op->in), x, y, z), op->in, n, 1, 0);
+    for (int64_t k = 0; k < n; k++)
+        v[k] = isnan(v[k]) ? fill : v[k];
+    vp_convert(to, op->out, v, VP_F64, n, 1, 0);
+}
+
+static int load(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
+                struct vp_err *err)
+{
+    (void)mem, (void)err;
+    by_runs(op, in, out, threads, load_run);
     return 0;
 }
 
 static int store(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
                  struct vp_err *err)
 {
-    const struct plain *p = op->params;
-    const struct vp_box *b = &out->box;
-    const int64_t nx = vp_box_size(b, 0), ny = vp_box_size(b, 1), nz = vp_box_size(b, 2);
-
     (void)mem, (void)err;
-    #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < ny * nz; i++) {
-        enum { PART = 512 };
-        double v[PART];
-        for (int64_t x = 0; x < nx; x += PART) {
-            const int64_t n = vp_min64(PART, nx - x), y = b->lo[1] + i % ny, z = b->lo[2] + i / ny;
-            vp_convert(v, VP_F64, vp_part_at(in, vp_type_size(op->in), b->lo[0] + x, y, z), op->in, n, 1, 0);
-            for (int64_t k = 0; k < n; k++)
-                v[k] = isnan(v[k]) ? p->given.fill : v[k];
-            vp_convert(vp_part_at(out, vp_type_size(op->out), b->lo[0] + x, y, z), op->out, v, VP_F64, n, 1, 0);
-        }
-    }
+    by_runs(op, in, out, threads, store_run);
     return 0;
 }
 

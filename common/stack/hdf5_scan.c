@@ -224,13 +224,13 @@ static int read_geometry(const struct file *x, const char *const *angles_in, int
     const char *const instrument[] = {below(group[0], entry, "instrument/detector")},
                       *const source[] = {below(group[1], entry, "instrument/source")};
     char of_type[VP_H5_PATH];
-    const double behind = length_mm(x, instrument, 1, "distance"), before = fabs(length_mm(x, source, 1, "distance"));
+    const double to_detector = length_mm(x, instrument, 1, "distance"), to_source = fabs(length_mm(x, source, 1, "distance"));
     const bool tube = x->lib->text(x->f, below(of_type, source[0], "type"), NULL, type, sizeof type)
                       && (strcasestr(type, "tube") || strcasestr(type, "metal jet"));
     double pitch[2] = {pixel[0], pixel[1]};
     if (!rc && unit == 0)
         x->s->remark = "its angles are left out: they have no known unit, and are within 7: -g gives the geometry";
-    else if (!rc && tube && !(behind > 0 && before > 0))
+    else if (!rc && tube && !(to_detector > 0 && to_source > 0))
         x->s->remark = "its angles are left out: it is of an X-ray tube, and the distances of source and detector from the "
                        "axis are not both there: -g gives the geometry";
     else if (!rc) {
@@ -238,7 +238,7 @@ static int read_geometry(const struct file *x, const char *const *angles_in, int
             pitch[0] = pitch[1] = 1;
             x->s->remark = "its pixel size is not known: 1 mm is assumed; ct-geom --pitch changes it";
         }
-        rc = put_geometry(x, angle, frame, views, unit, pitch, tube ? before : 0, before + behind);
+        rc = put_geometry(x, angle, frame, views, unit, pitch, tube ? to_source : 0, to_source + to_detector);
     }
     free(angle);
     return rc;
