@@ -59,14 +59,17 @@ tries    = $(if $(filter 0,$(HARDEN))$(SAN),,$(shell echo 'int main(void) { retu
 HARDC   := $(call tries,-fstack-protector-strong)
 HARDC   += $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),$(call tries,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDLD  := $(call tries,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
-ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) $(HARDC) \
+# Functions in sections of their own: each program leaves out those that it does not call.
+SECTIONS := -ffunction-sections -fdata-sections
+GC       := $(call tries,-Wl$(comma)--gc-sections)
+ALLCFLAGS = -std=c11 $(SECTIONS) -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) $(HARDC) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(SANFLAGS)
 LIBS    := -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime is linked statically if possible: app/tool.c then configures it before it starts
 GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
 # ... and its messages are printed by app/openmp.c
 GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
-LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS)) $(HARDLD)
+LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS)) $(HARDLD) $(GC)
 BENCHLIBS := -lfftw3f          # peers of the benchmarks
 
 # The path of objects contains a hash of the flags, so that different builds never mix.

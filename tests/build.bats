@@ -134,7 +134,7 @@ installed_bytes() { (cd "$1" && find . -type f -exec stat -c %s {} + | awk '{ n 
     touch d/opt/vp/bin/img-cat # separate programs, as older versions installed
     make "${flags[@]}" PREFIX=/opt/vp install-strip
     if [[ $(ldd "$BUILD/bin/ct-fdk") != *lib[at]san* ]]; then
-        [ "$(installed_bytes d/opt/vp/bin)" -lt 9000000 ]
+        [ "$(installed_bytes d/opt/vp/bin)" -lt 8000000 ]
     fi
     [ "$(find d/opt/vp/bin -type f | wc -l)" -le 2 ]
     for file in share/man/man7/voxpipe.7 share/doc/voxpipe/{LICENSE,README.md,docs/performance.md,examples/python/voxpipe.py}; do
