@@ -201,7 +201,8 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, const int64_t 
     const uint64_t whole = s->n > s->colours ? composed : shaped;
     const bool forward = !vp_reader_seekable(r) || columns;
     /* one after the other: reading, stretching, putting together, measuring, fitting, writing */
-    need = s->held + cut + (forward ? page : 0) + vp_reader_holds(r, false);
+    const uint64_t open = s->held + vp_reader_holds(r, false); /* to the end */
+    need = cut + (forward ? page : 0);
     const uint64_t steps[] = {
         (cut > shaped ? cut : shaped) + stretch,
         s->n > s->colours ? shaped + whole : whole,
@@ -211,6 +212,7 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, const int64_t 
     };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         need = steps[i] > need ? steps[i] : need;
+    need += open;
     if (!memory || need <= memory)
         return 0;
     vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s", vp_bytes_text(need).text,

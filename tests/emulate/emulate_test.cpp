@@ -210,7 +210,7 @@ static void copies()
     for (int i = 0; i < 3 * 5 * 8; i++)
         volume[0][0][i] = (float)(i + 1);
     CHECK_INT(map_volume(&map, 32, 4), CUDA_SUCCESS);
-    for (int at = -6; at < 10; at++) {
+    for (int at = -8; at < 12; at += 4) { /* boxes begin at multiples of 16 bytes */
         float out[BOX + 8];
         run(bring, dim3(1), dim3(64), 2048, map, at, at / 2, at / 3, volume[0][0], out);
         for (int i = 0; i < BOX; i++) {
@@ -234,6 +234,11 @@ static void misplaced(const CUtensorMap map, int to, int barrier)
     void *const full = now.shared + 3072;
     phases_init(full, 1);
     copy_box(now.shared + to, &map, 0, 0, 0, now.shared + barrier);
+}
+static void between(const CUtensorMap map, int x)
+{
+    phases_init(now.shared + 3072, 1);
+    copy_box(now.shared, &map, x, 0, 0, now.shared + 3072);
 }
 static void too_many()
 {
@@ -265,6 +270,8 @@ static void slips()
     dies("a box of 96 bytes at 4096", misplaced, 1, map, 4096, 3072);
     dies("is no barrier", misplaced, 1, map, 0, 2048);
     dies("before its requests to the copy engine are complete", misplaced, 1, map, 0, 3072);
+    dies("a box that begins -24 bytes into a row", between, 1, map, -6);
+    dies("a box that begins 4 bytes into a row", between, 1, map, 1);
     dies("no tensor map", misplaced, 1, CUtensorMap{}, 0, 3072);
     dies("a bulk copy of 32 bytes", odd_bytes, 1, (const float *)volume, 1, 32);
     dies("a bulk copy of 24 bytes", odd_bytes, 1, (const float *)volume, 0, 24);

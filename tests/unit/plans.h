@@ -148,7 +148,8 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
     plan->part[1] = random_part(plan->band, end->step[1]);
     plan->part[2] = dice(1, plan->slab < n[2] ? plan->slab : n[2]);
     if (vp_chain_twice(c)) { /* boxes in two visits, or whole images in one */
-        plan->twice = dice(0, 3) > 0;
+        /* a device without kernels for two visits gets whole images, as from the planner */
+        plan->twice = dice(0, 3) > 0 && (!p->backend || p->backend->on_host || vp_lanes_twice(p->backend, c));
         plan->stream = false;
         for (int a = 0; !plan->twice && a < 3; a++)
             plan->part[a] = n[a];
