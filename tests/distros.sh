@@ -51,21 +51,22 @@ commands() {
 package() {
     bare "$1" "$dir/$1-maker" && tree "$dir/$1-maker" &&
         inside "$dir/$1-maker" 'set -ex; export DEBIAN_FRONTEND=noninteractive
-            apt-get install -y --no-install-recommends git build-essential debhelper lintian libfftw3-dev libtiff-dev zlib1g-dev
+            apt-get install -y --no-install-recommends git build-essential debhelper lintian libfftw3-dev \
+                libtiff-dev zlib1g-dev
             git init -q . && git add -A
             sh packaging/deb.sh /package' &&
         bare "$1" "$dir/$1-user" && cp "$dir/$1-maker"/package/voxpipe_*.deb "$dir/$1-user/voxpipe" &&
         inside "$dir/$1-user" 'set -ex; export DEBIAN_FRONTEND=noninteractive
-            found() { find / -xdev -path "*voxpipe*" ! -path "/voxpipe*" ! -path "/var/*" -o -xdev -name "ct-fdk*" ! -path "/voxpipe*"; }
-            [ -z "$(found)" ]
+            found() { find / -xdev -name "*voxpipe*" -o -xdev -name "ct-fdk*" | grep -v -e "^/voxpipe" -e "^/var/"; }
+            if found; then exit 1; fi
             apt-get install -y --no-install-recommends ./voxpipe_*.deb
-            [ -n "$(found)" ]
+            found
             voxpipe doctor
             ct-geom --sod 100 --sdd 200 --detector 96x64 --pitch 1 --views 90 -o scan.geom
             ct-phantom -g scan.geom | ct-fdk -g scan.geom -o volume.tif
             img-view volume.tif -o volume.png && [ -s volume.png ]
             apt-get purge -y voxpipe
-            [ -z "$(found)" ] || { found; exit 1; }
+            if found; then exit 1; fi
             echo "package: built, lintian has nothing to say, installed, used and removed"'
 }
 
