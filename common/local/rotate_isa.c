@@ -96,7 +96,7 @@ static void place(struct vp_rotate_taps *restrict to, const struct vp_rotate_axi
 LINEAR(float)
 LINEAR(double)
 
-struct weights { double w[3][VP_ROTATE_PIECE]; }; /* of the samples before, after and the one after that */
+struct weights { double w[3][VP_ROTATE_PIECE]; }; /* weights of samples -1, 1 and 2; 0 is the one before the position */
 
 /* Fills the weights of Keys; samples outside [0, size) have none, and the others sum to one. */
 static void keys(struct weights *restrict to, const double *restrict t, const double *restrict f, const int64_t *size,
