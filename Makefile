@@ -34,6 +34,7 @@ MPICC   ?= $(firstword $(shell command -v mpicc 2>/dev/null))
 FFTW    ?= auto
 HARDEN  ?= 1
 comma   := ,
+number  := \#
 WERROR  ?= 0
 V       ?= 0
 
@@ -130,7 +131,7 @@ HDF5    ?= auto
 ifneq ($(HDF5),0)
 HDF5FLAGS ?= $(shell pkg-config --cflags hdf5 2>/dev/null)
 HDF5LIBS  ?= $(or $(shell pkg-config --libs hdf5 2>/dev/null),-lhdf5)
-ifeq ($(shell echo '\#include <hdf5.h>' | $(CC) $(HDF5FLAGS) -E -x c - >/dev/null 2>&1 && echo yes),yes)
+ifeq ($(shell echo '$(number)include <hdf5.h>' | $(CC) $(HDF5FLAGS) -E -x c - >/dev/null 2>&1 && echo yes),yes)
 CONTAINER := $(O)/lib/voxpipe/voxpipe-hdf5.so
 else ifeq ($(HDF5),1)
 $(error HDF5=1, but there is no hdf5.h: install HDF5 (libhdf5-dev), or set HDF5FLAGS and HDF5LIBS)
@@ -142,7 +143,7 @@ PLUGINS := $(PLUGIN) $(RANKS) $(CONTAINER)
 WITHFFTW := img-convolve img-deconvolve
 ifneq ($(FFTW),0)
 FFTWLIBS := $(shell pkg-config --libs fftw3 2>/dev/null || \
-    { echo '\#include <fftw3.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo -lfftw3; })
+    { echo '$(number)include <fftw3.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo -lfftw3; })
 ifneq ($(FFTWLIBS),)
 FFTWOBJ := $(OBJ)/fftw/fftw.o
 else ifeq ($(FFTW),1)
@@ -419,7 +420,7 @@ STRIP  ?= strip
 ## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries, notices, man pages
 bundle: all $(patsubst %,$(OBJ)/bundle/%,voxpipe $(firstword $(BUNDLE2)))
 	@$(call links,$(OBJ)/bundle,$(BUNDLE2))
-	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN) $(CONTAINER)
+	@MAKEFLAGS= CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN) $(CONTAINER)
 	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
 
 ## uninstall: remove what install created, and folders that are empty then

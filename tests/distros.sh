@@ -52,7 +52,7 @@ package() {
     bare "$1" "$dir/$1-maker" && tree "$dir/$1-maker" &&
         inside "$dir/$1-maker" 'set -ex; export DEBIAN_FRONTEND=noninteractive
             apt-get install -y --no-install-recommends git build-essential debhelper lintian libfftw3-dev \
-                libtiff-dev zlib1g-dev
+                libhdf5-dev libtiff-dev pkgconf zlib1g-dev
             git init -q . && git add -A
             sh packaging/deb.sh /package' &&
         bare "$1" "$dir/$1-user" && cp "$dir/$1-maker"/package/voxpipe_*.deb "$dir/$1-user/voxpipe" &&
