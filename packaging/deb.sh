@@ -12,7 +12,7 @@ mkdir "$tree"
 git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C "$tree"
 mv "$tree/packaging/debian" "$tree/debian"
 # under CC BY 4.0, whose whole text would have to be in the package
-rm "$tree"/tests/data/htc2022* "$tree/examples/pictures/htc2022_01a.png"
+rm "$tree"/tests/data/htc2022* "$tree"/examples/pictures/htc2022_01a.png "$tree"/examples/pictures/hardening.png
 [ "$(dpkg-parsechangelog -l "$tree/debian/changelog" -S Version)" = "$(cat VERSION)" ] || {
     echo "deb.sh: packaging/debian/changelog has another version than VERSION" >&2
     exit 1

@@ -68,6 +68,9 @@ rms2() { img-math '(a - b) * (a - b)' "$1" "$2" | img-info --value mean | awk '{
 }
 
 @test "ct-rings: few rows, NaN, and what is refused" {
+    ct-geom --beam parallel --detector 40x20 --pitch 1 --views 2 | ct-phantom -g - -o two.tif
+    fails 1 "two.tif: expected 3 views or more, got 2" ct-rings two.tif
+    fails 1 "expected 3 views or more, got 2" ct-rings --layout sinograms <(img-reslice --sinograms two.tif)
     make
     img-cat --region :,0:2 scan.tif -o thin.tif
     run --separate-stderr ct-rings thin.tif -o thin2.tif

@@ -82,6 +82,14 @@ load helper
     near "$(sed -n 's/^# .*column \([0-9.]*\) of 640.*/\1/p; s/^offset-u.*column \([0-9.]*\) of 640.*/\1/p' out | head -n 1)" 295.75 0.25
 }
 
+@test "beam hardening from the scan itself: from 27 to 6 percent" {
+    sh "$ROOT/examples/hardening.sh" out >text 2>err || { cat text err; return 1; }
+    [ ! -s err ] || { cat err; return 1; }
+    awk -F '\t' '/^[0-9]+ to / { n++; for (k = 2; k < 4; k++) { if (n == 1 || $k > hi[k]) hi[k] = $k; if (n == 1 || $k < lo[k]) lo[k] = $k } }
+        END { b = hi[2] - lo[2]; a = hi[3] - lo[3]; if (n != 7 || b < 0.25 || b > 0.29 || a > 0.06) { print n, b, a; exit 1 } }' text
+    [ -s out/hardening.png ]
+}
+
 @test "the demo makes the picture" {
     sh "$ROOT/examples/demo.sh" demo >out
     [ -s demo/slice.png ] && grep -q "the picture: demo/slice.png" out

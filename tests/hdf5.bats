@@ -238,16 +238,24 @@ with h5py.File('two.h5', 'a') as f: f.copy('entry', 'entry2')"
     fails 1 "no.h5: not readable as HDF5" img-info no.h5
 }
 
-@test "filters: LZ4, bitshuffle and Blosc where they are installed, else named" {
+@test "filters: LZ4, bitshuffle, Blosc and others where they are installed, else named" {
     py "
 a = frames('<u2')
 a.tofile('a.raw')
-for n, i, o in (('lz4', 32004, (0,)), ('shuffle', 32008, (0, 2)), ('blosc', 32001, (0, 0, 0, 0, 5, 1, 0))):
+FILTERS = (('lz4', 32004, (0,)), ('shuffle', 32008, (0, 2)), ('blosc', 32001, (0, 0, 0, 0, 5, 1, 0)), ('zstd', 32015, (3,)))
+try:
+    import hdf5plugin
+    print(hdf5plugin.PLUGIN_PATH, file=open('folder', 'w'))
+except ImportError:
+    pass
+for n, i, o in FILTERS:
     if h5py.h5z.filter_avail(i):
         with h5py.File(n + '.h5', 'w') as f:
             f.create_dataset('volume', data=a, chunks=(2, 6, 8), compression=i, compression_opts=o)"
     found=0
-    for one in "lz4 32004 LZ4" "shuffle 32008 bitshuffle" "blosc 32001 Blosc"; do
+    [ ! -e folder ] || HDF5_PLUGIN_PATH=$(cat folder)
+    [ ! -e folder ] || export HDF5_PLUGIN_PATH
+    for one in "lz4 32004 LZ4" "shuffle 32008 bitshuffle" "blosc 32001 Blosc" "zstd 32015 Zstandard"; do
         read -r file id name <<<"$one"
         [ -e $file.h5 ] || continue
         found=1

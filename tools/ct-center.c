@@ -43,7 +43,7 @@ static const struct vp_opt options[] = {
             .help = "also estimate the roll of the detector (tilt)",
             .more = "The roll is searched within 3 degrees of the tilt in the geometry. It needs 16 detector rows or "
                     "more. The more the object changes from row to row, the more certain the result."),
-    VP_REAL(P, center.least, "least", 0, .metavar = "Z", .min = 0, .max = 1e6, .def = "7",
+    VP_REAL(P, center.least, "least", 0, .metavar = "Z", .min = 0, .max = 1e6, .def = "5.5",
             .help = "smallest significance that counts as a result",
             .more = "The significance is explained above. Lower it for small detectors, or if you check the result "
                     "by other means."),
@@ -185,8 +185,8 @@ static void doubt(const struct vp_run *run, const struct found *f, const char *n
     const struct vp_center *c = &f->center;
 
     if (c->second > VP_CENTER_DOUBT)
-        vp_warn(run, "%s: an axis at column %.6g is nearly as likely: see --try, or give --search", name,
-                c->second_axis);
+        vp_warn(run, "%s: another axis, at column %.6g, is %.2f as high as the best: see --try, or give --search", name,
+                c->second_axis, c->second);
     if (!f->roll && fabs(c->drift) > 0.5 && fabs(c->drift) > 5 * c->error)
         vp_warn(run, "%s: the axis differs by %.2g pixels between lower and upper rows: the detector may be rolled, "
                      "see "
@@ -351,12 +351,15 @@ const struct vp_tool vp_program = {
         "The significance is the height of the best axis above all others, in units of their standard deviation; "
         "noise alone gives 3 to 5. There is no result, and the exit status is 1, in these cases:\n\n"
         "- the significance is below --least\n"
+        "- another axis in the range reaches 0.7 of the height of the best\n"
         "- the best axis is at the end of the range\n"
         "- no rays have opposites\n"
         "- the rays of a fan beam agree better for the other direction of rotation\n\n"
-        "A warning appears if a second axis reaches 0.7 of the height of the best. The uncertainty is the standard "
+        "A warning appears if another axis reaches 0.4 of the height of the best. The uncertainty is the standard "
         "deviation over eight parts of the data. It does not include errors that all parts share, such as an object "
-        "that bends or a wrong distance.\n\n"
+        "that bends or a wrong distance. The last line gives the correlation of rows with their opposites. If it is "
+        "far below 1 in a scan of little noise, the angles may be wrong; an object of few details then gives an axis "
+        "all the same.\n\n"
         "If no axis is found, set it by hand with ct-geom --offset-u. Only the needed parts of a file are read. A "
         "pipe is copied to memory; if that would take more than half of --memory, to an unnamed file in $TMPDIR.",
     .options = options,

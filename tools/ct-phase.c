@@ -182,7 +182,8 @@ const struct vp_tool vp_program = {
         "and the distance divided by M. Both follow from the geometry.\n\n"
         "The filter is a convolution with a kernel cut off at 14 L. It uses the code of img-convolve(1), with its "
         "accuracy, on CPU or GPU, with any limit of memory. Beyond the edges the outermost samples are repeated. The "
-        "result is within 1e-5 of that of the kernel that is not cut off.",
+        "result is within 1e-5 of that of the kernel that is not cut off. A NaN makes all samples NaN that the kernel "
+        "reaches from it; ct-normalize leaves none.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

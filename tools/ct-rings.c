@@ -263,6 +263,9 @@ static void sizes(struct work *w, const struct params *p, const struct vp_stack 
                                     .threads = w->threads};
 }
 
+/* Least number of views of a map. */
+enum { FEW = 3 };
+
 /* Makes ready what is subtracted: a map that is given, or one from the input. */
 static int prepare(struct vp_run *run, const struct params *p, struct work *w, struct vp_reader *reader,
                    struct vp_stack *out, struct vp_writer **writer, uint64_t *beside, struct vp_err *err)
@@ -276,6 +279,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct work *w, s
         run->common.memory -= held;
         sizes(w, p, in);
         out->pages = in->pages;
+        if (w->p.views >= 0 && w->p.views < FEW)
+            return vp_fail(err, VP_ERUN, "%s: expected %d views or more, got %lld: errors of pixels are what does not change "
+                           "from view to view", w->name, FEW, (long long)w->p.views);
         if (w->p.nv < 5 && w->p.rows > 1) {
             vp_warn(run,
                     "%s: %lld detector row%s: walls about the axis cannot be distinguished from rings: both are taken away",

@@ -188,7 +188,7 @@ const struct vp_tool vp_program = {
         "Reconstruction is linear. Let V1, V2 and V3 be the volumes of p, p^2 and p^3, where p are the line "
         "integrals. Then the volume of p + c2 p^2 + c3 p^3 is V1 + c2 V2 + c3 V3. The target is 1 in the material "
         "and 0 in air; make it by a threshold of V1. A --mask may exclude the surface of the object. The third "
-        "example shows the commands. The second order removes most of the cupping; the third sometimes removes a "
+        "example shows the commands, and examples/hardening.sh a real scan. The second order removes most of the cupping; the third sometimes removes a "
         "little more. (Kachelriess, Sourbelle and Kalender, Med. Phys. 33 (2006) 1269.)",
     .see_also = "img-math(1), img-cmp(1), ct-normalize(1), ct-fdk(1)",
     .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,

@@ -407,6 +407,11 @@ static int search(struct axis_search *s, struct vp_center *c, struct peak *p, st
                           "others, "
                           "expected %g or more", vp_views_name(s->q->source), axis_of(&best, (double)p->best), p->z,
                           s->q->p->least);
+    if (!rc && p->second >= VP_CENTER_RIVAL && s->q->p->least > 0)
+        rc = vp_fail_hint(err, VP_ERUN, "give --search LO,HI to leave the other out, or see trial slices: --try FILE.png",
+                          "%s: no axis stands out: that of column %.6g is %.2f as high as the best, of column %.6g, expected "
+                          "less than %g", vp_views_name(s->q->source), c->second_axis, p->second,
+                          axis_of(&best, (double)p->best), VP_CENTER_RIVAL);
     if (!rc && (p->best == p->lo || p->best == p->hi))
         rc = vp_fail_hint(err, VP_ERUN, "give --search LO,HI, or see trial slices: --try FILE.png",
                           "%s: the best axis, column %.6g, is the end of the range that was searched, %.6g to %.6g",

@@ -47,9 +47,12 @@ struct vp_center {
     double overlap;         /* columns that both rows see there */
 };
 
-/* Significance below which there is no answer, and height of a second peak from which on there is doubt. */
-#define VP_CENTER_LEAST 7.0
-#define VP_CENTER_DOUBT 0.7
+/* Significance below which there is no answer; heights of a second peak from which on there is doubt, and no answer.
+ * Measured, 256 and 1024 columns: of 120 pairs of views that do not belong together (other objects, wrong angles) 21 pass,
+ * 20 of them in doubt; of 180 that do, down to 200 photons, 179 pass, 18 in doubt. */
+#define VP_CENTER_LEAST 5.5
+#define VP_CENTER_DOUBT 0.4
+#define VP_CENTER_RIVAL 0.7
 
 /* Estimates both. 0, or -1: VP_ERUN with a hint if there are no opposite rays, nothing is significant, the best
  * candidate is the first or the last one, or the rays agree better for the other sense of rotation. Its bits depend

@@ -495,9 +495,10 @@ double vp_center_vertex(const struct vp_match *match, int64_t items, int64_t gro
     return bend < 0 ? (double)t + fmin(fmax(0.5 * (y[0] - y[2]) / bend, -1), 1) : (double)t;
 }
 
-double vp_center_spread(const struct vp_match *match, const struct vp_center_lines *l, int64_t t)
+/* Computes the error of the mean of parts, which are made of groups of items in turn. */
+static double spread_of(const struct vp_match *match, const struct vp_center_lines *l, int64_t group, int64_t t)
 {
-    const int64_t group = l->pairs >= PARTS / 2 ? l->lines : 1, parts = vp_min64(PARTS, l->items / group);
+    const int64_t parts = vp_min64(PARTS, l->items / group);
     double part[PARTS], mean = 0, sum = 0;
 
     for (int64_t i = 0; i < parts; i++)
@@ -505,4 +506,11 @@ double vp_center_spread(const struct vp_match *match, const struct vp_center_lin
     for (int64_t i = 0; i < parts; i++)
         sum += (part[i] - mean) * (part[i] - mean);
     return parts > 1 ? sqrt(sum / (double)(parts - 1) / (double)parts) : 0;
+}
+
+double vp_center_spread(const struct vp_match *match, const struct vp_center_lines *l, int64_t t)
+{
+    const double of_pairs = spread_of(match, l, l->lines, t);
+    /* few pairs: their rows; but rows that look alike share the error of views that are extrapolated, pairs do not */
+    return l->pairs >= PARTS / 2 ? of_pairs : fmax(of_pairs, spread_of(match, l, 1, t));
 }

@@ -328,7 +328,8 @@ void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, in
 int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
 {
     if (!p->flat.n && !(p->i0 > 0))
-        return vp_fail_hint(err, VP_EUSAGE, "--flat FILES are pages of the open beam, --i0 N is a number of counts",
+        return vp_fail_hint(err, VP_EUSAGE, "--flat FILES are pages of the open beam, --i0 N is a number of counts; an "
+                            "input in HDF5 or txrm brings its flats, if it is named",
                             "neither --flat nor --i0 is given");
     if (p->flat.n && p->i0 > 0)
         return vp_fail(err, VP_EUSAGE, "--flat and --i0 cannot be combined");

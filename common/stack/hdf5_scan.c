@@ -78,8 +78,8 @@ int vp_h5_check(const char *name, const char *path, const struct vp_h5_set *set,
                        set->other);
     if (set->lacks[0])
         return vp_fail_hint(err, VP_ERESOURCE,
-                            "Debian's hdf5-filter-plugin has LZ4, hdf5-filter-plugin-blosc-serial Blosc; "
-                            "HDF5_PLUGIN_PATH names the folder of filters",
+                            "Debian's hdf5-filter-plugin has LZ4, hdf5-filter-plugin-blosc-serial Blosc, Python's "
+                            "hdf5plugin all; HDF5_PLUGIN_PATH names the folder of filters",
                             "%s: %s: it is compressed by HDF5 filter %s, which is not installed", name, path,
                             set->lacks);
     return 0;

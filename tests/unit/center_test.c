@@ -122,7 +122,7 @@ static void found(const char *what, struct scan s, double tolerance)
     state = 5;
     CHECK_INT(find(&s, &p, 3, &two, &err), 0);
     CHECK_NEAR(one.offset_u, s.g.offset_u, tolerance);
-    CHECK(one.z > VP_CENTER_LEAST && one.second < VP_CENTER_DOUBT && one.error < 0.2);
+    CHECK(one.z > VP_CENTER_LEAST && one.second < VP_CENTER_RIVAL && one.error < 0.2);
     CHECK(!memcmp(&one, &two, sizeof one));
     vp_geom_free(&s.g);
 }
