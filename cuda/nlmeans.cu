@@ -8,7 +8,9 @@
  *   search windows too large for that are summed voxel by voxel.
  * Registers: the column with the margin of the patch, and for each of its voxels the sum, the weights and the value.
  * Shared memory: all samples that the block's columns and their candidates need.
- * Cost: (D + 2 PZ) (R + 2 PY) / (D R) differences, 2 px + 1 shuffles and one exponential for each voxel and candidate.
+ * Cost: (D + 2 PZ) (R + 2 PY) / (D R) differences, 2 px shuffles and one exponential for each voxel and candidate: 37
+ *   instructions of volumes by default, of which an H200 issues 62 % of its peak. It has 12 warps on an SM for that, by
+ *   168 registers and 70 KB of a block.
  * Limits: shared memory; along x patches of radius 8 (half of the lanes have outputs then); the radii (PY, PZ) that
  *   launch() instantiates. */
 #include "footprint.cuh"
@@ -76,9 +78,9 @@ __device__ __forceinline__ float share_of(int64_t at, int64_t shift, int patch, 
     return __fdiv_rn(1.0f, (float)(o.y - o.x + 1));
 }
 
-/* PX, PY, PZ: radii of the patch, PX below 0: that of the job. R, D: voxels of a thread along y and z. PITCH: samples from
- * row to row in shared memory, 0: as many as a row has. With the radius and the pitch as constants the sums along x need
- * no loop and the reads no arithmetic. */
+/* PX, PY, PZ: radii of the patch; PX -1: the one of the job. R, D: voxels of a thread along y and z. PITCH: samples from
+ * one row to the next in shared memory; 0: the length of a row. With PX and PITCH as constants the sums along x have no
+ * loop and the reads no arithmetic. */
 template <int PX_, int PY_, int PZ_, int R_, int D_, int PITCH_> struct tile {
     enum { PX = PX_, PY = PY_, PZ = PZ_, R = R_, D = D_, PITCH = PITCH_, ROWS = R + 2 * PY, PLANES = D + 2 * PZ };
 };

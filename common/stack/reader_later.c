@@ -16,8 +16,8 @@ struct vp_later {
     struct vp_reader from; /* the pipe; its stack and its name are those of the reader that replaces it */
     int fd;                /* the copy; closed by the source that reads it */
     size_t row;            /* bytes */
-    int64_t rows;          /* of a piece */
-    char *piece;           /* rows that nobody reads yet */
+    int64_t rows;          /* rows of a piece */
+    char *piece;           /* rows that are copied before they are requested */
     bool failed;
     pthread_mutex_t lock;  /* protects all of it */
 };
@@ -78,13 +78,14 @@ bool vp_later_behind(struct vp_later *l, int64_t page, int64_t y1)
 /* Copies the next n rows, by way of buf. */
 static int copy_rows(struct vp_later *l, int64_t n, void *buf, struct vp_err *err)
 {
+    const off_t at = (off_t)((uint64_t)copied(l) * l->row);
     const int64_t got = vp_reader_lines(&l->from, n, 0, 0, buf, 1, err);
     if (got < 0)
         return -1;
     if (got < n)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", l->from.name, (long long)l->from.stack.pages,
                        (long long)l->from.position);
-    return vp_write_two(l->fd, -1, buf, (size_t)n * l->row, NULL, 0, vp_tmpdir(), err);
+    return vp_write_two(l->fd, at, buf, (size_t)n * l->row, NULL, 0, vp_tmpdir(), err);
 }
 
 int vp_later_read(struct vp_later *l, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
