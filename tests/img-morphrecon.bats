@@ -172,6 +172,27 @@ volume() {
     grep -q '"bytes_spilled": 0[,}]' stats.json
 }
 
+@test "a page of a pipe that is larger than --memory: copied by rows during the first pass" {
+    needs_plain_memory
+    noise page.tif 3000x5000x1 u8
+    img-morphrecon --hmax 20 page.tif -o want.tif
+    bytes=$(stat -c %s page.tif)
+    ok bash -c 'cat page.tif | img-morphrecon --hmax 20 -m 10M --stats stats.json -o got.tif'
+    cmp got.tif want.tif
+    took_at_most 14000000
+    grep -q '"visits": 2,' stats.json
+    grep -q "\"bytes_read\": $bytes," stats.json
+    rm got.tif
+    fails 1 "standard input: page 0: truncated: expected 15000000 bytes" \
+        bash -c 'head -c 9000000 page.tif | img-morphrecon --hmax 20 -m 10M -o got.tif'
+    fails 1 "trailing data after page 0" \
+        bash -c '{ cat page.tif; echo; } | img-morphrecon --hmax 20 -m 10M -o got.tif'
+    mkdir small
+    fails 1 "small: No space left on device" bash -c "cat page.tif | TMPDIR=small FAULT=pwritev:5:28 \
+        LD_PRELOAD='$BUILD/fault/fault.so' img-morphrecon --hmax 20 -m 10M -o got.tif"
+    [ ! -e got.tif ]
+}
+
 @test "two stacks in two visits, one of them a pipe; what is above the mask is counted once" {
     volume
     img-math 'if((x + y + z) % 7 == 0, a + 5, a - 30)' --type i16 volume.tif -o marker.tif

@@ -122,9 +122,10 @@ static const char sections[] =
     "A GPU holds a volume as a whole if the volume comes from a file and fits: about 8 bytes for each voxel of u8, "
     "12 of u16, 21 of f32. (This does not apply to --hdome and --clear-border of floats.) The volume is then read "
     "once, and the host needs memory for some planes only.\n\n"
-    "A volume from a pipe, or a page too large for memory, is first copied: to memory up to a quarter of --memory, "
-    "otherwise to $TMPDIR. --plan shows where. Separate pages (--2d) need no copy. The result of a page larger than "
-    "memory needs -o, because its chunks are not written in order.";
+    "A volume from a pipe, or a page too large for memory, is copied: to memory first if it takes at most a quarter of "
+    "--memory, otherwise to $TMPDIR while the first pass reads it. (If the pipe does not record the number of pages, it "
+    "is first copied as a whole.) --plan shows where. Separate pages (--2d) need no copy. A volume whose pages are "
+    "larger than memory needs -o, because its chunks are not written in order.";
 
 /* Returns the requested operation; -1 if more than one. */
 static int derived(const struct vp_run *run, struct vp_err *err)

@@ -108,7 +108,9 @@ const struct vp_tool vp_program = {
         "difference between the surroundings (patches) of x and y. At the edge of the image, d2 is the mean over the "
         "pairs of voxels that exist. A NaN affects all voxels within the sum of both radii; "
         "--missing nan leaves it out. The bits of the result "
-        "do not depend on threads, memory or chunks.",
+        "do not depend on threads, memory or chunks.\n\n"
+        "The time is proportional to the number of voxels in the search window: 441 by default, 1331 in volumes. With "
+        "--search 3 a volume takes a quarter of the default's time.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -135,7 +135,7 @@ static char *make_name(const struct vp_paths *p)
     return name;
 }
 
-static void release(struct vp_reader *r)
+static void release_inputs(struct vp_reader *r)
 {
     leave(r);
     for (int64_t i = 0; r->in->input && i < r->in->paths.n; i++)
@@ -144,9 +144,19 @@ static void release(struct vp_reader *r)
     pthread_cond_destroy(&r->in->opened);
     pthread_mutex_destroy(&r->in->lock);
     vp_paths_free(&r->in->paths);
+    free(r->in->first);
+}
+
+static void release(struct vp_reader *r)
+{
+    release_inputs(r);
+    if (r->later) {
+        release_inputs(vp_later_from(r->later));
+        vp_later_free(r->later);
+        free(r->in);
+    }
     vp_stack_free(&r->stack);
     vp_stack_free(&r->stored);
-    free(r->in->first);
     free(r->name);
     free(r);
 }
@@ -179,7 +189,7 @@ const char *vp_reader_path(const struct vp_reader *r, int64_t i)
 
 uint64_t vp_reader_bytes(const struct vp_reader *r)
 {
-    return r->in->bytes;
+    return r->later ? vp_later_from(r->later)->in->bytes : r->in->bytes;
 }
 
 /* Makes the source of the next page stand at it, if it is not anywhere at once: 1, or 0 at the end of the stack. */
@@ -310,6 +320,19 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct 
     return rc;
 }
 
+/* Has rows of a page copied that were not read before. 1: they are in buf, as requested; 0: they can be read; -1. */
+static int first_time(const struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t y0, int64_t y1,
+                      void *buf, int64_t *bad, struct vp_err *err)
+{
+    if (vp_reader_is_spread(r))
+        return vp_later_read(r->later, page, 0, r->stored.ny, NULL, err);
+    const bool same = !w->stride && columns_of(r, w) == r->stack.nx && (!w->f32 || r->stack.type == VP_F32);
+    const int rc = vp_later_read(r->later, page, y0, y1, same ? buf : NULL, err);
+    if (rc == 1 && w->f32 && bad)
+        *bad += vp_count_bad(buf, (size_t)((y1 - y0) * r->stack.nx));
+    return rc;
+}
+
 /* Reads rows of any page of a seekable stack. */
 static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t y0, int64_t y1, void *buf,
                    int64_t *bad, struct vp_err *err)
@@ -323,6 +346,9 @@ static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page,
                        (long long)r->stack.ny);
     if (y0 == y1)
         return 0;
+    const int there = r->later ? first_time(r, w, page, y0, y1, buf, bad, err) : 0;
+    if (there)
+        return there < 0 ? -1 : 0;
     const int64_t i = vp_pages_part(r->in->first, r->in->paths.n, page);
     struct vp_source *s = vp_inputs_take(r, i, err);
     if (!s)
@@ -363,7 +389,7 @@ static int read_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t pag
     const size_t row = (size_t)r->stack.nx * vp_type_size(r->stack.type);
     struct shared p = {r, w, to, page, y0, 0};
     int rc = 0;
-    if (r->concurrent && w->threads > 1)
+    if (r->concurrent && w->threads > 1 && !(r->later && vp_later_behind(r->later, page + n - 1, y1)))
         rc = vp_share_rows(n, y1 - y0, row, w->threads, read_piece, &p, err);
     else
         for (int64_t i = 0; !rc && i < n; i++)
@@ -469,26 +495,75 @@ static int become(struct vp_reader *r, struct vp_kept *k, int64_t pages, struct 
     return 0;
 }
 
+/* Makes a copy of the inputs, which comes when they are read, the only input. */
+static int become_later(struct vp_reader *r, uint64_t bytes, struct vp_err *err)
+{
+    struct vp_inputs *const in = vp_alloc(1, sizeof *in, "a list of inputs", err);
+    int64_t *const first = in ? vp_alloc(2, sizeof *first, "a list of inputs", err) : NULL;
+    struct vp_opened *const input = first ? vp_alloc(1, sizeof *input, "a list of inputs", err) : NULL;
+    char **const path = input ? vp_alloc(1, sizeof *path, "a list of inputs", err) : NULL;
+    char *const name = path ? strdup(r->name) : NULL;
+    struct vp_later *later = NULL;
+    struct vp_source *s = NULL;
+    int rc = name ? vp_later_open(&later, r, err) : path ? vp_fail(err, VP_ERESOURCE, "out of memory") : -1;
+    if (!rc) {
+        struct vp_input copy = {.fd = vp_later_fd(later), .name = r->name, .anywhere = true, .size = bytes};
+        rc = vp_source_samples(&s, &copy, &r->stack, r->stack.pages, err);
+    }
+    if (rc) {
+        if (later)
+            vp_later_free(later);
+        free(name);
+        free(path);
+        free(input);
+        free(first);
+        free(in);
+        return -1;
+    }
+    *path = name;
+    *input = (struct vp_opened){.source = s, .keep = true};
+    first[1] = r->stack.pages;
+    *in = (struct vp_inputs){.paths = {.path = path, .n = 1}, .first = first, .input = input};
+    pthread_mutex_init(&in->lock, NULL);
+    pthread_cond_init(&in->opened, NULL);
+    r->in = in;
+    r->later = later;
+    r->now = NULL;
+    r->seekable = r->concurrent = true;
+    r->at = r->page = r->position = r->line = 0;
+    return 0;
+}
+
 int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct vp_err *err)
 {
-    enum { FEW = 16 };
-    const size_t bytes = vp_page_bytes(&r->stack);
-    const uint64_t fit = memory / bytes, known = r->stack.pages >= 0 ? (uint64_t)r->stack.pages : FEW;
+    enum { PIECE_BYTES = 1 << 23 };
+    const int64_t ny = r->stack.ny;
+    const size_t page = vp_page_bytes(&r->stack), row = page / (size_t)ny;
+    const int64_t some = vp_min64(ny, vp_max64(1, (int64_t)(PIECE_BYTES / row)));
+    size_t all = SIZE_MAX;
+    const bool known = r->stack.pages >= 0 && vp_mul_size(&all, page, (size_t)r->stack.pages);
+    if (known && held && all > memory && !r->position && !r->line) {
+        if (vp_scratch_allow(all, vp_memory_most() / 2, r->name, err) || become_later(r, all, err))
+            return -1;
+        *held = vp_scratch_in_memory() ? all : 0;
+        return 0;
+    }
+    const size_t piece = (size_t)some * row;
+    const uint64_t most = known && all < memory ? all : memory, few = 16 * (uint64_t)page;
     struct vp_kept kept;
-    int64_t pages = 0;
-    int rc = vp_kept_open(&kept, r->name, memory, (size_t)(fit < known ? fit : known) + 1, bytes, err) ? -1 : 1;
-    for (; rc == 1; pages += rc == 1) {
-        void *to = vp_kept_next(&kept, bytes, err);
-        rc = to ? vp_reader_next(r, to, err) : -1;
-        if (rc == 1 && r->stack.pages >= 0 && pages == r->stack.pages)
-            rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name, (long long)pages);
-        const int added = rc == 1 ? vp_kept_add(&kept, bytes, held, err) : 0;
-        rc = added < 0 ? -1 : rc + added;
+    int rc = vp_kept_open(&kept, r->name, memory, (size_t)((known || most < few ? most : few) / piece) + 2, piece, err);
+    for (int64_t got = 1; !rc && got > 0;) {
+        const int64_t n = vp_min64(some, ny - r->line);
+        void *to = vp_kept_next(&kept, piece, err);
+        if (to && r->stack.pages >= 0 && r->position == r->stack.pages)
+            rc = vp_reader_ended(r, err);
+        got = !to || rc ? -1 : vp_reader_lines(r, n, 0, 0, to, 1, err);
+        rc = got < 0 ? -1 : got > 0 ? vp_kept_add(&kept, (size_t)got * row, held, err) : 0;
     }
     if (!rc && held)
         *held = kept.fd < 0 || vp_scratch_in_memory() ? kept.bytes : 0;
     if (!rc)
-        return become(r, &kept, pages, err);
+        return become(r, &kept, (int64_t)(kept.bytes / page), err);
     vp_kept_free(&kept);
     return rc > 0 ? 1 : rc;
 }
@@ -501,18 +576,19 @@ void vp_reader_spread(struct vp_reader *r, int64_t nx, int64_t ny)
     r->stack.ny = ny;
 }
 
+int vp_reader_ended(struct vp_reader *r, struct vp_err *err)
+{
+    const int rc = advance(r, err);
+    return rc == 1 ? vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name, (long long)r->stack.pages) : rc;
+}
+
 int vp_reader_close(struct vp_reader *r, struct vp_err *err)
 {
     if (!r)
         return 0;
     int rc = 0;
-    /* All promised pages were read: now the input must end. */
-    if (!r->failed && !r->seekable && r->stack.pages >= 0 && r->position == r->stack.pages) {
-        rc = advance(r, err);
-        if (rc == 1)
-            rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name,
-                         (long long)r->stack.pages);
-    }
+    if (!r->failed && !r->seekable && r->stack.pages >= 0 && r->position == r->stack.pages)
+        rc = vp_reader_ended(r, err);
     release(r);
     return rc;
 }

@@ -66,6 +66,7 @@ struct vp_reader {
     uint64_t spooled;           /* bytes that --spool has copied into memory */
     int64_t line;            /* rows of page `position` that vp_reader_lines has read */
     struct vp_inputs *in;
+    struct vp_later *later;  /* the inputs as they come, while `in` is their copy; NULL: `in` is all */
     /* unless every input is seekable: the next page is page `page` of input `at` */
     struct vp_source *now;   /* NULL: not open */
     int64_t at, page;
@@ -134,8 +135,9 @@ int64_t vp_reader_lines(struct vp_reader *r, int64_t n, int64_t x0, int64_t x1, 
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
 
 /* Copies all pages that are still to come, of inputs that are read from the front, so that they can be read again and
- * anywhere: to memory, or from `memory` bytes on to a file without a name in $TMPDIR. *held: bytes in memory. Without
- * `held` to memory only: 1 where that is not enough. */
+ * anywhere: to memory, or, if there are more than `memory` bytes, to a file without a name in $TMPDIR: if their number is
+ * known, that is done when they are read for the first time. *held: bytes in memory. Without `held` to memory only: 1
+ * where that is not enough. */
 int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct vp_err *err);
 /* Makes `page` the next one; only if seekable. */
 int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
