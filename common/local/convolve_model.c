@@ -267,7 +267,8 @@ double vp_convolve_seconds(const struct vp_convolve_amounts *w, const struct vp_
 /* ---- n threads ---- */
 
 /* Returns the largest share of n threads over the mean: tiles in their order, each to the thread that is free first. */
-static double balance_of(const struct vp_convolve_layout *l, const double *seconds, double sum, int threads)
+static double balance_of(const struct vp_convolve_layout *l, const struct vp_rates *rates,
+                         const struct vp_convolve_speed *speed, double sum, int threads)
 {
     enum { MOST = 1024 };
     double busy[MOST] = {0}, last = 0;
@@ -277,10 +278,11 @@ static double balance_of(const struct vp_convolve_layout *l, const double *secon
         return 1;
     for (int k = 0; k < planes; k++)
         for (int64_t i = 0; i < l->n; i++) {
+            const struct vp_convolve_amounts w = vp_convolve_work_of(l, &l->tiles[i]);
             int first = 0;
             for (int t = 1; t < n; t++)
                 first = busy[t] < busy[first] ? t : first;
-            busy[first] += seconds[i];
+            busy[first] += vp_convolve_seconds(&w, rates, speed);
         }
     for (int t = 0; t < n; t++)
         last = fmax(last, busy[t]);
@@ -298,23 +300,20 @@ static double shared_balance(const struct vp_convolve_layout *l, double most, do
 void vp_convolve_predict(struct vp_convolve_times *t, const struct vp_convolve_layout *l, const struct vp_rates *rates,
                          const struct vp_convolve_speed *speed, int threads)
 {
-    double *const seconds = malloc((size_t)l->n * sizeof *seconds);
     const struct vp_convolve_amounts spectrum = vp_convolve_work_of(l, NULL);
-    double sum = 0, most = 0, kernels = 0, results = 0, samples = 0, turns = 0;
+    double sum = 0, most = 0, kernels = 0, results = 0, samples = 0, operations = 0;
 
     *t = (struct vp_convolve_times){.tiles = (double)l->n, .cells = (double)l->cells};
     for (int64_t i = 0; i < l->n; i++) {
         const struct vp_convolve_tile *const tile = &l->tiles[i];
         const struct vp_convolve_amounts w = vp_convolve_work_of(l, tile);
         const double s = vp_convolve_seconds(&w, rates, speed), all = (double)l->tile[0] * (double)l->tile[1];
-        if (seconds)
-            seconds[i] = s;
         sum += s;
         most = fmax(most, s);
         kernels += tile->kernels;
         results += (double)tile->n[0] * tile->n[1];
         samples += all;
-        turns += operations_of(l, tile);
+        operations += operations_of(l, tile);
     }
     const bool whole = l->anywhere || l->sum > 0; /* tiles are taken whole */
     t->spectra = (double)l->spectra * vp_convolve_seconds(&spectrum, rates, speed);
@@ -322,11 +321,10 @@ void vp_convolve_predict(struct vp_convolve_times *t, const struct vp_convolve_l
     t->kernels = kernels / (double)l->n;
     t->border = samples / results - 1;
     t->communication = (samples - results) * l->planes * rates->convolve_load * speed->vector;
-    t->operations = turns / (double)l->cells;
-    t->balance = threads < 2 ? 1 : !whole ? shared_balance(l, most, t->compute + t->spectra, threads)
-                 : seconds ? balance_of(l, seconds, sum, threads) : 1;
+    t->operations = operations / (double)l->cells;
+    t->balance = threads < 2 ? 1 : whole ? balance_of(l, rates, speed, sum, threads)
+                 : shared_balance(l, most, t->compute + t->spectra, threads);
     const double one = t->spectra + t->compute + rates->part;
     t->seconds = (t->spectra + t->compute) / threads * t->balance + rates->part;
     t->efficiency = one / (threads * t->seconds);
-    free(seconds);
 }
