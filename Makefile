@@ -363,12 +363,13 @@ $(OBJ)/bench/rates: BENCHLIBS :=
 rates: $(OBJ)/bench/rates $(PLUGIN)
 	@$(if $(PLUGIN),VOXPIPE_PLUGINS="$(abspath $(dir $(PLUGIN)))") $<
 
-## model: rates of this machine for ct-fdk --model, to model.txt: make model [RANKS_N=2] [DEVICE=auto] [DIR=folder]
+## model: rates of this machine for ct-fdk and img-convolve --model, to model.txt: make model [RANKS_N=2] [DEVICE=auto] [DIR=folder]
 RANKS_N ?= 1
-$(OBJ)/bench/model: BENCHLIBS :=
-model: $(OBJ)/bench/model $(PLUGINS)
+$(OBJ)/bench/model $(OBJ)/bench/convolve_model: BENCHLIBS :=
+model: $(OBJ)/bench/model $(OBJ)/bench/convolve_model $(PLUGINS)
 	@VOXPIPE_PLUGINS="$(abspath $(O))/lib/voxpipe" $(if $(filter-out 1,$(RANKS_N)),mpirun -n $(RANKS_N)) $< \
 	    $(or $(DEVICE),auto) $(DIR) >model.txt
+	@$(OBJ)/bench/convolve_model rates >>model.txt
 	@cat model.txt
 
 ## pairs: speed of whole commands against another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']

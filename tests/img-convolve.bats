@@ -306,6 +306,35 @@ kernel() {
     [[ "$output" == *"bands: "* ]]
 }
 
+@test "--plan models work, borders and threads; --model brings the speed of a machine" {
+    noise a.tif 400x300x1 f32
+    noise kernels.tif 15x15x4 u8
+    ok img-convolve -k kernels.tif --grid 2x2 a.tif --plan -j 3
+    [[ "$output" == *"tiles a page, "*" kernels each; "*" operations a kernel and page"* ]]
+    [[ "$output" == *"samples a result are loaded again"* ]]
+    [[ "$output" == *"1 thread: "*" s, efficiency 100 %, largest share 1.00 of the mean"* ]]
+    [[ "$output" == *"2 threads: "* && "$output" == *"3 threads: "* && "$output" != *"4 threads: "* ]]
+    printf 'load = 1e9\nconvolve_vector = 30 # slow\nconvolve_scalar = 30\n' > slow.txt
+    printf 'convolve_vector = 60\nconvolve_scalar = 60\n' > slower.txt
+    seconds() { img-convolve -k kernels.tif --grid 2x2 a.tif --plan -j 1 --model "$1" | sed -n 's/.*1 thread: \([^ ]*\) s.*/\1/p'; }
+    awk -v a="$(seconds slow.txt)" -v b="$(seconds slower.txt)" 'BEGIN { exit !(a > 0 && b / a > 1.9 && b / a < 2.1) }'
+    printf '10 20\n300 40\n200 250\n50 280\n' > places.txt
+    ok img-convolve -k kernels.tif --positions places.txt --between nearest a.tif --plan -j 2
+    [[ "$output" == *"2 threads: "* ]]
+    ok img-convolve -k kernels.tif --grid 2x2 - --plan -j 1 < a.tif
+    [[ "$output" == *"1 thread: "* ]]
+    printf 'convolve_vector = 3\n' > half.txt
+    fails 2 "half.txt: expected convolve_vector and convolve_scalar above 0" \
+        img-convolve -k kernels.tif --grid 2x2 a.tif --plan --model half.txt
+    printf 'convolve_vector 3\n' > odd.txt
+    fails 2 "odd.txt:1: expected \`key = number\`" img-convolve -k kernels.tif --grid 2x2 a.tif --plan --model odd.txt
+    fails 1 "none.txt: No such file" img-convolve -k kernels.tif --grid 2x2 a.tif --plan --model none.txt
+    noise volume.tif 30x20x10 f32
+    noise cube.tif 3x3x3 f32
+    ok img-convolve -k cube.tif volume.tif --plan
+    [[ "$output" != *"operations a kernel"* ]]
+}
+
 @test "a kernel with other voxels than the image's: a warning; units count, rounding does not" {
     local says="expected voxels of 0.1 x 0.1 mm, as in a.tif, got"
     ct-phantom --volume 12x10x5 --voxel 0.1,0.1,0.3 -o a.tif

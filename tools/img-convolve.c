@@ -2,6 +2,7 @@
 /* img-convolve: convolution with a kernel, or with a grid of kernels that change over the image. */
 #include "base/fft64.h"
 #include "local/convolve.h"
+#include "app/convolve_plan.h"
 #include "app/image_run.h"
 #include "app/kernels.h"
 #include "app/missing.h"
@@ -13,6 +14,7 @@ struct params {
     struct vp_kernel_params kernel;
     bool correlate, normalize;
     int edge, crop, type;
+    const char *model;
     struct vp_missing_given missing;
     struct vp_image_params image;
 };
@@ -47,6 +49,10 @@ static const struct vp_opt options[] = {
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for u32, i32 and f64, and f32 for other types. In an integer type, values are "
                       "rounded to the nearest integer (halves to even) and clamped to its range."),
+    VP_FILE(struct params, model, "model", 0, .metavar = "FILE",
+              .help = "with --plan: the speed of this machine, as make model measures it",
+              .more = "Lines of `convolve_vector = NUMBER` and `convolve_scalar = NUMBER`, the times of transforms and of "
+                      "plain code over those of the built-in table. See PLAN."),
     VP_OPTIONS(struct params, missing, vp_missing_options),
     VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
@@ -96,6 +102,7 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
     g.crop = (enum vp_crop)p->crop;
     rc = rc || vp_convolve_local(&op, &g, im.size, im.type, vp_kernels_type(p->type, same), err)
          || vp_chain_add(&im.chain, &op, err);
+    rc = rc || vp_convolve_plan(run, &im, &op, p->model, err);
     const bool anywhere = g.between;
     vp_kernels_free(&g);
     if (!rc && !anywhere)
@@ -140,7 +147,23 @@ const struct vp_tool vp_program = {
         "leaves NaN out. Very large samples (f32 "
         "and f64: more than 65536 times the contrast of most rows or columns of a tile, or above 1e30, for f64 "
         "1e290) do not change voxels that they do not reach, either: such a tile is summed directly, which takes "
-        "longer.",
+        "longer.\n\n"
+        "PLAN\n"
+        "For kernels of images, --plan adds a model of the CPU's part, without reading and writing, for 1, 2, 4 ... "
+        "threads up to -j. It has the three parts of Kepner's (J. Parallel Distrib. Comput. 63, 2003):\n\n"
+        "- Computation: the tiles, the kernels that have weights in one, and the additions and multiplications of a "
+        "kernel. A tile of T1 x T2 samples costs its loading, one transform there, a product and rows back for each "
+        "kernel, columns back for each row of kernels, and the storing of N1 x N2 results. Of kernels at positions "
+        "that form no grid each goes over the tile by itself, and its results are weighted and added.\n"
+        "- Communication: copies of borders. A tile loads T1 T2 samples for N1 N2 results; the rest is loaded by its "
+        "neighbours, too. Transforms of kernels are made once, by one thread, and read by all.\n"
+        "- Balance: the largest share of a thread over the mean. In grids an idle thread takes parts of the tiles of "
+        "others, so it is near 1; tiles of kernels anywhere are taken whole.\n\n"
+        "The time of n threads is (all work) / n times the balance, plus the start; the efficiency is the time of one "
+        "thread over n times that. Times are those of an instruction set on one machine; --model brings those of "
+        "another (make model writes them). On the two cores where the table was measured, 42 times of 21 jobs of 512^2 to "
+        "4096^2 pixels were within 20 %. Cores that share memory or caches with other work are slower, and so are "
+        "images in which tiles are summed directly (see ACCURACY), such as small objects in zeros.",
     .see_also = "img-gauss(1), img-log(1), img-local(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = img_convolve,

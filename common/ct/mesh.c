@@ -34,6 +34,8 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
         return 0;
     if (sscanf(line, " %31[a-z_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
         return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `key = number`", path, (long long)number);
+    if (!strncmp(key, "convolve_", 9)) /* for img-convolve, in the same file */
+        return 0;
     double *const to = field_of(m, key);
     if (!to) {
 #define NAME(name, what) " " #name

@@ -32,7 +32,8 @@ struct vp_model {
 #undef VP_MODEL_FIELD
 };
 
-/* Reads lines of `key = value`; # begins a comment, and missing keys keep their values. VP_EUSAGE. */
+/* Reads lines of `key = value`; # begins a comment, missing keys keep their values, and convolve_... are skipped (for
+ * img-convolve). VP_EUSAGE. */
 int vp_model_read(struct vp_model *m, const char *path, struct vp_err *err);
 
 /* The reconstruction, and the ranks that share it. */

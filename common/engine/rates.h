@@ -12,7 +12,8 @@
  * 4096 samples; H100: one H100 80GB with 132 multiprocessors at 1.98 GHz. "ordinary": a round figure for ordinary
  * machines, never measured on one alone; "a guess": chosen so that plans are good ones.
  *
- * In order: storage and memory; the engine's steps; devices; what `auto` means; reconstruction; the ramp filter. */
+ * In order: storage and memory; the engine's steps; devices; what `auto` means; reconstruction; the ramp filter;
+ * convolution. */
 #define VP_RATES(X) \
     X(read, 0.35e-9, "s/byte", "to read a file or pipe that is in memory, one thread", "ordinary") \
     X(write, 0.5e-9, "s/byte", "to write a file or pipe in memory, one thread", "ordinary") \
@@ -46,7 +47,19 @@
     X(subsets_part, 0.25, "of the whole", "that they must save, too", "a guess") \
     X(filter_avx512, 3.6e-9, "s/sample", "of the transform, filtered by one thread", "XEON16: 4.7 ns / 1.3") \
     X(filter_avx2, 4.9e-9, "s/sample", "the same", "XEON16: 5.7 ns / 1.16") \
-    X(filter_generic, 7.8e-9, "s/sample", "the same", "XEON16: 9 ns / 1.16")
+    X(filter_generic, 7.8e-9, "s/sample", "the same", "XEON16: 9 ns / 1.16") \
+    X(convolve_avx512, 1, "of vp_line_cost", "that transforms of convolution take", "XEON2, as that table") \
+    X(convolve_avx2, 1.5, "of vp_line_cost", "the same", "EPYC2: 1.1 to 1.9 by length") \
+    X(convolve_generic, 3.2, "of vp_line_cost", "the same", "XEON2") \
+    X(convolve_move, 4.2e-9, "s/element", "of 16 rows, to transpose it, times that; the next four, too", "EPYC2") \
+    X(convolve_product, 14e-9, "s/element", "of 16 rows, by the spectrum of one of several kernels", "EPYC2") \
+    X(convolve_load, 0.17e-9, "s/sample", "to load", "XEON2") \
+    X(convolve_store, 0.45e-9, "s/result", "to store", "XEON2") \
+    X(convolve_sum, 1.9, "of vp_op.cost", "that sums of products take", "EPYC2") \
+    X(convolve_mix, 2.2e-9, "s/result", "of a kernel anywhere, to weigh and add: plain code, as the rest", "EPYC2") \
+    X(convolve_weight, 30e-9, "s/pixel", "to find its weights in triangles", "EPYC2: 28 to 31") \
+    X(convolve_ones, 9.2e-9, "s/step", "of the sums of weights of the source", "EPYC2") \
+    X(convolve_edge, 26e-9, "s/result", "near edges, to complete it", "EPYC2: 21 to 30")
 
 struct vp_rates {
 #define VP_RATES_FIELD(name, value, unit, what, where) double name;

@@ -224,6 +224,50 @@ static int make_node(struct anywhere *a, const struct vp_convolve_given *g, int6
     return 0;
 }
 
+struct vp_convolve_near { const struct vp_op *op; struct anywhere_work w; };
+
+struct vp_convolve_near *vp_convolve_anywhere_open(const struct vp_op *op, struct vp_err *err)
+{
+    struct anywhere_work ignored;
+    struct vp_convolve_near *const n = vp_alloc(1, sizeof *n + 64 + workspace_layout(&ignored, op, NULL), "weights", err);
+
+    if (n) {
+        n->op = op;
+        workspace_layout(&n->w, op, (char *)vp_round64((uintptr_t)(n + 1)));
+    }
+    return n;
+}
+
+void vp_convolve_anywhere_done(struct vp_convolve_near *n)
+{
+    free(n);
+}
+
+int64_t vp_convolve_anywhere_near(struct vp_convolve_near *n, const struct vp_box *box)
+{
+    const struct anywhere *a = n->op->params;
+    const struct vp_box need = vp_op_region(&a->node[0], box);
+    int64_t sum = 0;
+
+    find_weights(a, &n->w, a->source ? &need : box);
+    for (int64_t k = 0; k < a->n; k++)
+        sum += n->w.mark[k];
+    return sum;
+}
+
+const struct vp_op *vp_convolve_anywhere_node(const struct vp_op *op)
+{
+    return ((const struct anywhere *)op->params)->node;
+}
+
+int64_t vp_convolve_anywhere_kernels(const struct vp_op *op, bool *source)
+{
+    const struct anywhere *a = op->params;
+
+    *source = a->source;
+    return a->n;
+}
+
 /* Returns the kernels that have weights in a tile, on average over some tiles. */
 static double kernels_of_tile(const struct vp_op *op, struct vp_err *err)
 {
@@ -231,20 +275,16 @@ static double kernels_of_tile(const struct vp_op *op, struct vp_err *err)
     const struct anywhere *a = op->params;
     const struct vp_box image = {{0, 0, 0}, {op->image[0], op->image[1], 1}};
     const int64_t tiles = vp_box_tiles(&image, a->side), step = vp_max64(tiles / SOME, 1);
-    struct anywhere_work w;
-    void *const mem = vp_alloc_raw(1, workspace_layout(&w, op, NULL), "weights", err);
+    struct vp_convolve_near *const near = vp_convolve_anywhere_open(op, err);
     double sum = 0, count = 0;
 
-    if (!mem)
+    if (!near)
         return -1;
-    workspace_layout(&w, op, mem);
     for (int64_t i = 0; i < tiles; i += step, count++) {
-        const struct vp_box box = vp_box_tile(&image, a->side, i), need = vp_op_region(&a->node[0], &box);
-        find_weights(a, &w, a->source ? &need : &box);
-        for (int64_t k = 0; k < a->n; k++)
-            sum += w.mark[k];
+        const struct vp_box box = vp_box_tile(&image, a->side, i);
+        sum += (double)vp_convolve_anywhere_near(near, &box);
     }
-    free(mem);
+    vp_convolve_anywhere_done(near);
     return sum / count;
 }
 

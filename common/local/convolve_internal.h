@@ -175,6 +175,15 @@ void vp_convolve_store_source(const struct vp_convolve_job *j, const struct vp_c
 int vp_convolve_anywhere(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in,
                          enum vp_type out, struct vp_err *err);
 
+/* Returns the operation of its first kernel; the number of kernels, and if weights are those of the source. */
+const struct vp_op *vp_convolve_anywhere_node(const struct vp_op *op);
+int64_t vp_convolve_anywhere_kernels(const struct vp_op *op, bool *source);
+/* Counts the kernels that have weights in a box of at most a tile, in memory of its own (open: NULL, VP_ERESOURCE). */
+struct vp_convolve_near;
+struct vp_convolve_near *vp_convolve_anywhere_open(const struct vp_op *op, struct vp_err *err);
+int64_t vp_convolve_anywhere_near(struct vp_convolve_near *n, const struct vp_box *box);
+void vp_convolve_anywhere_done(struct vp_convolve_near *n); /* NULL is fine */
+
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, int threads);
 int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
 /* Returns the bytes of all spectra. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ASTRA on one GPU: back-projection at the sizes of iFDK's table 4, beside gpu_bench table4; or its pair of projections.
+"""ASTRA on one GPU: back-projection at the sizes of iFDK's table 4, beside gpu_bench table4; or its two projections.
 
 usage: astra_bench.py [REPEATS]
        astra_bench.py pair [REPEATS]   FP3D_CUDA and BP3D_CUDA of 1024^3, 512 views of 1024^2, beside gpu_pair_bench
