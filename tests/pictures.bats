@@ -190,6 +190,8 @@ bar() {
     run --separate-stderr img-view --histogram log nan.tif -o nan.png
     [ "$status" -eq 0 ]
     [[ "$stderr" == *"nan.tif: 16000 samples are NaN" ]]
+    fails 3 "a plot of 800 x 500 pixels needs" img-view --histogram log -m 100k v.tif
+    img-view --histogram log -m 1700k <v.tif | cmp - h.png # bands of few rows
     fails 2 "a plot needs 200 x 120 pixels, got 80 x 60" img-view --histogram log --fit 80x60 v.tif
     fails 2 "--histogram and --slice cannot be combined: it is of the whole stack" img-view --histogram log --slice 2 v.tif
     fails 2 "--histogram and --zoom cannot be combined" img-view --histogram log --zoom 2 v.tif

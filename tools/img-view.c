@@ -513,7 +513,7 @@ static int put_profile(struct view *v, struct vp_err *err)
     }
     snprintf(across, sizeof across, "distance (%.40s)", sized && unit ? unit : "pixels");
     vp_plot_name_values(in, up);
-    if (!vp_plot_new(&c, v->p->fit.v, err)
+    if (!vp_plot_new(&c, v->p->fit.v, v->run->common.memory, err)
         && !vp_plot_line(&c, line.distance, line.value, line.n, v->p->window.n ? v->p->window.v : NULL,
                          &(struct vp_plot_labels){across, up}, err))
         rc = put_canvas(v, &c, v->run->common.output, err);
@@ -530,7 +530,9 @@ static int put_histogram(struct view *v, struct vp_err *err)
     char across[96];
 
     vp_plot_name_values(vp_reader_stack(v->reader), across);
-    int rc = vp_plot_new(&c, v->p->fit.v, err) || vp_tally(v->reader, v->p->window.n ? v->p->window.v : NULL, &h, err) ? -1 : 0;
+    const uint64_t memory = v->run->common.memory;
+    int rc = vp_plot_new(&c, v->p->fit.v, memory, err) ? -1 : 0;
+    rc = rc ? rc : vp_tally(v->reader, v->p->window.n ? v->p->window.v : NULL, memory - (uint64_t)(4 * c.w * c.h), &h, err);
     if (!rc) {
         vp_plot_histogram(&c, &h, v->p->histogram == 2, &(struct vp_plot_labels){across, "samples"});
         rc = put_canvas(v, &c, v->run->common.output, err);

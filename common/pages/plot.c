@@ -2,6 +2,7 @@
 #include "pages/plot.h"
 
 #include "base/err.h"
+#include "base/size.h"
 #include "pages/label.h"
 #include "pages/scale_bar.h"
 #include "pages/statistics.h"
@@ -13,7 +14,7 @@ enum { INK = 0x303030, GRID = 0xe2e2e2, PAPER = 0xffffff, BARS = 0x4878a8, LINE 
 
 enum { WIDTH = 800, HEIGHT = 500, LEAST_WIDTH = 200, LEAST_HEIGHT = 120 };
 
-int vp_plot_new(struct vp_canvas *c, const int64_t size[2], struct vp_err *err)
+int vp_plot_new(struct vp_canvas *c, const int64_t size[2], uint64_t memory, struct vp_err *err)
 {
     const int64_t w = size[0] ? size[0] : WIDTH, h = size[0] ? size[1] : HEIGHT;
 
@@ -21,6 +22,10 @@ int vp_plot_new(struct vp_canvas *c, const int64_t size[2], struct vp_err *err)
         return vp_fail_hint(err, VP_EUSAGE, "blocks of a terminal are too coarse for it: use sixel, kitty or -o plot.png",
                             "a plot needs %d x %d pixels, got %lld x %lld", LEAST_WIDTH, LEAST_HEIGHT, (long long)w,
                             (long long)h);
+    if ((double)w * (double)h * 4 > (double)memory) /* with one byte for the line */
+        return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory", "a plot of %lld x %lld pixels needs %s, the "
+                            "memory limit is %s", (long long)w, (long long)h,
+                            vp_bytes_text((uint64_t)((double)w * (double)h * 4)).text, vp_bytes_text(memory).text);
     return vp_canvas_new(c, w, h, 3, PAPER, err);
 }
 

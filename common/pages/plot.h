@@ -12,8 +12,8 @@ struct vp_histogram;
 struct vp_stack;
 
 /* Makes the canvas of a plot: of size[0] x size[1] pixels, or 800 x 500 if size[0] is 0. VP_EUSAGE: less than
- * 200 x 120. */
-int vp_plot_new(struct vp_canvas *c, const int64_t size[2], struct vp_err *err);
+ * 200 x 120; VP_ERESOURCE: it does not fit `memory`. */
+int vp_plot_new(struct vp_canvas *c, const int64_t size[2], uint64_t memory, struct vp_err *err);
 /* Writes the label of an axis of values: the quantity of the samples with its unit, or "value". */
 void vp_plot_name_values(const struct vp_stack *in, char text[96]);
 

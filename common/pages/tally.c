@@ -10,11 +10,17 @@
 
 enum { BINS = 256, BAND_BYTES = 8 << 20 };
 
+static int64_t line_bytes(const struct vp_stack *in)
+{
+    return in->nx * (int64_t)vp_type_size(in->type);
+}
+
 /* Reads all samples in bands of rows: into the range, or, if that is NULL, into the histogram. */
-static int pass(struct vp_reader *r, struct vp_sample_range *range, struct vp_histogram *h, struct vp_err *err)
+static int pass(struct vp_reader *r, int64_t rows, struct vp_sample_range *range, struct vp_histogram *h,
+                struct vp_err *err)
 {
     const struct vp_stack *const in = vp_reader_stack(r);
-    const int64_t line = in->nx * (int64_t)vp_type_size(in->type), rows = vp_min64(in->ny, vp_max64(1, BAND_BYTES / line));
+    const int64_t line = line_bytes(in);
     void *const band = vp_alloc_raw((size_t)rows, (size_t)line, "band", err);
     int64_t got = -1;
 
@@ -35,7 +41,7 @@ static int pass(struct vp_reader *r, struct vp_sample_range *range, struct vp_hi
     return (int)got;
 }
 
-int vp_tally(struct vp_reader *r, const double *range, struct vp_histogram *h, struct vp_err *err)
+int vp_tally(struct vp_reader *r, const double *range, uint64_t memory, struct vp_histogram *h, struct vp_err *err)
 {
     static const double unit[] = {1, 0};
     const enum vp_type type = vp_reader_stack(r)->type;
@@ -43,11 +49,18 @@ int vp_tally(struct vp_reader *r, const double *range, struct vp_histogram *h, s
     struct vp_sample_range found = {.any = false};
     double ends[2] = {0, 1};
     int bins = BINS;
+    const int64_t line = line_bytes(vp_reader_stack(r));
+    const uint64_t beside = vp_reader_holds(r, false) + BINS * 3 * sizeof(int64_t), least = beside + (uint64_t)line;
 
+    if (least > memory)
+        return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory", "the histogram needs %s, the memory limit is %s",
+                            vp_bytes_text(least).text, vp_bytes_text(memory).text);
+    const int64_t fit = memory - beside < BAND_BYTES ? (int64_t)(memory - beside) : BAND_BYTES;
+    const int64_t rows = vp_min64(vp_reader_stack(r)->ny, vp_max64(1, fit / line));
     if (range) {
         ends[0] = range[0];
         ends[1] = range[1];
-    } else if (pass(r, &found, NULL, err)) {
+    } else if (pass(r, rows, &found, NULL, err)) {
         return -1;
     } else if (found.any && whole) {
         const double values = found.max - found.min + 1, each = ceil(values / BINS);
@@ -59,5 +72,5 @@ int vp_tally(struct vp_reader *r, const double *range, struct vp_histogram *h, s
         ends[0] = found.min - half;
         ends[1] = found.max + half;
     }
-    return vp_histogram_init(h, ends, unit, bins, err) || pass(r, NULL, h, err) ? -1 : 0;
+    return vp_histogram_init(h, ends, unit, bins, err) || pass(r, rows, NULL, h, err) ? -1 : 0;
 }
