@@ -11,7 +11,7 @@
 struct vp_flatten {
     const struct vp_slices *s;
     int64_t nx, ny;
-    struct vp_reduce *reduce; /* for each cut */
+    struct vp_reduce *reduce; /* one for each cut */
     float *turned;            /* a page with columns as rows, and a row of results; NULL: no cut needs it */
 };
 

@@ -115,7 +115,7 @@ static void set_ticks(struct plot_axis *a, double most)
 /* A frame on a canvas. */
 struct plot_frame {
     struct plot_axis across, up;
-    double size; /* of the text */
+    double size; /* size of the text */
 };
 
 /* Clears the canvas and draws the frame, its grid and all text. The axes have their ends in numbers. */

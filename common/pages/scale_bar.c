@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LARGEST_SHARE 0.3 /* of the width of the picture, if the length is chosen */
-#define TEXT_SHARE 0.005  /* of the mean side of the picture, for a unit of the font */
-#define TEXT_MOST 0.01    /* of its shorter side */
+#define LARGEST_SHARE 0.3 /* share of the width of the picture, if the length is chosen */
+#define TEXT_SHARE 0.005  /* share of the mean side of the picture, for a unit of the font */
+#define TEXT_MOST 0.01    /* share of its shorter side */
 
 double vp_round_down(double x)
 {

@@ -10,7 +10,7 @@ double vp_round_down(double x);
 struct vp_scale_bar {
     double length;   /* in the unit of the voxel size */
     double pixels;   /* the same in pixels of the picture */
-    double size;     /* of the text, see vp_text_draw() */
+    double size;     /* size of the text, see vp_text_draw() */
     char label[48];  /* "50 µm" */
 };
 /* Makes a scale bar for a picture of w x h pixels, each `pixel` wide in `unit` ("mm", or any other; NULL: none).

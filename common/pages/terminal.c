@@ -132,7 +132,7 @@ enum { REGISTERS = 256, LEVELS = 101, ROWS = 6 };
 struct sixel_palette {
     int n;
     int colour[REGISTERS];
-    uint8_t *number; /* of a colour; malloc'd */
+    uint8_t *number; /* register of a colour; malloc'd */
     uint8_t *used;
 };
 
