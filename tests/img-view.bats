@@ -192,8 +192,8 @@ rgb() {
     floats a.tif -1 0 0.5 1 7
     img-math 'if(a==7,nan,a)' a.tif -o a.tif
     img-view -q --colormap viridis --window 0,1 a.tif -o v.png
-    [ "$(rgb v.png)" = "5x1 68 1 84 68 1 84 33 145 140 253 231 37 0 0 0" ]
-    img-view -q --colormap heat --window 0,1 a.tif -o v.png
+    [ "$(rgb v.png)" = "5x1 68 1 84 68 1 84 33 144 140 253 231 37 0 0 0" ]
+    img-view -q --colormap hot --window 0,1 a.tif -o v.png
     [ "$(pixel v.png 0)" = "0 0 0" ]
     [ "$(pixel v.png 3)" = "255 255 255" ]
     img-view -q --colormap blue-red --window -1,1 a.tif -o v.png

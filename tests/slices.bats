@@ -74,7 +74,7 @@ d/s03.tif" ]
     img-view -v v.tif -o 'w%d.png' 2>note
     window=$(sed -n 's/.*window \(.*\) to \(.*\)/\1,\2/p' note)
     img-view --window "$window" --slice 3 v.tif | cmp - w3.png
-    fails 2 "a series has all pages: expected none of --slice, --ortho and --montage" img-view --slice 1 v.tif -o 'x%d.png'
+    fails 2 "a series has all pages: expected none of --slice, --ortho, --montage and --project" img-view --slice 1 v.tif -o 'x%d.png'
     fails 2 "a series is of pages: expected --axis z" img-view --axis y v.tif -o 'x%d.png'
     mkdir -p y3.png
     fails 1 "y3.png" img-view v.tif -o 'y%d.png'

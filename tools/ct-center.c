@@ -8,6 +8,7 @@
 #include "ct/quantity.h"
 #include "ct/trial.h"
 #include "pages/label.h"
+#include "pages/png.h"
 #include "pages/render.h"
 #include "stack/outfile.h"
 #include "stack/views.h"

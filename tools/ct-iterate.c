@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "ct/iterate.h"
 #include "ct/margin.h"
+#include "pages/png.h"
 #include "pages/render.h"
 #include "stack/outfile.h"
 #include "stack/views.h"

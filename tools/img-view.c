@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-view: a PNG of a slice, of three orthogonal slices, or of a montage, with a robust or a given
- * window. */
+/* img-view: pictures of slices, projections, all pages, profiles and histograms, as PNG or in the terminal. */
 #include "base/size.h"
 #include "base/text.h"
 #include "pages/channel.h"
 #include "pages/colours.h"
+#include "pages/mosaic.h"
+#include "pages/plot.h"
+#include "pages/png.h"
 #include "pages/profile.h"
-#include "pages/render.h"
+#include "pages/scale_bar.h"
+#include "pages/tally.h"
+#include "pages/terminal.h"
 #include "stack/axes.h"
 #include "stack/outfile.h"
 #include "stack/series.h"
@@ -18,10 +22,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct params {
     int64_t slice, channel, montage, columns, zoom;
-    int axis, colours;
+    int axis, colours, project, histogram, terminal;
+    double scale_bar, animate;
     bool ortho, invert, square;
     struct vp_reals at, window, percentile, profile;
     struct vp_size fit;
@@ -47,15 +53,28 @@ static const struct vp_opt options[] = {
                     "the one perpendicular to y below it, so rows and columns line up."),
     VP_REALS(struct params, at, "at", 0, .metavar = "X,Y,Z", .min = 0, .max = 1e15,
              .help = "voxel where the slices of --ortho meet (default: the middle)"),
+    VP_CHOICE(struct params, project, "project", 0, "none|max|mean|min", .metavar = "OP", .def = "none",
+              .help = "show the largest, mean or smallest sample along --axis: max, mean or min",
+              .more = "All slices go into the picture. With --ortho there are three projections. NaN is left out of "
+                      "max and min; a mean with NaN is NaN. The stack is read once."),
     VP_INT(struct params, montage, "montage", 0, .metavar = "N", .min = 1, .max = 10000,
            .help = "N evenly spaced slices along --axis"),
     VP_INT(struct params, columns, "columns", 0, .metavar = "N", .min = 1, .max = 10000,
            .help = "columns of the montage (default: about the number of rows)"),
     VP_REALS(struct params, profile, "profile", 0, .metavar = "X0,Y0,X1,Y1", .min = 0, .max = 1e15,
              .help = "print the values along a line of the slice, as CSV",
-             .more = "No picture is written. The columns are the distance from the first end, x and y in pixels from "
-                     "0, and the value. The distance is in the unit of the voxel size, or in pixels if that is "
-                     "unknown. Values are interpolated bilinearly, in steps of about one pixel."),
+             .more = "If the output is a .png, or with --terminal, a plot of them is drawn instead. The columns of the "
+                     "CSV are the distance from the first end, x and y in pixels from 0, and the value. The distance "
+                     "is in the unit of the voxel size, or in pixels if that is unknown. Values are interpolated "
+                     "bilinearly, in steps of about one pixel."),
+    VP_CHOICE(struct params, histogram, "histogram", 0, "none|linear|log", .metavar = "COUNTS", .def = "none",
+              .help = "draw a histogram of all samples of the stack, with linear or log counts",
+              .more = "It has at most 256 bins from the smallest to the largest sample, or over --window. --fit is the "
+                      "size of the plot (default: 800x500). img-info --histogram prints counts as text."),
+    VP_REAL(struct params, animate, "animate", 0, .metavar = "FPS", .min = 0.1, .max = 60,
+            .help = "write all pages as an animated PNG, FPS pages a second",
+            .more = "Web browsers play it. Viewers that cannot show the first page. All pages have one window, as in "
+                    "a series of pictures."),
     VP_REALS(struct params, window, "window", 'w', .metavar = "LO,HI", .group = "How it is shown",
              .help = "values that are shown black and white"),
     VP_REALS(struct params, percentile, "percentile", 0, .metavar = "LO,HI", .min = 0, .max = 100,
@@ -65,10 +84,14 @@ static const struct vp_opt options[] = {
     VP_FLAG(struct params, invert, "invert", 0,
             .help = "show large samples black and small ones white"),
     VP_CHOICE(struct params, colours, "colormap", 0, VP_COLOURS_CHOICES, .metavar = "MAP", .def = "gray",
-              .help = "colours: gray, viridis, heat, blue-red or labels",
+              .help = "colours: gray, viridis, magma, inferno, plasma, hot, blue-red or labels",
               .more = "blue-red is white in the middle of the window; use it for differences. labels gives each "
-                      "whole number a colour of its own and 0 black, without a window. A stack in colour is shown as "
-                      "one channel."),
+                      "whole number a colour of its own and 0 black, without a window; labels are never mixed, "
+                      "whatever the size of the picture. A stack in colour is shown as one channel."),
+    VP_REAL(struct params, scale_bar, "scale-bar", 0, .metavar = "LENGTH", .min = 1e-9, .max = 1e9, .choices = "auto",
+            .help = "draw a scale bar: auto, or its length in the unit of the voxel size",
+            .more = "auto is the largest of 1, 2, 5, 10, ... that is at most 0.3 of the picture's width. The bar is at "
+                    "the lower right, white with a black outline. The stack must have a voxel size."),
     VP_INT(struct params, zoom, "zoom", 'z', .metavar = "N", .min = 1, .max = 64, .def = "1",
            .help = "show each sample as N x N pixels"),
     VP_SIZE(struct params, fit, "fit", 0, .metavar = "WxH",
@@ -77,6 +100,19 @@ static const struct vp_opt options[] = {
     VP_FLAG(struct params, square, "square", 0,
             .help = "one pixel for each sample, whatever the voxel size",
             .more = "Without it, slices of voxels that are not cubes are stretched to their true shape."),
+    VP_CHOICE(struct params, terminal, "terminal", 0, VP_TERMINAL_CHOICES, .metavar = "WAY",
+              .help = "show the picture in the terminal: auto, kitty, sixel or blocks",
+              .more = "- kitty: the graphics protocol of kitty, Ghostty, WezTerm and Konsole\n"
+                      "- sixel: foot, mlterm, iTerm2, mintty, Windows Terminal\n"
+                      "- blocks: characters with two pixels each, in any terminal with 24-bit colour\n"
+                      "- auto: the best of them by TERM, TERM_PROGRAM and similar variables; blocks in tmux and screen\n\n"
+                      "The picture is fitted to the terminal, unless --fit is given. auto needs a terminal as standard "
+                      "output; the others write to files and pipes, too, for 80 x 24 characters."),
+    VP_INSTEAD("colors", 0, "colormap"),
+    VP_INSTEAD("cmap", 0, "colormap"),
+    VP_INSTEAD("mip", 0, "project"),
+    VP_INSTEAD("scalebar", 0, "scale-bar"),
+    VP_INSTEAD("fps", 0, "animate"),
     VP_INSTEAD("old-s", 's', "slice"),
     VP_INSTEAD("old-a", 'a', "axis"),
     VP_OPT_END,
@@ -88,14 +124,53 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 64x64x64 | img-view --ortho --zoom 2 -o ortho.png"},
     {"Twelve slices with a fixed window.",
      "img-view --montage 12 --columns 4 --window 0,0.03 vol.tif -o montage.png"},
-    {"The largest sample along y, in colour.",
-     "img-reslice --axes xz vol.tif | ct-reduce --op max --pages | img-view --colormap viridis -o max.png"},
-    {"Print the values along a line of the middle slice.", "img-view --profile 0,32,63,32 vol.tif -o line.csv"},
+    {"The largest sample along y, in colour, with a scale bar.",
+     "img-view --project max --axis y --colormap magma --scale-bar auto --zoom 4 \\\n  vol.tif -o max.png"},
+    {"The values along a line of the middle slice, as text and as a plot.",
+     "img-view --profile 0,32,63,32 vol.tif -o line.csv\nimg-view --profile 0,32,63,32 vol.tif -o line.png"},
+    {"A histogram of all samples, with logarithmic counts.", "img-view --histogram log vol.tif -o histogram.png"},
     {"All pages as numbered pictures with one window.", "img-view --fit 32x32 vol.tif -o 'page_%03d.png'"},
+    {"All pages as an animation, twelve a second.", "img-view --animate 12 --colormap inferno vol.tif -o pages.png"},
+    {"A mask or labels, each label in a colour of its own.",
+     "img-threshold --otsu vol.tif | img-view --colormap labels -o mask.png"},
+    {"In the terminal.", "img-view --terminal blocks --fit 40x40 vol.tif"},
     {0},
 };
 
-enum { GAP = 2, MAX_STRETCH = 100, COLOURS = 3 };
+enum { COLOURS = 3 };
+
+static bool is_plot(const struct params *p)
+{
+    return p->profile.n || p->histogram;
+}
+
+/* Checks what is drawn instead of slices, and where. */
+static int check_kind(const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    const bool terminal = vp_given(run, "terminal"), output = run->common.output && strcmp(run->common.output, "-");
+    static const char *const slices[] = {"slice", "channel", "axis", "ortho", "montage", "project", "profile"};
+
+    for (size_t i = 0; i < sizeof slices / sizeof *slices && p->histogram; i++)
+        if (vp_given(run, slices[i]))
+            return vp_fail_hint(err, VP_EUSAGE, "img-cat selects pages and regions",
+                                "--histogram and --%s cannot be combined: it is of the whole stack", slices[i]);
+    if (p->project && (vp_given(run, "slice") || p->montage))
+        return vp_fail(err, VP_EUSAGE, "--project and --%s cannot be combined: all slices are in a projection",
+                       p->montage ? "montage" : "slice");
+    if (is_plot(p) && (p->scale_bar != 0 || p->animate > 0 || p->zoom > 1))
+        return vp_fail(err, VP_EUSAGE, "--%s and --%s cannot be combined", p->profile.n ? "profile" : "histogram",
+                       p->scale_bar != 0 ? "scale-bar" : p->animate > 0 ? "animate" : "zoom");
+    if (terminal && p->animate > 0)
+        return vp_fail(err, VP_EUSAGE, "--terminal and --animate cannot be combined");
+    if (terminal && p->terminal == VP_TERMINAL_AUTO && !run->common.plan && (output || !isatty(STDOUT_FILENO)))
+        return vp_fail_hint(err, VP_EUSAGE, "--terminal kitty, sixel or blocks writes to files and pipes, too",
+                            "--terminal auto: standard output is not a terminal");
+    if (terminal && output && strlen(run->common.output) > 4
+        && !strcasecmp(run->common.output + strlen(run->common.output) - 4, ".png"))
+        return vp_fail_hint(err, VP_EUSAGE, "leave out --terminal for a PNG",
+                            "%s: --terminal writes text with escape sequences", run->common.output);
+    return 0;
+}
 
 static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
 {
@@ -195,7 +270,9 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
 
     vp_axes_get(in, &axes);
     const bool uncounted = channels_of(&axes) >= 0 && !axes.sized;
-    const bool by_number = vp_given(run, "slice") && p->slice >= 0 && axis == VP_CUT_Z && !uncounted;
+    const bool whole = p->project && !p->ortho;
+    const bool by_number = (whole || (vp_given(run, "slice") && p->slice >= 0)) && axis == VP_CUT_Z && !uncounted;
+    s->project = (enum vp_slices_project)p->project;
     s->pages = in->pages;
     if ((!by_number && vp_slices_count(s, reader, run->common.memory, err))
         || choose_channels(run, p, reader, s, &first, err))
@@ -226,112 +303,28 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
     return 0;
 }
 
-/* Sizes, known before anything is read. */
-struct layout {
-    int64_t picture[2];  /* all slices together */
-    int64_t fitted[2];   /* the picture, shrunk to fit */
-    int columns;
-};
-
-/* Sets the shape of the slices, with pixels of the finest sampling among them. */
-static void true_shape(const struct vp_run *run, const struct vp_stack *in, struct vp_slices *s)
-{
-    double v[3], finest = HUGE_VAL, coarsest = 0;
-    bool shown[3] = {false};
-
-    if (!vp_meta_numbers(&in->meta, "voxel", 3, v))
-        return;
-    for (int i = 0; i < s->n; i++)
-        for (int a = 0; a < 3; a++)
-            shown[a] = shown[a] || a != 2 - (int)s->slice[i].axis;
-    for (int a = 0; a < 3; a++)
-        if (shown[a]) {
-            finest = fmin(finest, v[a]);
-            coarsest = fmax(coarsest, v[a]);
-        }
-    if (!(finest > 0) || coarsest > finest * MAX_STRETCH) {
-        vp_warn(run, "voxel size %g x %g x %g is not used for the shape of the picture", v[0], v[1], v[2]);
-        return;
-    }
-    for (int i = 0; i < s->n; i++) {
-        struct vp_slice *c = &s->slice[i];
-        c->shape[0] = llround((double)c->shape[0] * v[c->axis == VP_CUT_X ? 2 : 0] / finest);
-        c->shape[1] = llround((double)c->shape[1] * v[c->axis == VP_CUT_Y ? 2 : 1] / finest);
-    }
-}
-
 static void set_layout(const struct vp_run *run, const struct params *p, const struct vp_stack *in, struct vp_slices *s,
-                    struct layout *l)
+                       struct vp_mosaic *l)
 {
-    if (!p->square)
-        true_shape(run, in, s);
-    const int cuts = s->n / s->colours;
-    l->columns = p->columns ? (int)p->columns : (int)ceil(sqrt(cuts));
-    l->columns = l->columns < cuts ? l->columns : cuts;
-    const int64_t rows = (cuts + l->columns - 1) / l->columns, *one = s->slice[0].shape;
-    l->picture[0] = p->ortho ? one[0] + GAP + s->slice[2].shape[0] : l->columns * (one[0] + GAP) - GAP;
-    l->picture[1] = p->ortho ? one[1] + GAP + s->slice[1].shape[1] : rows * (one[1] + GAP) - GAP;
-    const double w = (double)l->picture[0], h = (double)l->picture[1];
-    const double f = p->fit.n ? fmin(1, fmin((double)p->fit.v[0] / w, (double)p->fit.v[1] / h)) : 1;
-    l->fitted[0] = llround(w * f) < 1 ? 1 : llround(w * f);
-    l->fitted[1] = llround(h * f) < 1 ? 1 : llround(h * f);
-}
+    double v[3];
 
-/* Composes the slices into one picture, or one per colour, and frees them. With --ortho: z (x right, y down), below it
- * y (x right, z down), to its right x (z right, y down). */
-static int compose(const struct params *p, struct vp_slices *s, const struct layout *l, struct vp_picture *out,
-                   struct vp_err *err)
-{
-    const int cuts = s->n / s->colours;
-
-    for (int i = 0; i < s->n; i++) {
-        struct vp_picture *const one = &s->slice[i].out;
-        if (vp_picture_resize(one, s->slice[i].shape[0], s->slice[i].shape[1], err))
-            return -1;
-        if (cuts == 1) {
-            out[i] = *one;
-            *one = (struct vp_picture){0};
-        }
-    }
-    for (int i = 0; i < s->n && cuts > 1; i++) {
-        const struct vp_picture *const one = &s->slice[i].out, *const corner = &s->slice[0].out;
-        const int cut = i % cuts;
-        const int column = p->ortho ? cut == 2 : cut % l->columns, row = p->ortho ? cut == 1 : cut / l->columns;
-        if (cut == 0 && vp_picture_new(&out[i / cuts], l->picture[0], l->picture[1], err))
-            return -1;
-        vp_picture_put(&out[i / cuts], column * (corner->w + GAP), row * (corner->h + GAP), one);
-    }
-    for (int i = 0; i < s->n; i++)
-        vp_picture_free(&s->slice[i].out);
-    return 0;
-}
-
-static int write_png(const char *name, const struct params *p, const struct vp_picture *picture, int colours,
-                     double lo, double hi, struct vp_err *err)
-{
-    struct vp_outfile *file = NULL;
-    const int samples = p->colours ? 3 : colours;
-    uint8_t *pixels = vp_alloc_raw((size_t)(picture->w * samples), (size_t)picture->h, "picture", err);
-    int rc = -1;
-
-    if (pixels && !vp_outfile_open(&file, name, err)) {
-        if (p->colours)
-            vp_picture_colour(picture, (enum vp_colours)p->colours, lo, hi, p->invert, pixels);
-        for (int i = 0; i < colours && !p->colours; i++)
-            vp_picture_gray(&picture[i], lo, hi, p->invert, pixels + i, colours);
-        rc = vp_png_write(file, pixels, samples, picture->w, picture->h, (int)p->zoom, err);
-        rc = vp_outfile_end(file, rc, err);
-    }
-    free(pixels);
-    return rc;
+    *l = (struct vp_mosaic){.ortho = p->ortho, .square = p->square, .labels = p->colours == VP_COLOURS_LABELS,
+                            .columns = p->columns, .fit = {p->fit.v[0], p->fit.v[1]}};
+    if (!vp_mosaic_make(l, in, s) && vp_meta_numbers(&in->meta, "voxel", 3, v))
+        vp_warn(run, "voxel size %g x %g x %g is not used for the shape of the picture", v[0], v[1], v[2]);
 }
 
 /* Everything of one picture. */
 struct view {
+    struct vp_run *run;
+    const struct params *p;
     struct vp_reader *reader;
     struct vp_slices slices;
     struct vp_picture picture[COLOURS];
-    struct layout layout;
+    struct vp_mosaic layout;
+    struct vp_scale_bar bar;
+    bool in_terminal;
+    enum vp_terminal way;
     double lo, hi;
     int64_t bad;     /* NaN and infinite samples */
 };
@@ -343,69 +336,145 @@ static void free_pictures(struct view *v)
 }
 
 /* Reads the slices and composes the picture; sets the window if none is given. */
-static int draw(struct view *v, const struct params *p, bool window, struct vp_err *err)
+static int draw(struct view *v, bool window, struct vp_err *err)
 {
     int64_t bad = 0;
-    if (vp_slices_read(&v->slices, v->reader, &bad, err) || compose(p, &v->slices, &v->layout, v->picture, err))
+    if (vp_slices_read(&v->slices, v->reader, &bad, err)
+        || vp_mosaic_compose(&v->layout, &v->slices, v->picture, err))
         return -1;
     v->bad += bad;
-    return window ? vp_picture_window(v->picture, v->slices.colours, p->percentile.v[0], p->percentile.v[1], &v->lo,
-                                      &v->hi, err) : 0;
+    return window ? vp_picture_window(v->picture, v->slices.colours, v->p->percentile.v[0], v->p->percentile.v[1],
+                                      &v->lo, &v->hi, err) : 0;
 }
 
-static int write_picture(struct view *v, const struct params *p, const char *name, struct vp_err *err)
+/* Returns the pixels on each side of a sample: with a scale bar, and in a terminal, the canvas itself is enlarged. */
+static int zoom_of(const struct view *v)
 {
-    for (int i = 0; i < v->slices.colours; i++)
-        if (vp_picture_resize(&v->picture[i], v->layout.fitted[0], v->layout.fitted[1], err))
+    return v->p->scale_bar != 0 || v->in_terminal ? (int)v->p->zoom : 1;
+}
+
+static int samples_of(const struct view *v) { return v->p->colours ? 3 : v->slices.colours; }
+
+/* Returns the bytes of the canvas beyond one byte for each colour of a pixel. */
+static double canvas_bytes(const struct view *v)
+{
+    const double pixels = (double)v->layout.fitted[0] * (double)v->layout.fitted[1], zoom = zoom_of(v);
+
+    return pixels * samples_of(v) * (zoom > 1 ? zoom * zoom + 1 : 1) - pixels * v->slices.colours;
+}
+
+/* Makes the pixels of the picture: fits it, colours it, enlarges it and adds the scale bar. */
+static int paint(struct view *v, struct vp_canvas *c, struct vp_err *err)
+{
+    const struct params *p = v->p;
+    const int colours = v->slices.colours;
+
+    for (int i = 0; i < colours; i++)
+        if (vp_mosaic_fit(&v->layout, &v->picture[i], err))
             return -1;
-    return write_png(name, p, v->picture, v->slices.colours, v->lo, v->hi, err);
+    if (vp_canvas_new(c, v->layout.fitted[0], v->layout.fitted[1], samples_of(v), 0, err))
+        return -1;
+    if (p->colours)
+        vp_picture_colour(v->picture, (enum vp_colours)p->colours, v->lo, v->hi, p->invert, c->v);
+    for (int i = 0; i < colours && !p->colours; i++)
+        vp_picture_gray(&v->picture[i], v->lo, v->hi, p->invert, c->v + i, colours);
+    if (vp_canvas_enlarge(c, zoom_of(v), err))
+        return -1;
+    if (p->scale_bar != 0)
+        vp_scale_bar_draw(&v->bar, c);
+    return 0;
 }
 
-/* Writes all pages, each as a picture of its own, with one window. */
-static int draw_series(struct view *v, const struct vp_run *run, const struct params *p, const struct vp_series *series,
-                       struct vp_err *err)
+/* Writes a text that was printed into memory (NULL: there was none for it), unless rc says that it failed. */
+static int put_text(const struct view *v, FILE *f, int rc, struct vp_err *err)
 {
-    const int64_t pages = v->slices.pages;
+    size_t n = 0;
+    char *const text = f ? vp_text_close(f, &n) : NULL;
+
+    if (!rc)
+        rc = text ? vp_output_text(v->run, text, n, err) : vp_fail(err, VP_ERESOURCE, "out of memory");
+    free(text);
+    return rc;
+}
+
+/* Writes a canvas as a PNG, or to the terminal. */
+static int put_canvas(const struct view *v, const struct vp_canvas *c, const char *name, struct vp_err *err)
+{
+    struct vp_outfile *file = NULL;
+
+    if (v->in_terminal) {
+        FILE *const out = vp_text_open();
+        return put_text(v, out, out ? vp_terminal_print(v->way, c, out, err) : 0, err);
+    }
+    const int zoom = zoom_of(v) > 1 ? 1 : (int)v->p->zoom;
+    return vp_outfile_open(&file, name, err) ? -1
+         : vp_outfile_end(file, vp_png_write(file, c->v, c->samples, c->w, c->h, zoom, err), err);
+}
+
+/* Writes the picture as a file or text, or as a frame of an animation. */
+static int write_picture(struct view *v, const char *name, struct vp_apng *a, struct vp_err *err)
+{
+    struct vp_canvas c = {0};
+    const int rc = paint(v, &c, err) || (a ? vp_apng_add(a, c.v, err) : put_canvas(v, &c, name, err)) ? -1 : 0;
+    vp_canvas_free(&c);
+    return rc;
+}
+
+/* Writes all pages with one window, each as a picture of its own, or as a frame of an animation. */
+static int draw_pages(struct view *v, const struct vp_series *series, struct vp_apng *a, struct vp_err *err)
+{
+    const char *const output = v->run->common.output;
     const int colours = v->slices.colours;
     struct vp_slice first[COLOURS];
     char name[PATH_MAX];
-    int rc;
+    int rc = a ? 0 : vp_series_begin(series, output, err);
+    const bool begun = !a && !rc;
 
     memcpy(first, v->slices.slice, (size_t)colours * sizeof *first);
-    if (vp_series_begin(series, run->common.output, err))
-        return -1;
-    rc = 0;
-    for (int64_t i = 0; i < pages && !rc; i++) {
+    for (int64_t i = 0; i < v->slices.pages && !rc; i++) {
         memcpy(v->slices.slice, first, (size_t)colours * sizeof *first);
         for (int k = 0; k < colours; k++)
             v->slices.slice[k].at = i;
-        if (!vp_series_name(series, run->common.output, i, name, sizeof name))
-            rc = vp_fail(err, VP_ERUN, "%s: the name is too long", run->common.output);
-        rc = rc || draw(v, p, false, err) ? -1 : 0;
-        if (!rc)
+        if (!a && !vp_series_name(series, output, i, name, sizeof name))
+            rc = vp_fail(err, VP_ERUN, "%s: the name is too long", output);
+        rc = rc || draw(v, false, err) ? -1 : 0;
+        if (!rc && !a)
             vp_series_made(i + 1);
-        rc = rc || write_picture(v, p, name, err) ? -1 : 0;
+        rc = rc || write_picture(v, name, a, err) ? -1 : 0;
         free_pictures(v);
     }
-    vp_series_end(rc != 0);
+    if (begun)
+        vp_series_end(rc != 0);
     return rc;
+}
+
+static int draw_animation(struct view *v, struct vp_err *err)
+{
+    const int enlarged = zoom_of(v), zoom = enlarged > 1 ? 1 : (int)v->p->zoom;
+    struct vp_apng a = {.w = v->layout.fitted[0] * enlarged, .h = v->layout.fitted[1] * enlarged,
+                        .colours = samples_of(v), .zoom = zoom, .frames = v->slices.pages, .rate = v->p->animate};
+
+    if (vp_outfile_open(&a.file, v->run->common.output, err))
+        return -1;
+    const int rc = vp_apng_open(&a, err) || draw_pages(v, NULL, &a, err) || vp_apng_end(&a, err) ? -1 : 0;
+    return vp_outfile_end(a.file, rc, err);
 }
 
 enum { SAMPLED = 16 };
 
 /* Sets the window of a series: from percentiles of pages that are evenly spaced. */
-static int series_window(struct view *v, const struct vp_run *run, const struct params *p, struct vp_err *err)
+static int series_window(struct view *v, struct vp_err *err)
 {
-    struct params several = *p;
-    struct view all = {.reader = v->reader};
+    struct params several = *v->p;
+    struct view all = {.run = v->run, .p = &several, .reader = v->reader};
     int rc = -1;
 
     several.montage = SAMPLED;
-    if (!choose(run, &several, v->reader, &all.slices, err)) {
-        set_layout(run, &several, vp_reader_stack(v->reader), &all.slices, &all.layout);
-        if (!vp_slices_fit(&all.slices, v->reader, all.layout.picture, all.layout.fitted, true, run->common.memory,
+    if (!choose(v->run, &several, v->reader, &all.slices, err)) {
+        set_layout(v->run, &several, vp_reader_stack(v->reader), &all.slices, &all.layout);
+        if (!vp_slices_fit(&all.slices, v->reader, all.layout.picture, all.layout.fitted, true, v->run->common.memory,
                            err))
-            rc = draw(&all, &several, true, err);
+            rc = draw(&all, true, err);
     }
     v->lo = all.lo;
     v->hi = all.hi;
@@ -414,83 +483,188 @@ static int series_window(struct view *v, const struct vp_run *run, const struct 
     return rc;
 }
 
-/* Prints the values along the line. */
-static int print_profile(struct view *v, const struct vp_run *run, const struct params *p, struct vp_err *err)
-{
-    const struct vp_meta *const meta = &vp_reader_stack(v->reader)->meta;
-    const struct vp_slice *const slice = v->slices.slice;
-    double voxel[3] = {1, 1, 1};
-    size_t n = 0;
+/* ---- plots ---- */
 
-    if (!vp_meta_numbers(meta, "voxel", 3, voxel) && !vp_meta_numbers(meta, "voxel", 2, voxel))
+/* Prints or draws the values along the line. */
+static int put_profile(struct view *v, struct vp_err *err)
+{
+    const struct vp_stack *const in = vp_reader_stack(v->reader);
+    const struct vp_slice *const slice = v->slices.slice;
+    const char *const unit = vp_meta_get(&in->meta, "unit");
+    double voxel[3] = {1, 1, 1};
+    struct vp_profile line = {0};
+    struct vp_canvas c = {0};
+    char across[64], up[96];
+    int rc = -1;
+
+    const bool sized = vp_meta_numbers(&in->meta, "voxel", 3, voxel) || vp_meta_numbers(&in->meta, "voxel", 2, voxel);
+    if (!sized)
         voxel[0] = voxel[1] = voxel[2] = 1;
     const double pixel[] = {voxel[slice->axis == VP_CUT_X ? 2 : 0], voxel[slice->axis == VP_CUT_Y ? 2 : 1]};
-    if (vp_slices_read(&v->slices, v->reader, &v->bad, err))
-        return -1;
-    FILE *const out = vp_text_open();
-    if (!out)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    int rc = vp_profile_print(&slice->out, p->profile.v, p->profile.v + 2, pixel, out, err);
-    char *const text = vp_text_close(out, &n);
-    if (!rc && !text)
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
-    rc = rc ? rc : vp_output_text(run, text, n, err);
-    free(text);
+    if (vp_slices_read(&v->slices, v->reader, &v->bad, err)
+        || vp_profile_make(&line, &slice->out, v->p->profile.v, v->p->profile.v + 2, pixel, err))
+        goto out;
+    if (vp_writes_text(v->run) && !v->in_terminal) {
+        FILE *const out = vp_text_open();
+        if (out)
+            vp_profile_print(&line, out);
+        rc = put_text(v, out, 0, err);
+        goto out;
+    }
+    snprintf(across, sizeof across, "distance (%.40s)", sized && unit ? unit : "pixels");
+    vp_plot_name_values(in, up);
+    if (!vp_plot_new(&c, v->p->fit.v, v->run->common.memory, err)
+        && !vp_plot_line(&c, line.distance, line.value, line.n, v->p->window.n ? v->p->window.v : NULL,
+                         &(struct vp_plot_labels){across, up}, err))
+        rc = put_canvas(v, &c, v->run->common.output, err);
+out:
+    vp_profile_free(&line);
+    vp_canvas_free(&c);
     return rc;
 }
 
+static int put_histogram(struct view *v, struct vp_err *err)
+{
+    struct vp_histogram h = {0};
+    struct vp_canvas c = {0};
+    char across[96];
+
+    vp_plot_name_values(vp_reader_stack(v->reader), across);
+    const uint64_t memory = v->run->common.memory;
+    int rc = vp_plot_new(&c, v->p->fit.v, memory, err) ? -1 : 0;
+    rc = rc ? rc : vp_tally(v->reader, v->p->window.n ? v->p->window.v : NULL, memory - (uint64_t)(4 * c.w * c.h), &h, err);
+    if (!rc) {
+        vp_plot_histogram(&c, &h, v->p->histogram == 2, &(struct vp_plot_labels){across, "samples"});
+        rc = put_canvas(v, &c, v->run->common.output, err);
+    }
+    if (!rc && h.nan)
+        vp_warn(v->run, "%s: %lld samples are NaN", vp_reader_name(v->reader), (long long)h.nan);
+    vp_histogram_free(&h);
+    vp_canvas_free(&c);
+    return rc;
+}
+
+/* ---- the program ---- */
+
 static int check_series(const struct vp_run *run, const struct params *p, struct vp_err *err)
 {
-    if (p->ortho || p->montage || vp_given(run, "slice"))
-        return vp_fail(err, VP_EUSAGE, "%s: a series has all pages: expected none of --slice, --ortho and --montage",
-                       run->common.output);
+    const char *const name = p->animate > 0 ? "--animate" : run->common.output;
+
+    if (p->ortho || p->montage || p->project || vp_given(run, "slice"))
+        return vp_fail(err, VP_EUSAGE, "%s: a series has all pages: expected none of --slice, --ortho, --montage and "
+                       "--project", name);
+    if (vp_given(run, "terminal"))
+        return vp_fail(err, VP_EUSAGE, "%s: a series and --terminal cannot be combined", name);
     if (p->axis)
         return vp_fail_hint(err, VP_EUSAGE, "img-reslice --axes xz | img-view cuts across y",
-                            "%s: a series is of pages: expected --axis z", run->common.output);
+                            "%s: a series is of pages: expected --axis z", name);
     return 0;
+}
+
+/* Chooses how the terminal shows the picture, its size and its zoom. */
+static void set_terminal(struct view *v, struct params *p)
+{
+    v->way = p->terminal == VP_TERMINAL_AUTO ? vp_terminal_find() : (enum vp_terminal)p->terminal;
+    if (vp_given(v->run, "fit"))
+        return;
+    p->fit.n = 2;
+    vp_terminal_size(v->way, STDOUT_FILENO, p->fit.v);
+    for (int i = 0; i < 2; i++)
+        p->fit.v[i] = vp_max64(1, p->fit.v[i] / p->zoom);
+}
+
+/* Enlarges a small picture by a whole number, as far as the terminal allows. */
+static void zoom_to_terminal(const struct view *v, struct params *p)
+{
+    const int64_t *const size = v->layout.fitted;
+
+    if (!vp_given(v->run, "fit") && !vp_given(v->run, "zoom"))
+        p->zoom = vp_max64(1, vp_min64(64, vp_min64(p->fit.v[0] / size[0], p->fit.v[1] / size[1])));
+}
+
+static int set_scale_bar(struct view *v, struct vp_err *err)
+{
+    const struct vp_stack *const in = vp_reader_stack(v->reader);
+    const double voxel = v->layout.pixel;
+
+    if (!(voxel > 0) && v->p->square && vp_meta_get(&in->meta, "voxel"))
+        return vp_fail_hint(err, VP_EUSAGE, "leave out --square", "--scale-bar: the slices have pixels of different size");
+    if (!(voxel > 0))
+        return vp_fail_hint(err, VP_EUSAGE, "img-convert --set voxel=0.5 records one, in mm",
+                            "--scale-bar: %s has no voxel size", vp_reader_name(v->reader));
+    return vp_scale_bar_make(&v->bar, v->p->scale_bar, voxel / (double)v->p->zoom, vp_meta_get(&in->meta, "unit"),
+                             v->layout.fitted[0] * v->p->zoom, v->layout.fitted[1] * v->p->zoom, err);
+}
+
+/* Draws the picture, once the slices are chosen; prints the plan. */
+static int view_slices(struct view *v, const struct vp_series *series, bool all, struct vp_err *err)
+{
+    const struct params *const p = v->p;
+    const uint64_t memory = v->run->common.memory;
+    const double canvas = canvas_bytes(v);
+    const uint64_t left = canvas < (double)memory ? memory - (uint64_t)canvas : 1;
+
+    if (p->scale_bar != 0 && set_scale_bar(v, err))
+        return -1;
+    if (vp_slices_fit(&v->slices, v->reader, v->layout.picture, v->layout.fitted, !p->window.n && !all, left, err))
+        return -1;
+    for (int i = 0; i < v->slices.n / v->slices.colours && !all; i++)
+        if (p->project)
+            vp_report_plan(v->run, "projection", "along %c", "zyx"[v->slices.slice[i].axis]);
+        else
+            vp_report_plan(v->run, "slice", "%lld along %c", (long long)v->slices.slice[i].at,
+                           "zyx"[v->slices.slice[i].axis]);
+    if (all)
+        vp_report_plan(v->run, series ? "series" : "animation", "%lld pictures", (long long)v->slices.pages);
+    if (vp_report_plan_done(v->run))
+        return 0;
+    if (p->profile.n)
+        return put_profile(v, err);
+    if (p->window.n) {
+        v->lo = p->window.v[0];
+        v->hi = p->window.v[1];
+    } else if (all && series_window(v, err)) {
+        return -1;
+    }
+    if (series ? draw_pages(v, series, NULL, err) : all ? draw_animation(v, err) : draw(v, !p->window.n, err))
+        return -1;
+    vp_note(v->run, "window %.6g to %.6g", v->lo, v->hi);
+    if (v->bad)
+        vp_warn(v->run, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(v->reader),
+                (long long)v->bad);
+    return all ? 0 : write_picture(v, v->run->common.output, NULL, err);
 }
 
 static int img_view(struct vp_run *run, void *params, struct vp_err *err)
 {
-    const struct params *p = params;
+    struct params *const p = params;
     struct vp_series series;
-    const bool all = !p->profile.n && vp_series_parse(&series, run->common.output);
-    struct view v = {0};
+    struct view v = {.run = run, .p = p, .in_terminal = vp_given(run, "terminal")};
     uint64_t held = 0;
     int rc = -1;
 
-    if (check(run, p, err) || (all && check_series(run, p, err)) || vp_open_input(run, 0, VP_AS_VALUES, &v.reader, err)
-        || (all && !vp_reader_seekable(v.reader) && vp_reader_keep(v.reader, run->common.memory / 2, &held, err))
-        || choose(run, p, v.reader, &v.slices, err))
+    const bool numbered = !is_plot(p) && vp_series_parse(&series, run->common.output);
+    const bool all = numbered || p->animate > 0, again = all || p->histogram;
+    if (numbered && p->animate > 0)
+        return vp_fail(err, VP_EUSAGE, "--animate writes one file: expected a name without %%d, got %s",
+                       run->common.output);
+    if (check(run, p, err) || check_kind(run, p, err) || (all && check_series(run, p, err))
+        || vp_open_input(run, 0, VP_AS_VALUES, &v.reader, err)
+        || (again && !vp_reader_seekable(v.reader) && vp_reader_keep(v.reader, run->common.memory / 2, &held, err)))
+        goto out;
+    if (v.in_terminal)
+        set_terminal(&v, p);
+    if (p->histogram) {
+        vp_report_plan(run, "histogram", "%lld pages", (long long)vp_reader_stack(v.reader)->pages);
+        rc = vp_report_plan_done(run) ? 0 : put_histogram(&v, err);
+        goto out;
+    }
+    if (choose(run, p, v.reader, &v.slices, err))
         goto out;
     set_layout(run, p, vp_reader_stack(v.reader), &v.slices, &v.layout);
-    if (vp_slices_fit(&v.slices, v.reader, v.layout.picture, v.layout.fitted, !p->window.n && !all, run->common.memory,
-                      err))
-        goto out;
-    for (int i = 0; i < v.slices.n / v.slices.colours && !all; i++)
-        vp_report_plan(run, "slice", "%lld along %c", (long long)v.slices.slice[i].at, "zyx"[v.slices.slice[i].axis]);
-    if (all)
-        vp_report_plan(run, "series", "%lld pictures", (long long)v.slices.pages);
-    if (vp_report_plan_done(run)) {
-        rc = 0;
-        goto out;
-    }
-    if (p->profile.n) {
-        rc = print_profile(&v, run, p, err);
-        goto out;
-    }
-    if (p->window.n) {
-        v.lo = p->window.v[0];
-        v.hi = p->window.v[1];
-    } else if (all && series_window(&v, run, p, err)) {
-        goto out;
-    }
-    if (all ? draw_series(&v, run, p, &series, err) : draw(&v, p, !p->window.n, err))
-        goto out;
-    vp_note(run, "window %.6g to %.6g", v.lo, v.hi);
-    if (v.bad)
-        vp_warn(run, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(v.reader), (long long)v.bad);
-    rc = all ? 0 : write_picture(&v, p, run->common.output, err);
+    if (v.in_terminal)
+        zoom_to_terminal(&v, p);
+    rc = view_slices(&v, numbered ? &series : NULL, all, err);
 out:
     rc = vp_close(run, v.reader, NULL, rc, err);
     vp_slices_free(&v.slices);
@@ -501,22 +675,25 @@ out:
 const struct vp_tool vp_program = {
     .name = "img-view",
     .operands = "[INPUT]...",
-    .summary = "make a PNG of a slice, three orthogonal slices or a montage",
+    .summary = "show slices, projections, animations and histograms as PNG or in the terminal",
     .description =
         "Reads a stack and writes an 8-bit PNG: one slice, three orthogonal slices, or several slices side by side. "
         "The picture is gray, or in colour if the channels of the stack are red, green and blue. An output name with "
-        "%03d writes all pages as a series of pictures. --profile prints values along a line instead.\n\n"
+        "%03d writes all pages as a series of pictures, --animate writes them as one animated PNG. --project shows the "
+        "largest, mean or smallest sample along an axis. --profile and --histogram make plots, and --terminal shows "
+        "any of them in the terminal.\n\n"
         "Black and white are the 0.5 and 99.5 percentiles of the samples shown. For a series they are percentiles of "
         "16 pages. With --window they are fixed values, so that pictures of different slices or scans can be "
         "compared. Slices of voxels that are not cubes are shown in their true shape.\n\n"
         "Of a file only the samples shown are read. A pipe is read to its end; memory holds the samples shown, or "
-        "all samples if the number of pages is unknown. The picture has no time, name or text in it, so the same "
+        "all samples if the number of pages is unknown. A series, an animation and a histogram of a pipe need all "
+        "samples twice: what exceeds half of --memory is copied to $TMPDIR. The picture has no time or name in it, so the same "
         "samples give the same bytes.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .see_also = "img-info(1), img-cat(1)",
-    .text_with = "profile",
+    .text_with = "profile terminal",
     .flags = VP_TOOL_NO_STACK | VP_TOOL_NO_DEVICE,
     .run = img_view,
 };

@@ -41,7 +41,7 @@ static const struct entry { const char *name, *text; } entries[] = {
     {"ct-reduce", "add, average or join volumes"},
     {NULL, "Look, convert and cut"},
     {"img-info", "size, type, metadata, statistics, histogram"},
-    {"img-view", "slices as PNG"},
+    {"img-view", "pictures: slices, projections, histograms"},
     {"img-cat", "join stacks, select pages and regions"},
     {"img-resize", "bin, shrink or enlarge"},
     {"img-reslice", "slices from the side, sinograms, turns, flips"},

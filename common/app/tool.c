@@ -394,7 +394,14 @@ static int descriptor_of(const char *path)
 bool vp_writes_text(const struct vp_run *run)
 {
     const struct vp_tool *tool = run->tool;
-    return tool->flags & VP_TOOL_TEXT || (tool->text_with && vp_given(run, tool->text_with));
+    const char *word = tool->text_with, *const output = run->common.output;
+    const size_t length = output ? strlen(output) : 0;
+    char option[32];
+    bool text = tool->flags & VP_TOOL_TEXT;
+    for (int n = 0; word && sscanf(word, "%31s%n", option, &n) == 1; word += n)
+        text = text || vp_given(run, option);
+    /* a plot instead */
+    return text && !(tool->flags & VP_TOOL_NO_STACK && length > 4 && !strcasecmp(output + length - 4, ".png"));
 }
 
 /* True if standard output is appended to a non-empty file: a reader would not find a TIFF or a PNG there. */

@@ -44,7 +44,8 @@ struct vp_tool {
     const char *sections;      /* further man text: "HEADING\n" in capitals, paragraphs below; or NULL */
     const char *see_also;      /* "ct-filter(1), ct-geometry(5)" */
     unsigned flags;
-    const char *text_with;     /* option that makes standard output text; or NULL */
+    const char *text_with;     /* options that make the output text ("profile terminal"), of pictures unless it is
+                                  named .png; or NULL */
     /* Runs the program. 0: done; -1: err holds the error; > 0: exit status without a message (VP_TOOL_DIFF). */
     void (*arguments)(int argc, char **argv); /* rewrites arguments before they are parsed, or NULL */
     int (*run)(struct vp_run *run, void *params, struct vp_err *err);

@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pictures of slices, and PNG (ISO/IEC 15948): signature, IHDR, IDAT chunks of one zlib stream, IEND; each
- * row is filtered by the rule of the specification's section 12.8 (least sum of absolute differences). */
+/* Pictures of slices. */
 #include "pages/render.h"
 
 #include "base/err.h"
 #include "base/size.h"
+#include "pages/flatten.h"
 #include "pages/statistics.h"
-#include "stack/outfile.h"
 #include "stack/reader.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
-
-enum { SIDE_MAX = 65535 };
 
 /* ---- pictures ---- */
 
 int vp_picture_new(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err)
 {
     *p = (struct vp_picture){.w = w, .h = h};
-    if (w < 1 || h < 1 || w > SIDE_MAX || h > SIDE_MAX)
+    if (w < 1 || h < 1 || w > VP_SIDE_MAX || h > VP_SIDE_MAX)
         return vp_fail(err, VP_ERESOURCE, "picture: expected sides of 1 to %d pixels, got %lld x %lld",
-                       SIDE_MAX, (long long)w, (long long)h);
+                       VP_SIDE_MAX, (long long)w, (long long)h);
     p->v = vp_alloc_raw((size_t)(w * h), sizeof *p->v, "picture", err);
     if (!p->v)
         return -1;
@@ -108,6 +104,23 @@ int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err 
     return 0;
 }
 
+int vp_picture_pick(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err)
+{
+    struct vp_picture out = {0};
+
+    if (w == p->w && h == p->h)
+        return 0;
+    if (vp_picture_new(&out, w, h, err))
+        return -1;
+    #pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < h; y++)
+        for (int64_t x = 0; x < w; x++)
+            out.v[y * w + x] = p->v[(2 * y + 1) * p->h / (2 * h) * p->w + (2 * x + 1) * p->w / (2 * w)];
+    vp_picture_free(p);
+    *p = out;
+    return 0;
+}
+
 int vp_picture_window(const struct vp_picture *p, int n, double lo_percent, double hi_percent, double *lo,
                       double *hi, struct vp_err *err)
 {
@@ -157,7 +170,7 @@ static int check_slices(const struct vp_slices *s, const struct vp_reader *r, bo
         const struct vp_slice *c = &s->slice[i];
         const int64_t end = c->axis == VP_CUT_Z ? s->pages : c->axis == VP_CUT_Y ? in->ny : in->nx;
         *columns = *columns || c->axis == VP_CUT_X;
-        if (c->at < 0 || (end >= 0 && c->at >= end))
+        if (!s->project && (c->at < 0 || (end >= 0 && c->at >= end)))
             return vp_fail(err, VP_EUSAGE, "%s: slice %lld is out of range: there are %lld along %c",
                            vp_reader_name(r), (long long)c->at, (long long)end, "zyx"[c->axis]);
         if (s->pages < 0 && c->axis != VP_CUT_Z)
@@ -199,10 +212,10 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, const int64_t 
     }
     const uint64_t colours = (uint64_t)s->colours, composed = colours * picture_bytes((double)picture[0], (double)picture[1]);
     const uint64_t whole = s->n > s->colours ? composed : shaped;
-    const bool forward = !vp_reader_seekable(r) || columns;
+    const bool forward = !vp_reader_seekable(r) || columns || s->project;
     /* one after the other: reading, stretching, putting together, measuring, fitting, writing */
     const uint64_t open = s->held + vp_reader_holds(r, false); /* to the end */
-    need = cut + (forward ? page : 0);
+    need = cut + (forward ? page : 0) + (s->project ? vp_flatten_bytes(s, in->nx, in->ny) : 0);
     const uint64_t steps[] = {
         (cut > shaped ? cut : shaped) + stretch,
         s->n > s->colours ? shaped + whole : whole,
@@ -242,10 +255,10 @@ void vp_slices_free(struct vp_slices *s)
     *s = (struct vp_slices){0};
 }
 
-/* Adds page `at` of the stack to all cuts; returns how many of them wanted it whole. */
-static int64_t place_page(const struct vp_slices *s, int64_t at, const float *page, int64_t nx, int64_t ny)
+/* Adds page k of a channel to all cuts; returns how many of them wanted it whole. */
+static int64_t place_page(const struct vp_slices *s, int64_t channel, int64_t k, const float *page, int64_t nx,
+                          int64_t ny)
 {
-    const int64_t block = s->stride * s->count, channel = at % block / s->stride, k = at / block * s->stride + at % s->stride;
     int64_t whole = 0;
 
     for (int i = 0; i < s->n; i++) {
@@ -266,25 +279,33 @@ static int64_t place_page(const struct vp_slices *s, int64_t at, const float *pa
     return whole;
 }
 
-static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct vp_err *err)
+static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct vp_flatten *flat, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(r);
-    int64_t k = 0, wanted = 0;
+    const int64_t block = s->stride * s->count;
+    int64_t at = 0, wanted = 0;
     int got;
     float *page = vp_alloc_raw((size_t)(in->nx * in->ny), sizeof *page, "page", err);
 
     if (!page)
         return -1;
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n && !flat; i++)
         wanted += s->slice[i].axis == VP_CUT_Z;
-    while ((got = vp_reader_next_f32(r, page, err)) > 0)
-        wanted -= place_page(s, k++, page, in->nx, in->ny);
+    for (; (got = vp_reader_next_f32(r, page, err)) > 0; at++) {
+        const int64_t channel = at % block / s->stride, k = at / block * s->stride + at % s->stride;
+        if (flat)
+            vp_flatten_add(flat, channel, k, page);
+        else
+            wanted -= place_page(s, channel, k, page, in->nx, in->ny);
+    }
     free(page);
     if (got < 0)
         return -1;
-    if (wanted > 0 || (s->pages >= 0 && k != s->pages * s->count))
+    if (wanted > 0 || (s->pages >= 0 && at != s->pages * s->count))
         return vp_fail(err, VP_ERUN, "%s: a slice is out of range: there are %lld pages",
-                       vp_reader_name(r), (long long)k);
+                       vp_reader_name(r), (long long)at);
+    if (flat)
+        vp_flatten_end(flat);
     return 0;
 }
 
@@ -309,7 +330,9 @@ static int read_parts(const struct vp_slices *s, struct vp_reader *r, struct vp_
 
 int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struct vp_err *err)
 {
+    const struct vp_stack *in = vp_reader_stack(r);
     const bool seekable = vp_reader_seekable(r);
+    struct vp_flatten *flat = NULL;
     bool columns;
 
     if (check_slices(s, r, &columns, err) < 0)
@@ -319,135 +342,14 @@ int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struc
         if (vp_picture_new(out, out->w, out->h, err) < 0)
             return -1;
     }
-    if ((seekable && !columns ? read_parts(s, r, err) : read_forward(s, r, err)) < 0)
+    int rc = s->project ? vp_flatten_open(&flat, s, in->nx, in->ny, err) : 0;
+    if (!rc)
+        rc = seekable && !columns && !flat ? read_parts(s, r, err) : read_forward(s, r, flat, err);
+    vp_flatten_close(flat);
+    if (rc)
         return -1;
     for (int i = 0; i < s->n; i++)
         for (int64_t k = 0; k < s->slice[i].out.w * s->slice[i].out.h; k++)
             *bad += !isfinite(s->slice[i].out.v[k]);
     return 0;
-}
-
-/* ---- PNG ---- */
-
-enum { CHUNK = 1 << 16, N_FILTERS = 5 };
-
-static void put_be32(uint8_t *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (24 - 8 * i));
-}
-
-/* Writes a chunk of n bytes lying at buf + 8; buf has room for 12 more than n. */
-static int write_chunk(struct vp_outfile *f, const char *type, uint8_t *buf, size_t n, struct vp_err *err)
-{
-    put_be32(buf, (uint32_t)n);
-    memcpy(buf + 4, type, 4);
-    put_be32(buf + 8 + n, (uint32_t)crc32(0, buf + 4, (uInt)(n + 4)));
-    return vp_outfile_write(f, buf, n + 12, err);
-}
-
-static uint8_t paeth(int a, int b, int c)
-{
-    const int p = a + b - c, pa = abs(p - a), pb = abs(p - b), pc = abs(p - c);
-
-    return (uint8_t)(pa <= pb && pa <= pc ? a : pb <= pc ? b : c);
-}
-
-/* Writes the row of n bytes, `pixel` of each, under filter type f into out (one byte of type, n of data); returns the
- * sum of absolute differences. */
-static uint64_t filter_row(int f, const uint8_t *row, const uint8_t *up, int pixel, int64_t n, uint8_t *out)
-{
-    uint64_t sum = 0;
-
-    *out++ = (uint8_t)f;
-    for (int64_t i = 0; i < n; i++) {
-        const int a = i < pixel ? 0 : row[i - pixel], b = up[i], c = i < pixel ? 0 : up[i - pixel];
-        const int guess = f == 0 ? 0 : f == 1 ? a : f == 2 ? b : f == 3 ? (a + b) / 2 : paeth(a, b, c);
-        out[i] = (uint8_t)(row[i] - guess);
-        sum += (uint64_t)abs((int8_t)out[i]);
-    }
-    return sum;
-}
-
-struct png {
-    struct vp_outfile *file;
-    z_stream z;
-    uint8_t *chunk;   /* CHUNK bytes of data with room for a chunk's frame */
-};
-
-/* Deflates n bytes into IDAT chunks; the last ones are flushed with `finish`. */
-static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool finish, struct vp_err *err)
-{
-    int state;
-
-    p->z.next_in = (Bytef *)data;
-    p->z.avail_in = (uInt)n;
-    do {
-        state = deflate(&p->z, finish ? Z_FINISH : Z_NO_FLUSH);
-        const size_t have = CHUNK - p->z.avail_out;
-        if (have == CHUNK || (state == Z_STREAM_END && have)) {
-            if (write_chunk(p->file, "IDAT", p->chunk, have, err) < 0)
-                return -1;
-            p->z.next_out = p->chunk + 8;
-            p->z.avail_out = CHUNK;
-        }
-    } while (finish ? state != Z_STREAM_END : p->z.avail_in > 0);
-    return 0;
-}
-
-/* Writes the rows, each filtered by the rule that leaves least. `memory`: `line` bytes for two of them, zeros, and
- * for each trial. */
-static int write_rows(struct png *p, const uint8_t *pixels, int colours, int64_t w, int64_t height, int zoom,
-                      size_t line, uint8_t *memory, struct vp_err *err)
-{
-    uint8_t *const trial = memory + 2 * line;
-
-    for (int64_t y = 0; y < height; y++) {
-        uint8_t *row = memory + (y & 1) * (int64_t)line, *up = memory + (~y & 1) * (int64_t)line;
-        for (int64_t x = 0; x < w * zoom; x++)
-            memcpy(row + x * colours, pixels + (y / zoom * w + x / zoom) * colours, (size_t)colours);
-        int best = 0;
-        uint64_t least = UINT64_MAX;
-        for (int k = 0; k < N_FILTERS; k++) {
-            const uint64_t sum = filter_row(k, row, up, colours, w * zoom * colours, trial + (size_t)k * line);
-            if (sum < least) {
-                least = sum;
-                best = k;
-            }
-        }
-        if (compress_bytes(p, trial + (size_t)best * line, line, false, err) < 0)
-            return -1;
-    }
-    return compress_bytes(p, NULL, 0, true, err);
-}
-
-int vp_png_write(struct vp_outfile *f, const uint8_t *pixels, int colours, int64_t w, int64_t h, int zoom,
-                 struct vp_err *err)
-{
-    static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-    const int64_t width = w * zoom, height = h * zoom;
-    const size_t line = (size_t)(width * colours) + 1;
-    uint8_t head[25] = {0}, tail[12] = {0};
-
-    if (width > SIDE_MAX || height > SIDE_MAX)
-        return vp_fail(err, VP_ERESOURCE, "picture: expected sides of 1 to %d pixels, got %lld x %lld",
-                       SIDE_MAX, (long long)width, (long long)height);
-    uint8_t *const memory = vp_alloc(1, CHUNK + 12 + (2 + N_FILTERS) * line, "picture", err);
-    if (!memory)
-        return -1;
-    struct png p = {.file = f, .chunk = memory, .z = {.next_out = memory + 8, .avail_out = CHUNK}};
-    if (deflateInit(&p.z, Z_DEFAULT_COMPRESSION) != Z_OK) {
-        free(memory);
-        return vp_fail(err, VP_ERESOURCE, "zlib: out of memory");
-    }
-    put_be32(head + 8, (uint32_t)width);
-    put_be32(head + 12, (uint32_t)height);
-    head[16] = 8; /* bits; gray, deflate, adaptive filters and no interlace are all 0 */
-    head[17] = colours > 1 ? 2 : 0;
-    const int rc = vp_outfile_write(f, signature, sizeof signature, err) || write_chunk(f, "IHDR", head, 13, err)
-                   || write_rows(&p, pixels, colours, w, height, zoom, line, memory + CHUNK + 12, err)
-                   || write_chunk(f, "IEND", tail, 0, err) ? -1 : 0;
-    deflateEnd(&p.z);
-    free(memory);
-    return rc;
 }

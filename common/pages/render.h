@@ -1,10 +1,11 @@
-/* Pictures of slices: composing, resizing, windowing to 8-bit gray or colour, and a PNG writer. */
+/* Pictures of slices: composing, resizing, windowing to 8-bit gray. */
 #pragma once
 
 #include "stack/stack.h"
 
 struct vp_reader;
-struct vp_outfile;
+
+enum { VP_SIDE_MAX = 65535 }; /* pixels on a side of a picture */
 
 /* Samples of a picture, row major; NaN is background (black, and not counted for the window). */
 struct vp_picture { float *v; int64_t w, h; };
@@ -15,6 +16,8 @@ void vp_picture_free(struct vp_picture *p);
 /* Resizes in place to w x h: mean over the area of each new pixel where it shrinks, linear where it grows; both
  * are exact for constants and do not shift the picture. NaN spreads to the pixels it touches. */
 int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
+/* Resizes in place to w x h: each pixel is the sample nearest to its centre, as labels need. */
+int vp_picture_pick(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
 /* Copies src into dst with its corner at (x, y); it must fit. */
 void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src);
 /* Percentiles lo_percent and hi_percent of what is not NaN in n pictures; hi > lo always. */
@@ -33,7 +36,10 @@ struct vp_slice {
     struct vp_picture out;   /* z: nx x ny; y: nx x pages; x: pages x ny; samples made by vp_slices_read */
     int64_t shape[2];        /* width and height that it is resized to then */
 };
+/* A projection along the axis of a cut, instead of the cut. */
+enum vp_slices_project { VP_PROJECT_NONE, VP_PROJECT_MAX, VP_PROJECT_MEAN, VP_PROJECT_MIN };
 struct vp_slices {
+    enum vp_slices_project project; /* then `at` of the cuts is not used */
     int n;                   /* cuts wanted */
     int colours;             /* 3: the first third of them are red, the next green, the last blue; else 1 */
     int64_t stride, count;   /* axis of the channels: page s + stride * (c + count * t) of the stack is page
@@ -55,8 +61,3 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, const int64_t 
 int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struct vp_err *err);
 /* Frees what the functions above allocated, and `slice`. */
 void vp_slices_free(struct vp_slices *s);
-
-/* Writes an 8-bit PNG of w x h pixels of one byte (gray) or three (red, green, blue), the same bytes for the same
- * pixels; each pixel becomes zoom x zoom. */
-int vp_png_write(struct vp_outfile *f, const uint8_t *pixels, int colours, int64_t w, int64_t h, int zoom,
-                 struct vp_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pictures: resizing and gray values against their definition; PNG read back by a decoder of our own. */
 #include "base/err.h"
+#include "pages/png.h"
 #include "pages/render.h"
 #include "stack/outfile.h"
 #include "test.h"
