@@ -2,10 +2,9 @@
 /* Samples that do not exist, on a device: a part, its samples with their states, and the decision on a voxel. */
 #pragma once
 
+#include "convert.cuh"
 #include "footprint.cuh"
 #include "local/missing_internal.h"
-
-#include <type_traits>
 
 namespace vp
 {
@@ -40,21 +39,13 @@ __device__ __forceinline__ float missing_load(const vp_area &a, int type, int64_
         type, [=](auto s) { return (float)((const decltype(s) *)a.data)[i]; });
 }
 
-/* Stores v: integers are rounded to the nearest, halves to even, and clamped; NaN is 0 in them. */
+/* Stores v as convert_store() does; every NaN is the same. */
 __device__ __forceinline__ void missing_store(const vp_area &a, int type, int64_t x, int64_t y, int64_t z, double v)
 {
-    const int64_t i = vp_place(a, x, y, z);
-    vp_by_type_of<1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16, float>(type, [=](auto s) {
-        using T = decltype(s);
-        if constexpr (std::is_floating_point<T>::value) {
-            ((T *)a.data)[i] = v != v ? __uint_as_float(0x7fc00000u) : (T)v;
-        } else {
-            const double r = rint(v), least = (double)vp_limits<T>::LEAST, most = (double)vp_limits<T>::MOST;
-            ((T *)a.data)[i] = r >= least && r <= most ? (T)r : r > most ? vp_limits<T>::MOST
-                               : r < least ? vp_limits<T>::LEAST : (T)0;
-        }
-        return 0;
-    });
+    if (type == VP_F32)
+        *vp_at<float>(a, x, y, z) = v != v ? __uint_as_float(0x7fc00000u) : (float)v;
+    else
+        convert_store(a.data, vp_place(a, x, y, z), type, v);
 }
 
 /* Returns the sample at a position of the input that exists, NaN if it is missing. */
