@@ -387,14 +387,19 @@ END
     fails 1 "pages" sh -c 'cat four.tif | img-gauss --mask /dev/stdin f.tif'
 }
 
-@test "auto takes the CPU, and a device is refused" {
+@test "auto takes a device or the CPU, and gives the same bits; what a device cannot do is refused" {
     [ -e "$BUILD/emulated/voxpipe-cuda.so" ] || skip "built without CUDA"
     export VOXPIPE_PLUGINS=$BUILD/emulated
     img-gauss --missing nan f.tif --raw-out > want.raw
     VOXPIPE_DEVICE=auto img-gauss --missing nan f.tif --raw-out > got.raw
     cmp got.raw want.raw
-    for c in "img-gauss" "img-local --stat mean" "img-morph --op open" "img-convolve -k k.tif" "img-wiener --noise 3" \
-        "img-nlmeans --h 3 --search 1" "img-threshold --at 3" "img-threshold --otsu"; do
-        fails 3 "missing: no cuda kernel of that name" $c --device cuda:0 --missing nan f.tif
+    img-convert --type f64 whole.tif -o f64.tif
+    for c in "img-gauss" "img-local --stat mean" "img-morph --op open" "img-wiener --noise 3" "img-nlmeans --h 3 --search 1" \
+        "img-threshold --at 3" "img-threshold --otsu"; do
+        fails 3 "no kernel for f64" $c --device cuda:0 --missing 2 f64.tif
     done
+    fails 3 "missing: no kernel for missing samples and the entropy of more than 1024" img-local --stat entropy --radius 8,8,1 \
+        --device cuda:0 --missing nan f.tif
+    fails 3 "missing: no kernel for voxels beyond the edge" img-threshold --local mean --edge mirror --window 3 \
+        --device cuda:0 --missing nan f.tif
 }
