@@ -216,13 +216,13 @@ void demand(const struct vp_op *op, int64_t step[3], int64_t halo[3])
 }
 
 /* Scratch: the copy of the input; then that of the stage, and in its place what the rule needs. */
-struct places {
+struct missing_layout {
     void *copy, *inner, *rule;
     uint32_t *seen;
     uint8_t *near_x, *near_y;
 };
 
-uint64_t lay_out(const struct vp_op *op, const int64_t in[3], const int64_t out[3], void *memory, struct places *l)
+uint64_t lay_out(const struct vp_op *op, const int64_t in[3], const int64_t out[3], void *memory, struct missing_layout *l)
 {
     const vp_missing_params *const m = params(op);
     const struct vp_op inner = inner_of(op);
@@ -245,7 +245,7 @@ uint64_t lay_out(const struct vp_op *op, const int64_t in[3], const int64_t out[
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
-    struct places l;
+    struct missing_layout l;
     return lay_out(op, in, out, NULL, &l);
 }
 
@@ -283,7 +283,7 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
     const missing_rule *const r = rule_of(m);
     missing_part p = part_of(op, &m->given, m->first, work);
     int64_t in[3], out[3];
-    struct places l;
+    struct missing_layout l;
 
     for (int a = 0; a < 3; a++) {
         in[a] = vp_box_size(&work->in[0].box, a);
