@@ -5,7 +5,7 @@
  * Overview: Gaussians take three passes over sums of weight times sample, of the weights of present samples and of those
  *   of absent ones. For kernels and non-local means a thread goes over all samples that its voxel needs.
  * Global memory: Gaussians 24 bytes for each voxel of a pass along x and of one along y; the others what is seen.
- * Cost: three multiplications and additions in float64 for each weight; of non-local means as many for each pair. */
+ * Cost: three multiplications and additions in float64 for each weight; of non-local means three of each for a pair. */
 #include "missing.cuh"
 
 #include "local/convolve.h"

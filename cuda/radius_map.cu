@@ -74,7 +74,7 @@ struct radius_job {
     double half, rest;         /* factors of a sample: 2^shift */
     vp_area in, radii, out;
     int out_type;
-    vp_box box;                /* of the table */
+    vp_box box;                /* box that the table covers */
     int64_t image[3];
     int64_t row, plane, planes; /* cells of a row, of a plane; planes */
 };

@@ -182,7 +182,7 @@ struct means {
     double *z[BOTH];           /* one row, summed along z, too: grown in x */
     double *x[BOTH];           /* and along x */
     float *power;              /* exponents of a row's weights, and the weights; */
-    double *power_f64;         /* of f64: these */
+    double *power_f64;         /* the same of f64 */
     double *total, *value;     /* sums of the tile */
     int32_t *there, *gone;     /* candidates of the tile's voxels that are present, and that are missing */
 };
