@@ -433,7 +433,7 @@ END
         "img-threshold --at 3" "img-threshold --otsu"; do
         fails 3 "no kernel for f64" $c --device cuda:0 --missing 2 f64.tif
     done
-    fails 3 "missing: no kernel for missing samples and the entropy of more than 1024" img-local --stat entropy --radius 8,8,1 \
+    fails 3 "missing: no kernel for missing samples and the entropy of more than 1024" img-local --stat entropy --radius 16,12,2 \
         --device cuda:0 --missing nan f.tif
     fails 3 "missing: no kernel for voxels beyond the edge" img-threshold --local mean --edge mirror --window 3 \
         --device cuda:0 --missing nan f.tif
