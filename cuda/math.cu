@@ -8,11 +8,11 @@
  * Global memory: each input is read once, the output is written once, the program comes from the caches.
  * Cost: two or three reads and a write of shared memory for each step and voxel, besides its arithmetic.
  * Limits: 96 places. */
+#include "convert.cuh"
 #include "footprint.cuh"
 #include "local/math.h"
 
 #include <algorithm>
-#include <type_traits>
 
 namespace
 {
@@ -38,36 +38,6 @@ struct inputs {
     vp_area part[VP_MAX_INPUTS];
     int n;
 };
-
-template <class F> __device__ __forceinline__ auto by_type(int type, const F &f)
-{
-    return vp_by_type_of<~0u, double>(type, f);
-}
-
-__device__ __forceinline__ double load(const void *data, int64_t i, int type)
-{
-    return by_type(type, [=](auto s) { return (double)((const decltype(s) *)data)[i]; });
-}
-
-/* Stores v: integers are rounded to nearest even and clamped, NaN becomes 0. True if v was out of range, as vp_convert
- * counts. */
-__device__ __forceinline__ bool store(void *data, int64_t i, int type, double v)
-{
-    return by_type(type, [=](auto s) {
-        using T = decltype(s);
-        T *const to = (T *)data + i;
-        if constexpr (std::is_floating_point<T>::value) {
-            *to = (T)v;
-            return isinf((T)v) && !isinf(v);
-        } else {
-            constexpr T LEAST = vp_limits<T>::LEAST, MOST = vp_limits<T>::MOST;
-            const double r = rint(v);
-            const bool fits = r >= (double)LEAST && r < 2.0 * (double)(MOST / 2 + 1);
-            *to = fits ? (T)r : r > 0 ? MOST : r < 0 ? LEAST : (T)0;
-            return !fits;
-        }
-    });
-}
 
 __device__ double modulo(double a, double b)
 {
@@ -144,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 8)
 #pragma unroll
         for (int i = 0; i < VP_MAX_INPUTS; i++)
             for (int k = 0; i < in.n && p->stack[i] >= 0 && k < n; k++)
-                v.at(p->stack[i], k) = load(in.part[i].data, vp_place(in.part[i], x + k * threads, y, z), type);
+                v.at(p->stack[i], k) = vp::convert_load(in.part[i].data, vp_place(in.part[i], x + k * threads, y, z), type);
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             if (p->position[0] >= 0)
@@ -159,7 +129,7 @@ __global__ void __launch_bounds__(THREADS, 8)
         for (int i = 0; i < steps; i++)
             run_step(p->step[i], v);
         for (int k = 0; k < n; k++)
-            bad += store(out.data, vp_place(out, x + k * threads, y, z), out_type, v.at(result, k));
+            bad += vp::convert_store(out.data, vp_place(out, x + k * threads, y, z), out_type, v.at(result, k));
     }
     if (bad)
         atomicAdd(lost, (unsigned long long)bad);

@@ -1,5 +1,6 @@
 # Local operations on the GPU: the same bits as on the CPU, however the image is cut. Skipped where there is no device.
 load helper
+load missing
 
 setup_file() {
     export PATH="${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/bin:$PATH"
@@ -364,4 +365,16 @@ alike() {
             ok img-cmp got.tif want.tif || { echo "with $program --chunk $chunk"; return 1; }
         done
     done
+}
+
+@test "missing samples: the CPU's bits, in random commands and chunks" {
+    needs_gpu
+    missing_images 150x70x20
+    missing_agree 80 "$RANDOM"
+}
+
+@test "boxes of a map of radii: the CPU's bits" {
+    needs_gpu
+    missing_images 150x70x20
+    radii_agree
 }

@@ -1,6 +1,7 @@
 # The plugin's own kernels, run by the CPU (tests/emulate): what CUDA does, on machines without a GPU, too. Small
 # images, for it is slow; speed is for cuda.bats and cuda-local.bats. Devices 0 and 1 schedule threads differently.
 load helper
+load missing
 
 setup_file() {
     local why=''
@@ -367,4 +368,14 @@ launched() {
         ok img-convolve "${options[@]}" --device cuda --type f32 a.tif -o got.tif
         ok img-cmp --max-rel-l2 8e-7 got.tif want.tif
     done
+}
+
+@test "missing samples: the CPU's bits, in random commands and chunks" {
+    missing_images 45x33x6
+    missing_agree 60 "$RANDOM"
+}
+
+@test "boxes of a map of radii: the CPU's bits" {
+    missing_images 45x33x6
+    radii_agree
 }

@@ -39,6 +39,7 @@ as_reference() {
     local in=$1 out=$2 mask=$3 fill=$4 what=$5 keys=$6 near=2e-6 source=$1.raw
     shift 6
     [ "$in" != f32 ] || source=f.raw
+    [ "$out" != f64 ] || near=1e-13
     [ "${out:0:1}" = f ] || near=$([[ $what = gauss || $what = convolve || $what = nlmeans ]] && echo 1 || echo 0)
     echo "$*: $what $keys"
     ok sh -c '"$@" --raw-out > got.raw' sh "$@"
@@ -110,6 +111,43 @@ row() {
     done
     as_reference u8 u8 - 77 rank "radius=1,1,0 percent=50 value=77" img-local --radius 1,1,0 --missing 77 u8.tif
     as_reference i16 i16 m.raw 0 max "radius=1,1,1 value=12" img-local --stat max --missing 12 --mask m.tif --fill 0 i16.tif
+}
+
+@test "samples of u32, i32 and f64" {
+    needs_numpy
+    perl -e 'srand 9; for (1 .. 1105) { push @u, int rand 4294967296; push @d, rand(1e6) + 1e9 }
+        sub put { open F, ">", shift; binmode F; print F @_; close F }
+        put("u32.raw", pack("L<*", @u)); put("i32.raw", pack("l<*", map { $_ - 2147483648 } @u)); put("f64.raw", pack("d<*", @d))'
+    for t in u32 i32 f64; do img-cat --raw-in 17x13x5:${t}le $t.raw -o $t.tif; done
+    for t in u32 i32 f64; do
+        fill="--fill 7"
+        if [ $t = f64 ]; then fill=""; fi
+        # shellcheck disable=SC2086
+        as_reference $t $t m.raw 7 mean radius=2,2,1 img-local --stat mean --radius 2,2,1 --mask m.tif $fill $t.tif
+        as_reference $t f64 m.raw 7 var "radius=2,1,1 sample" img-local --stat var --sample --radius 2,1,1 --type f64 --mask m.tif $t.tif
+        # shellcheck disable=SC2086
+        as_reference $t $t page.raw 7 rank "radius=2,2,1 percent=30 times=2" img-local --stat percentile:30 -n 2 --radius 2,2,1 --mask page.tif $fill $t.tif
+        # shellcheck disable=SC2086
+        as_reference $t $t m.raw 7 max "radius=1,1,1 coverage=.5" img-morph --op dilate --coverage .5 --mask m.tif $fill $t.tif
+        # shellcheck disable=SC2086
+        as_reference $t $t m.raw 7 min "radius=2,1,1" img-local --stat min --radius 2,1,1 --mask m.tif $fill $t.tif
+        # shellcheck disable=SC2086
+        as_reference $t $t m.raw 7 wiener "radius=2,2,1 noise=2000" img-wiener --radius 2,2,1 --noise 2000 --mask m.tif $fill $t.tif
+        # shellcheck disable=SC2086
+        as_reference $t $t m.raw 7 gauss "sigma=1,.5,.5" img-gauss --sigma 1,.5,.5 --mask m.tif $fill $t.tif
+        # shellcheck disable=SC2086
+        as_reference $t $t m.raw 7 nlmeans "search=2,2,1 patch=1,1,0 h=2e8" img-nlmeans --search 2,2,1 --patch 1,1,0 --h 2e8 --mask m.tif $fill $t.tif
+        as_reference $t u8 m.raw 0 above "radius=3,3,1 k=0.3" img-threshold --local niblack --k -0.3 --window 7,7,3 --mask m.tif $t.tif
+    done
+    if [[ "$(ldd "$(command -v img-convolve)")" == *libfftw3* ]]; then
+        for t in u32 i32 f64; do
+            as_reference $t f64 m.raw 7 convolve "kernel=k2.raw kshape=5x4x1 normalize" img-convolve -k k2.tif --normalize --mask m.tif $t.tif
+        done
+    fi
+    as_reference i32 i32 - 12 max "radius=1,1,1 value=12" img-local --stat max --missing 12 i32.tif
+    fails 2 "--missing 3.5: expected a value that u32 samples have" img-gauss --missing 3.5 u32.tif
+    fails 2 "--fill 5e+09: expected a value that i32 samples have" img-gauss --mask m.tif --fill 5e9 i32.tif
+    fails 2 "--missing nan: expected floats, got u32" img-nlmeans --h 3 --missing nan u32.tif
 }
 
 @test "Gaussians and kernels: weights of what exists, with every edge" {
@@ -331,8 +369,6 @@ complete() {
     one_page=$(img-cat --pages 0:2 m.tif -o three.tif && echo page.tif)
     [ "$one_page" ]
     img-cat --region 0:9,0:9 m.tif -o small.tif
-    img-convert --type f64 whole.tif -o f64.tif
-    img-convert --type i32 u16.tif -o i32.tif
     while IFS='|' read -r command integers; do
         for bad in "2|--coverage needs --missing or --mask|--coverage 0.5 whole.tif" \
             "2|--missing: expected nan or a number, got 'none'|--missing none whole.tif" \
@@ -343,8 +379,7 @@ complete() {
             "1|expected a mask of u8, got u16|--mask u16.tif whole.tif" \
             "1|expected the same size|--mask small.tif whole.tif" \
             "1|expected equal numbers, or a mask of one page|--mask three.tif whole.tif" \
-            "1|absent.tif: No such file|--mask absent.tif whole.tif" \
-            "1|expected samples of|--missing 7 i32.tif"; do
+            "1|absent.tif: No such file|--mask absent.tif whole.tif"; do
             IFS='|' read -r status text args <<<"$bad"
             if [[ $command = *threshold* && $args = --coverage* ]]; then continue; fi
             echo "$command $args"
@@ -387,14 +422,19 @@ END
     fails 1 "pages" sh -c 'cat four.tif | img-gauss --mask /dev/stdin f.tif'
 }
 
-@test "auto takes the CPU, and a device is refused" {
+@test "auto takes a device or the CPU, and gives the same bits; what a device cannot do is refused" {
     [ -e "$BUILD/emulated/voxpipe-cuda.so" ] || skip "built without CUDA"
     export VOXPIPE_PLUGINS=$BUILD/emulated
     img-gauss --missing nan f.tif --raw-out > want.raw
     VOXPIPE_DEVICE=auto img-gauss --missing nan f.tif --raw-out > got.raw
     cmp got.raw want.raw
-    for c in "img-gauss" "img-local --stat mean" "img-morph --op open" "img-convolve -k k.tif" "img-wiener --noise 3" \
-        "img-nlmeans --h 3 --search 1" "img-threshold --at 3" "img-threshold --otsu"; do
-        fails 3 "missing: no cuda kernel of that name" $c --device cuda:0 --missing nan f.tif
+    img-convert --type f64 whole.tif -o f64.tif
+    for c in "img-gauss" "img-local --stat mean" "img-morph --op open" "img-wiener --noise 3" "img-nlmeans --h 3 --search 1" \
+        "img-threshold --at 3" "img-threshold --otsu"; do
+        fails 3 "no kernel for f64" $c --device cuda:0 --missing 2 f64.tif
     done
+    fails 3 "missing: no kernel for missing samples and the entropy of more than 1024" img-local --stat entropy --radius 16,12,2 \
+        --device cuda:0 --missing nan f.tif
+    fails 3 "missing: no kernel for voxels beyond the edge" img-threshold --local mean --edge mirror --window 3 \
+        --device cuda:0 --missing nan f.tif
 }

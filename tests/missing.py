@@ -9,6 +9,8 @@ import sys
 
 import numpy as np
 
+STORED = {"u8": "u1", "u16": "<u2", "i16": "<i2", "u32": "<u4", "i32": "<i4", "f64": "<f8"}
+
 
 def place(p, n, edge):
     """Positions that stand for p of an axis of n samples; -1: none; -2: a zero."""
@@ -154,10 +156,10 @@ def nlmeans(x, f):
 
 def compare(kind, got, want, fill, near):
     """Fails if results differ by more than `near`, floats relative to the largest, or in the places where there is none."""
-    a = np.fromfile(got, {"u8": "u1", "u16": "<u2", "i16": "<i2", "f64": "<f8"}.get(kind, "<f4")).astype(float)
+    a = np.fromfile(got, STORED.get(kind, "<f4")).astype(float)
     b = np.fromfile(want, "<f8")
     if kind[0] != "f":
-        least, most = {"u8": (0, 255), "u16": (0, 65535), "i16": (-32768, 32767)}[kind]
+        least, most = np.iinfo(STORED[kind]).min, np.iinfo(STORED[kind]).max
         b = np.where(np.isnan(b), float(fill), np.clip(np.rint(b), least, most))
     assert a.shape == b.shape, f"expected {b.size} samples, got {a.size}"
     none, left = np.isnan(b), np.nan_to_num(np.abs(a - b))
@@ -175,7 +177,7 @@ def main():
     f = dict((a.split("=") + [""])[:2] for a in sys.argv[6:])
     size, _, kind = size.partition(":")
     n = [int(v) for v in size.split("x")][::-1]
-    x = np.fromfile(source, {"u8": "u1", "u16": "<u2", "i16": "<i2", "f64": "<f8"}.get(kind, "<f4")).astype(float).reshape(n)
+    x = np.fromfile(source, STORED.get(kind, "<f4")).astype(float).reshape(n)
     if mask != "-":
         m = np.fromfile(mask, "u1").reshape([-1] + n[1:])
         x = np.where(np.broadcast_to(m, x.shape) == 0, np.nan, x)

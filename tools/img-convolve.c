@@ -91,7 +91,7 @@ static int img_convolve(struct vp_run *run, void *params, struct vp_err *err)
 
     image.values = true;
     int rc = vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES | VP_TYPES_WIDE, err)
-             || vp_missing_open(&im, run, &p->missing, VP_CONVOLVE_TYPES | 1u << VP_F64, err);
+             || vp_missing_open(&im, run, &p->missing, err);
     const enum vp_type same = vp_images_as_f64(&im, false);
     rc = rc || vp_missing_fill(&im, run, &p->missing, vp_kernels_type(p->type, same), err)
          || vp_kernels_read(&g, run, &p->kernel, &im, err);

@@ -105,7 +105,7 @@ static int img_gauss(struct vp_run *run, void *params, struct vp_err *err)
                              : p->type == AUTO && (derivative || p->highpass) ? vp_type_of_values(same) : same;
     for (int a = 0; a < 3 && p->image.physical; a++)
         g.spacing[a] = im.voxel[a];
-    rc = rc || vp_missing_open(&im, run, &p->missing, types & ~VP_TYPES_WIDE, err)
+    rc = rc || vp_missing_open(&im, run, &p->missing, err)
          || vp_missing_fill(&im, run, &p->missing, out, err)
          || vp_gauss_chain(&im.chain, &g, im.size, im.type, out, err) || vp_missing_chain(&im.chain, &im.missing, err);
     const struct vp_result result = {derivative || p->highpass ? VP_DIFFERENCES : VP_VALUES,

@@ -74,11 +74,11 @@ static int img_local(struct vp_run *run, void *params, struct vp_err *err)
     if (p->map.file)
         return with_map(run, p, &image, err);
     int rc = vp_stat_check(&p->stat, err) || vp_images_open(&im, run, &image, 1, VP_STAT_TYPES, err)
-             || vp_missing_open(&im, run, &p->missing, VP_STAT_TYPES & ~VP_TYPES_WIDE, err)
-             || vp_missing_fill(&im, run, &p->missing, vp_stat_type(&p->stat, im.type), err)
+             || vp_missing_open(&im, run, &p->missing, err)
              || vp_footprint_open(&f, run, &p->stat.window, &im, err);
     if (!rc && vp_stat_is_f64(&p->stat))
         vp_images_as_f64(&im, true);
+    rc = rc || vp_missing_fill(&im, run, &p->missing, vp_stat_type(&p->stat, im.type), err);
     if (!rc && vp_stat_needs_range(&p->stat, im.type)) {
         rc = vp_images_range(&im, run, range, err);
         known = !rc && !run->common.plan; /* --plan does not read */

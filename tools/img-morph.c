@@ -54,7 +54,7 @@ static int chain(struct vp_images *im, const struct vp_run *run, const struct pa
 {
     const enum vp_morph what = (enum vp_morph)p->op;
     const bool differs = what == VP_TOPHAT || what == VP_BOTHAT || what == VP_GRADIENT;
-    const enum vp_type out = differs && im->type == VP_I16 ? VP_U16 : im->type;
+    const enum vp_type out = differs && im->type == VP_I16 ? VP_U16 : differs && im->type == VP_I32 ? VP_U32 : im->type;
 
     if (!im->missing.on)
         return vp_morph_chain(&im->chain, what, p->iterations, f, im->size, im->type, err);
@@ -77,7 +77,7 @@ static int img_morph(struct vp_run *run, void *params, struct vp_err *err)
         return vp_hint(err, "add --op " VP_MORPH_CHOICES);
     }
     const int rc = vp_images_open(&im, run, &p->image, 1, VP_EXTREMUM_TYPES | VP_TYPES_WIDE, err)
-                   || vp_missing_open(&im, run, &p->missing, VP_EXTREMUM_TYPES, err)
+                   || vp_missing_open(&im, run, &p->missing, err)
                    || vp_footprint_open(&f, run, &p->window, &im, err)
                    || chain(&im, run, p, &f, err);
     vp_footprint_free(&f);

@@ -86,7 +86,7 @@ static int img_nlmeans(struct vp_run *run, void *params, struct vp_err *err)
     int rc = vp_images_open(&im, run, &p->image, 1, VP_NLMEANS_TYPES | VP_TYPES_WIDE, err);
     const enum vp_type same = vp_images_as_f64(&im, p->type == F64);
     const enum vp_type out = p->type == F32 ? VP_F32 : p->type == F64 ? VP_F64 : same;
-    rc = rc || vp_missing_open(&im, run, &p->missing, VP_NLMEANS_TYPES, err)
+    rc = rc || vp_missing_open(&im, run, &p->missing, err)
          || vp_missing_fill(&im, run, &p->missing, out, err)
          || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
          || vp_nlmeans_local(&op, vp_scale_steps(im.scale, p->h), vp_scale_steps(im.scale, p->sigma), search, patch,

@@ -185,7 +185,7 @@ static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, c
         stored.limit = vp_scale_floor(im->scale, t->limit);
     if (im->missing.on && !c->n && vp_missing_load(c, &im->missing, im->size, im->type, err))
         return -1;
-    if (im->missing.on && !real) { /* a bin for every value, as of integers */
+    if (im->missing.on && !vp_threshold_ranges(im->type)) { /* a bin for every value, as of integers */
         stored.lo = vp_type_min(im->type) - .5;
         stored.hi = vp_type_max(im->type) + .5;
         stored.bins = (int64_t)(stored.hi - stored.lo);
@@ -342,7 +342,7 @@ static int img_threshold(struct vp_run *run, void *params, struct vp_err *err)
                                     .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found.in,
                                     .lo = p->range.v[0], .hi = p->range.v[1]};
     int rc = vp_images_open(&im, run, &image, 1, (how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES) | VP_TYPES_WIDE, err)
-             || vp_missing_open(&im, run, &p->missing, VP_THRESHOLD_TYPES, err)
+             || vp_missing_open(&im, run, &p->missing, err)
              || make(p, how, &t, &found, run, &im, &counts, err);
     im.solved = t.method == VP_AT ? NULL : record;
     im.ctx = &found;

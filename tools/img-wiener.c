@@ -58,7 +58,7 @@ static int img_wiener(struct vp_run *run, void *params, struct vp_err *err)
     if (sigma && vp_given(run, "noise"))
         return vp_fail(err, VP_EUSAGE, "--noise and --sigma cannot be combined: a variance, and its square root");
     int rc = vp_images_open(&im, run, &p->image, 1, VP_MOMENTS_TYPES | VP_TYPES_WIDE, err)
-             || vp_missing_open(&im, run, &p->missing, VP_MOMENTS_TYPES, err)
+             || vp_missing_open(&im, run, &p->missing, err)
              || vp_missing_fill(&im, run, &p->missing, p->type == F32 ? VP_F32 : p->type == F64 ? VP_F64 : im.type, err)
              || vp_footprint_open(&f, run, &p->window, &im, err);
     const double step = vp_scale_steps(im.scale, 1);

@@ -60,6 +60,12 @@ static int to_sample(const struct vp_images *im, const char *option, double valu
     return 0;
 }
 
+/* Returns the type of the samples, also if they are read as f64. */
+static enum vp_type type_of(const struct vp_images *im)
+{
+    return im->type == VP_F64 ? vp_reader_stack(im->reader[0])->type : im->type;
+}
+
 /* Opens the mask as the second stack. */
 static int open_mask(struct vp_images *im, struct vp_run *run, const char *path, struct vp_err *err)
 {
@@ -86,7 +92,7 @@ static int open_mask(struct vp_images *im, struct vp_run *run, const char *path,
     return 0;
 }
 
-int vp_missing_open(struct vp_images *im, struct vp_run *run, const struct vp_missing_given *given, unsigned types,
+int vp_missing_open(struct vp_images *im, struct vp_run *run, const struct vp_missing_given *given,
                     struct vp_err *err)
 {
     static const char *const more[] = {"coverage", "keep-missing", "fill"};
@@ -103,19 +109,16 @@ int vp_missing_open(struct vp_images *im, struct vp_run *run, const struct vp_mi
     m->keeps = given->keeps;
     m->valued = given->missing && !nan;
     m->masked = given->mask;
-    if (!(types & 1u << im->type))
-        return vp_fail_hint(err, VP_ERUN, "convert first: img-convert --type f32",
-                            "%s: --%s: expected samples of %s or f32, got %s", vp_reader_name(im->reader[0]),
-                            given->missing ? "missing" : "mask", "u8, u16, i8, i16", vp_type_name(im->type));
-    if (nan && !vp_type_is_float(im->type) && !given->mask)
+    const enum vp_type type = type_of(im);
+    if (nan && !vp_type_is_float(type) && !given->mask)
         return vp_fail_hint(err, VP_EUSAGE, "--missing VALUE, or --mask FILE",
-                            "--missing nan: expected floats, got %s", vp_type_name(im->type));
+                            "--missing nan: expected floats, got %s", vp_type_name(type));
     if (m->valued) {
         char *end;
         const double value = strtod(given->missing, &end);
         if (end == given->missing || *end || !isfinite(value))
             return vp_fail(err, VP_EUSAGE, "--missing: expected nan or a number, got '%s'", given->missing);
-        if (to_sample(im, "missing", value, im->type, &m->value, err))
+        if (to_sample(im, "missing", value, type, &m->value, err))
             return -1;
     }
     return given->mask ? open_mask(im, run, given->mask, err) : 0;
@@ -135,32 +138,36 @@ int vp_missing_fill(struct vp_images *im, const struct vp_run *run, const struct
     if (vp_type_is_float(out))
         return 0;
     m->fill = m->value;
-    if (m->valued && out == im->type)
+    if (m->valued && out == type_of(im))
         return 0;
     return vp_fail_hint(err, VP_EUSAGE, "--fill 0, or a result of f32",
                         "%s results: expected --fill VALUE for where nothing is there", vp_type_name(out));
 }
 
+struct extent { struct vp_sample_range range; enum vp_type type; };
+
 static int add_samples(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
 {
+    struct extent *const e = ctx;
+
     (void)page, (void)err;
-    vp_sample_range_add(ctx, samples, VP_F32, n);
+    vp_sample_range_add(&e->range, samples, e->type, n);
     return 0;
 }
 
 int vp_missing_range(struct vp_images *im, struct vp_run *run, double range[2], struct vp_err *err)
 {
     struct vp_chain chain = {0};
-    struct vp_sample_range extent = {0};
+    struct extent extent = {.type = vp_missing_type(im->type)};
     const int rc = vp_missing_load(&chain, &im->missing, im->size, im->type, err)
                    || vp_images_scan(im, run, &chain, add_samples, &extent, err);
 
     vp_chain_free(&chain);
     if (rc || run->common.plan)
         return rc ? -1 : 0;
-    if (!extent.any)
+    if (!extent.range.any)
         return vp_fail(err, VP_ERUN, "%s: no sample that exists is finite", vp_reader_name(im->reader[0]));
-    range[0] = extent.min;
-    range[1] = extent.max;
+    range[0] = extent.range.min;
+    range[1] = extent.range.max;
     return 0;
 }

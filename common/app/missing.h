@@ -17,10 +17,9 @@ struct vp_missing_given {
 extern const struct vp_opt vp_missing_options[];
 extern const struct vp_opt vp_missing_mask_options[]; /* without --keep-missing and --fill, for results that are masks */
 
-/* Fills im->missing from the options, for opened images of one stack, and opens the mask as their second stack. `types`
- * is a mask of 1u << vp_type that the program can do this for. -1: VP_EUSAGE, VP_ERUN (unreadable, another size or
- * type). */
-int vp_missing_open(struct vp_images *im, struct vp_run *run, const struct vp_missing_given *given, unsigned types,
+/* Fills im->missing from the options, for opened images of one stack, and opens the mask as their second
+ * stack. -1: VP_EUSAGE, VP_ERUN (unreadable, another size or type). */
+int vp_missing_open(struct vp_images *im, struct vp_run *run, const struct vp_missing_given *given,
                     struct vp_err *err);
 
 /* Decides on the sample of a result of type `out` where there is none. -1: VP_EUSAGE, integers need one. */

@@ -20,7 +20,7 @@ const struct vp_opt vp_radius_map_options[] = {
             .more = "The sample of FILE is the radius of the box around its voxel: 0 is the voxel alone, 1 is 3 x 3 "
                     "pixels or 3 x 3 x 3 voxels. FILE has as many pages as the input, or one page, which holds for all "
                     "of them; its samples, of any type, are whole numbers. The time does not depend on the radii, the "
-                    "memory on the largest one (see RADIUS MAPS). It takes the place of --radius; on the CPU."),
+                    "memory on the largest one (see RADIUS MAPS). It takes the place of --radius."),
     VP_OPT_END,
 };
 

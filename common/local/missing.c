@@ -569,15 +569,16 @@ static int store(const struct vp_op *op, const struct vp_part *in, const struct 
     return 0;
 }
 
-/* Appends a stage of single voxels. */
-static int add_plain(struct vp_chain *c, const struct vp_missing *m, struct vp_op *op, struct vp_err *err)
+/* Appends a stage of single voxels, whose params begin with *m. */
+static int add_plain(struct vp_chain *c, const struct vp_missing *m, const char *kernel, struct vp_op *op,
+                     struct vp_err *err)
 {
     struct plain *p = malloc(sizeof *p);
 
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     p->given = *m;
-    op->kernel = "missing";
+    op->kernel = kernel;
     op->params = p;
     op->free = free;
     op->cost = 1;
@@ -591,7 +592,7 @@ int vp_missing_load(struct vp_chain *c, const struct vp_missing *m, const int64_
                        .in = type, .out = vp_missing_type(type), .run = load,
                        .text = "missing samples become NaN"};
 
-    return add_plain(c, m, &op, err);
+    return add_plain(c, m, "missing_load", &op, err);
 }
 
 int vp_missing_store(struct vp_chain *c, const struct vp_missing *m, enum vp_type type, struct vp_err *err)
@@ -601,5 +602,5 @@ int vp_missing_store(struct vp_chain *c, const struct vp_missing *m, enum vp_typ
                        .in = last->out, .out = type, .run = store};
 
     snprintf(op.text, sizeof op.text, "to %s, %.9g where nothing is there", vp_type_name(type), m->fill);
-    return add_plain(c, m, &op, err);
+    return add_plain(c, m, "missing_store", &op, err);
 }

@@ -14,7 +14,8 @@
  *
  * One operation, "missing", stands for all: vp_missing_chain replaces the stages of a chain by ones that run them as
  * they are, and then make anew, in float64, what a missing sample reaches. So all other voxels have the bits of the
- * operation itself. Between stages a missing sample is NaN. CPU only. */
+ * operation itself. Between stages a missing sample is NaN. On a device (u8, u16, i16, f32) the kernel "missing" does the
+ * same with the kernels of the stages, with the same bits. */
 #pragma once
 
 #include "engine/chain.h"

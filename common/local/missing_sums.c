@@ -181,7 +181,8 @@ struct means {
     double *y[BOTH];           /* summed along y: grown in x and z */
     double *z[BOTH];           /* one row, summed along z, too: grown in x */
     double *x[BOTH];           /* and along x */
-    float *power;              /* exponents of a row's weights, and the weights */
+    float *power;              /* exponents of a row's weights, and the weights; */
+    double *power_f64;         /* the same of f64 */
     double *total, *value;     /* sums of the tile */
     int32_t *there, *gone;     /* candidates of the tile's voxels that are present, and that are missing */
 };
@@ -205,6 +206,7 @@ static size_t means_layout(const struct vp_missing_work *w, void *own)
         here.x[i] = vp_place(own, &bytes, (size_t)m->side[0] * sizeof(double));
     }
     here.power = vp_place(own, &bytes, ((size_t)m->side[0] + VP_NLMEANS_LANES) * sizeof *here.power);
+    here.power_f64 = vp_place(own, &bytes, ((size_t)m->side[0] + VP_NLMEANS_LANES) * sizeof *here.power_f64);
     here.total = vp_place(own, &bytes, tile * sizeof(double));
     here.value = vp_place(own, &bytes, tile * sizeof(double));
     here.there = vp_place(own, &bytes, tile * sizeof(int32_t));
@@ -235,15 +237,40 @@ static void gather(double *restrict to, const double *from, int64_t rows, int64_
             to[i] += from[r * step + i];
 }
 
+/* Makes the weights of a row of candidates from their sums, in the precision of the operation itself. */
+static void weigh(const struct vp_missing_work *w, const struct means *k, int64_t n)
+{
+    const struct vp_nlmeans_params *p = w->m->inner.params;
+    const double noise = 2 * p->sigma * p->sigma, strength = 1 / (p->h * p->h);
+    const int64_t all = (n + VP_NLMEANS_LANES - 1) / VP_NLMEANS_LANES * VP_NLMEANS_LANES;
+    const bool f64 = p->in == VP_F64;
+    const double least = f64 ? -700 : -87;
+    const struct vp_nlmeans_isa *isa = VP_ISA_FIND(vp_nlmeans, NULL);
+    const struct vp_nlmeans_f64_isa *isa_f64 = VP_ISA_FIND(vp_nlmeans_f64, NULL);
+
+    for (int64_t x = 0; x < n; x++) {
+        const double d2 = k->x[SQUARE][x] / k->x[PAIRS][x], a = (noise - d2) * strength;
+        const double power = k->x[PAIRS][x] > 0 && a > least ? (a < 0 ? a : 0) : -1e9;
+        if (f64)
+            k->power_f64[x] = power;
+        else
+            k->power[x] = (float)power;
+    }
+    if (f64)
+        isa_f64->exponential(k->power_f64, k->power_f64, all);
+    else
+        isa->exponential(k->power, k->power, all);
+}
+
 /* Adds the candidates at offset s to a row of the tile. */
 static void candidates(struct vp_missing_work *w, const int64_t s[3], int64_t row, int64_t at)
 {
     const struct vp_nlmeans_params *p = w->m->inner.params;
-    const struct vp_nlmeans_isa *isa = VP_ISA_FIND(vp_nlmeans, NULL);
     const struct means *k = w->own;
     const int64_t n = vp_box_size(&w->tile, 0), patch = 2 * p->patch[0] + 1;
+    const bool f64 = p->in == VP_F64;
     const int64_t there = at + (s[2] * w->n[1] + s[1]) * w->n[0] + s[0];
-    const double noise = 2 * p->sigma * p->sigma, strength = 1 / (p->h * p->h), *const present = k->present + there;
+    const double *const present = k->present + there;
     const uint8_t *const state = w->state + there;
     const double *const v = w->v + there;
     double *const total = k->total + row * n, *const value = k->value + row * n;
@@ -251,13 +278,9 @@ static void candidates(struct vp_missing_work *w, const int64_t s[3], int64_t ro
 
     gather(k->x[SQUARE], k->z[SQUARE], patch, 1, n);
     gather(k->x[PAIRS], k->z[PAIRS], patch, 1, n);
+    weigh(w, k, n);
     for (int64_t x = 0; x < n; x++) {
-        const double d2 = k->x[SQUARE][x] / k->x[PAIRS][x], a = (noise - d2) * strength;
-        k->power[x] = k->x[PAIRS][x] > 0 && a > -87 ? (float)(a < 0 ? a : 0) : -1e9f;
-    }
-    isa->exponential(k->power, k->power, (n + VP_NLMEANS_LANES - 1) / VP_NLMEANS_LANES * VP_NLMEANS_LANES);
-    for (int64_t x = 0; x < n; x++) {
-        const double weight = (double)k->power[x] * present[x];
+        const double weight = (f64 ? k->power_f64[x] : (double)k->power[x]) * present[x];
         total[x] += weight;
         value[x] += weight * v[x];
     }
@@ -308,6 +331,7 @@ static void means_prepare(struct vp_missing_work *w)
     memset(k->there, 0, tile * sizeof(int32_t));
     memset(k->gone, 0, tile * sizeof(int32_t));
     memset(k->power, 0, ((size_t)w->m->side[0] + VP_NLMEANS_LANES) * sizeof *k->power);
+    memset(k->power_f64, 0, ((size_t)w->m->side[0] + VP_NLMEANS_LANES) * sizeof *k->power_f64);
     for (s[2] = -p->search[2]; s[2] <= p->search[2]; s[2]++)
         for (s[1] = -p->search[1]; s[1] <= p->search[1]; s[1]++)
             for (s[0] = -p->search[0]; s[0] <= p->search[0]; s[0]++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of the present samples of a neighbourhood: see missing.h. Each voxel is made from its own samples, in the
  * order of the footprint, so nothing depends on tiles. */
+#include "base/order.h"
 #include "base/size.h"
 #include "local/entropy.h"
 #include "local/extremum.h"
@@ -12,15 +13,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Memory of a window: sums along the rows of `seen`, each with one more number than samples; a list of numbers; the
- * bins of a histogram. */
+/* Memory of a window: sums along the rows of `seen`, each with one more number than samples; a list of numbers, or of
+ * keys; the bins of a histogram. */
 struct missing_window {
     int32_t *present, *absent;
     double *list;
+    int64_t *key;
     uint32_t *bin;
 };
 
-static size_t place(const struct vp_missing_work *w, void *own, int64_t list, int64_t bins)
+static size_t place(const struct vp_missing_work *w, void *own, int64_t list, int64_t keys, int64_t bins)
 {
     const size_t sums = (size_t)((w->n[0] + 1) * w->n[1] * w->n[2]);
     struct missing_window *kept, here = {0};
@@ -30,6 +32,7 @@ static size_t place(const struct vp_missing_work *w, void *own, int64_t list, in
     here.present = vp_place(own, &bytes, sums * sizeof *here.present);
     here.absent = vp_place(own, &bytes, sums * sizeof *here.absent);
     here.list = vp_place(own, &bytes, (size_t)list * sizeof *here.list);
+    here.key = vp_place(own, &bytes, (size_t)keys * sizeof *here.key);
     here.bin = vp_place(own, &bytes, (size_t)bins * sizeof *here.bin);
     if (kept)
         *kept = here;
@@ -38,19 +41,19 @@ static size_t place(const struct vp_missing_work *w, void *own, int64_t list, in
 
 static size_t layout(const struct vp_missing_work *w, void *own)
 {
-    return place(w, own, 0, 0);
+    return place(w, own, 0, 0, 0);
 }
 
-static size_t layout_list(const struct vp_missing_work *w, void *own)
+static size_t layout_keys(const struct vp_missing_work *w, void *own)
 {
-    return place(w, own, w->m->count + 1, 0);
+    return place(w, own, 0, w->m->count + 1, 0);
 }
 
 static size_t layout_bins(const struct vp_missing_work *w, void *own)
 {
     const struct vp_entropy_params *p = w->m->inner.params;
 
-    return place(w, own, 0, p->bins);
+    return place(w, own, 0, 0, p->bins);
 }
 
 /* Sums the numbers of present and of absent samples along each row. */
@@ -121,13 +124,13 @@ const struct vp_missing_rule vp_missing_extremum = {layout, prepare, extremum_ro
 
 /* ---- ranks ---- */
 
-/* Returns the k-th smallest of n numbers, which it reorders (Hoare's selection). */
-static double pick(double *v, int64_t n, int64_t k)
+/* Returns the k-th smallest of n keys, which it reorders (Hoare's selection). */
+static int64_t pick(int64_t *v, int64_t n, int64_t k)
 {
     int64_t lo = 0, hi = n - 1;
 
     while (lo < hi) {
-        const double middle = v[lo + (hi - lo) / 2];
+        const int64_t middle = v[lo + (hi - lo) / 2];
         int64_t i = lo, j = hi;
         while (i <= j) {
             while (v[i] < middle)
@@ -135,7 +138,7 @@ static double pick(double *v, int64_t n, int64_t k)
             while (v[j] > middle)
                 j--;
             if (i <= j) {
-                const double kept = v[i];
+                const int64_t kept = v[i];
                 v[i++] = v[j];
                 v[j--] = kept;
             }
@@ -153,18 +156,18 @@ static double pick(double *v, int64_t n, int64_t k)
 static double rank(const struct vp_missing_work *w, int64_t at, int64_t n)
 {
     const struct vp_rank_params *p = w->m->inner.params;
-    double *const list = ((const struct missing_window *)w->own)->list;
+    int64_t *const key = ((const struct missing_window *)w->own)->key;
     int64_t i = 0;
 
     for (int64_t k = 0; k < w->m->spans; k++) {
         const struct vp_span *const s = &w->m->span[k];
         const int64_t from = at + (s->dz * w->n[1] + s->dy) * w->n[0];
         for (int64_t x = from + s->x0; x <= from + s->x1; x++) {
-            list[i] = w->v[x];
+            key[i] = vp_signed_key_f64(w->v[x]);
             i += w->state[x] == VP_PRESENT;
         }
     }
-    return pick(list, n, vp_rank_index(p->millionths, n));
+    return vp_f64_of_signed_key(pick(key, n, vp_rank_index(p->millionths, n)));
 }
 
 static void rank_row(struct vp_missing_work *w, int64_t y, int64_t z)
@@ -172,7 +175,7 @@ static void rank_row(struct vp_missing_work *w, int64_t y, int64_t z)
     each(w, y, z, rank);
 }
 
-const struct vp_missing_rule vp_missing_rank = {layout_list, prepare, rank_row};
+const struct vp_missing_rule vp_missing_rank = {layout_keys, prepare, rank_row};
 
 /* ---- entropy ---- */
 
@@ -259,7 +262,7 @@ static double moment(const struct vp_missing_work *w, int64_t at, double n, doub
 
 static size_t layout_moments(const struct vp_missing_work *w, void *own)
 {
-    return place(w, own, w->n[0] * w->n[1] * w->n[2] + 4 * w->m->side[0], 0);
+    return place(w, own, w->n[0] * w->n[1] * w->n[2] + 4 * w->m->side[0], 0, 0);
 }
 
 static void prepare_moments(struct vp_missing_work *w)
