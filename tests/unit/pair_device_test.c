@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The matched pair on the devices that $VOXPIPE_DEVICES names as --device does ("cuda"), against that of the CPU: values
- * within 2e-6, the transpose exact, the same bits each time. Without devices: what has no kernels is refused. */
+ * within 2e-6, the transpose exact, the same bits each time. Without devices: the CPU has no such kernels. */
 #include "test.h"
 #include "geometry.h"
 #include "ct/pair.h"
@@ -24,8 +24,17 @@ static const struct scan SCANS[] = {
     {CONE "detector = 60x50\npitch = 0.75\nviews = 7\n", {24, 21, 30}, {1, 1, 1}, false, true},
     {CONE "detector = 60x50\npitch = 0.75\nviews = 7\n", {24, 21, 30}, {1, 1, 1}, false, false},
     {CONE "detector = 30x260\npitch = 1.5\noffset-u = 6.3\nviews = 40\n", {70, 18, 140}, {1, 1.1, 1.2}, false, true},
-    {CONE "detector = 30x26\npitch = 1.5\ntilt = 4\nviews = 3\n", {14, 15, 16}, {1, 1, 1}, true, false},
-    {CONE "detector = 30x26\npitch = 0.1\nviews = 3\n", {14, 15, 16}, {1, 1, 1}, true, false},
+    /* any matrices, and fans */
+    {CONE "detector = 30x26\npitch = 1.5\ntilt = 4\nviews = 3\n", {14, 15, 16}, {1, 1, 1}, false, false},
+    {CONE "detector = 30x26\npitch = 1.5,-1.2\ntilt = 44\nviews = 3\n", {14, 15, 16}, {1, 1, 0.8}, false, false},
+    {CONE "detector = 40x40\npitch = 1.5\nlamino = 50\nviews = 5\n", {16, 16, 7}, {1, 1, 1}, false, false},
+    {CONE "detector = 40x40\npitch = 1.5\nlamino = 80\nviews = 3\n", {40, 39, 4}, {1, 1, 1}, false, false},
+    {CONE "detector = 30x26\npitch = 0.1\nviews = 3\n", {14, 15, 16}, {1, 1, 1}, false, false},
+    {CONE "detector = 9x8\npitch = 5\nviews = 3\n", {44, 45, 46}, {0.7, 0.7, 0.7}, false, false},
+    {CONE "detector = 30x26\npitch = 1.5\nviews = 4\n", {40, 30, 10}, {8, 8, 2}, false, false},
+    {CONE "detector = 400x1\npitch = 0.2\nviews = 11\n", {30, 31, 1}, {1, 1, 1}, false, false},
+    {"beam = parallel\ndetector = 60x1\npitch = 1\nviews = 9\n", {30, 31, 1}, {1, 1, 1}, false, false},
+    {"beam = parallel\ndetector = 30x24\npitch = 0.9\ntilt = 3\nviews = 4\n", {12, 10, 13}, {1, 1, 1}, false, false},
 };
 
 static unsigned seed = 5;
