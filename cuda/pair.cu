@@ -176,7 +176,7 @@ int project(struct vp_queue *q, const struct vp_pair_shape *s, const float *colu
             struct vp_err *err)
 {
     if (s->general)
-        return vp_pair_project_general(q, s, columns, y, err);
+        return vp_pair_project_general(q, s, columns, work, y, err);
     if (s->projector)
         return vp_pair_project_boxes(q, s, columns, work, y, err);
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))

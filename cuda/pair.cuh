@@ -105,7 +105,7 @@ cudaError_t launch_collect_extent(const collect_kernel &k, const area_args &a, i
 void vp_pair_plan_general(struct vp_pair_shape *s);
 int vp_pair_lift_general(struct vp_queue *q, const struct vp_pair_shape *s, int64_t z, int64_t n, const float *slices,
                          float *x, struct vp_err *err);
-int vp_pair_project_general(struct vp_queue *q, const struct vp_pair_shape *s, const float *x, float *y,
+int vp_pair_project_general(struct vp_queue *q, const struct vp_pair_shape *s, const float *x, float *work, float *y,
                             struct vp_err *err);
 int vp_pair_weigh_general(struct vp_queue *q, const struct vp_pair_shape *s, const float *y, float *lines,
                           struct vp_err *err);

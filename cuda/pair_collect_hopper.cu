@@ -2,13 +2,14 @@
 /* The transpose of the projection with boxes of the views in shared memory (compiled for sm_90a and sm_100a only).
  *
  * Overview: as k_backproject_column_tiled (backproject_hopper.cu): a persistent block, tiles of 8 WX x 4 WY columns by
- *   COLLECT_K slices (times Z mirror slices), a producer warp that copies a box of each view. A view's weights are
- *   areas: 2 to 4 lines of the view are mixed by their overlap with the column, and voxels take the overlap of their
- *   edges with the rows.
+ *   COLLECT_K slices (times Z mirror slices, times R columns half a turn apart), a producer warp that copies a box of
+ *   each view. A view's weights are areas: 2 to 4 lines of the view are mixed by their overlap with the column, and voxels
+ *   take the overlap of their edges with the rows.
  * Coordinates: depth, u and row of the column in float64; the distances of the column's two edges from its middle in
  *   float32, since they are small.
- * Cost: 1,754 x 2^30 updates a second at 1024^3 from views of 1024^2, with mirrors (H100 80GB HBM3).
- * Registers, shared memory, synchronisation: as there. Views are weighted with the length of rays when they are packed. */
+ * Cost, 2^30 updates a second (H200): 1024^3 from 512 views of 1024^2 with half turns and mirrors 2,198 (10 instructions
+ *   an update, 71 % of the issue slots, shared memory 67 % busy), with mirrors 1,856 (14 instructions, 80 %).
+ * Registers: up to 84 bytes of spills. Shared memory, synchronisation: as there. Views are weighted with the length of rays when they are packed. */
 #include <limits.h>
 
 #include "launch.cuh"
@@ -38,69 +39,48 @@ __device__ __forceinline__ float approximate_reciprocal(float x)
     return r;
 }
 
-/* Computes a landing of copy COPY in steps, between the rows of the one before (approach, backproject_column.cuh). */
-constexpr int AREA_STEPS = 9;
-#ifndef COLLECT_WARPS_Y
-#define COLLECT_WARPS_Y 8
-#endif
+/* Returns -x if `turned`, by its sign bit. */
+__device__ __forceinline__ double turn(double x, bool turned)
+{
+    return __hiloint2double(__double2hiint(x) ^ (turned ? (int)0x80000000 : 0), __double2loint(x));
+}
 
-template <int COPY> struct area_approach {
+/* The landing of a view that march_area() computes after its rows: between them (approach, backproject_column.cuh) its
+ * registers would be spilled. `turned`: of the column half a turn away. */
+struct area_approach {
     const area_view &view;
     const spot &place;
     const sight &seen;
+    bool turned;
     area_landing &l;
-    double t, w, z, r, u, v;
-    float depth, half, before, after, end;
 
-    __device__ __forceinline__ area_approach(const area_view &view, const spot &place, const sight &seen, area_landing &l)
-        : view(view), place(place), seen(seen), l(l)
+    __device__ __forceinline__ area_approach(const area_view &view, const spot &place, const sight &seen, bool turned,
+                                             area_landing &l)
+        : view(view), place(place), seen(seen), turned(turned), l(l)
     {
     }
 
-    __device__ __forceinline__ void step(int n)
+    __device__ __forceinline__ void land() const
     {
-        if (n == 0) {
-            const double x = COPY ? -place.x : place.x, y = COPY ? -place.y : place.y;
-            t = fma(view.ux, x, fma(view.uy, y, view.uc));
-            w = fma(view.wx, x, fma(view.wy, y, view.wc));
-            z = fma(view.vx, x, fma(view.vy, y, fma(view.vz, place.k_mid, view.vc)));
-        } else if (n == 1) {
-            depth = (float)w;
-            r = first_reciprocal(w);
-        } else if (n == 2) {
-            w = fma(-w, r, 1.0);
-        } else if (n == 3) {
-            r = fma(r, w, r);
-        } else if (n == 4) {
-            u = t * r;
-            v = fma(z, r, SPLIT);
-        } else if (n == 5) { /* u (edge) - u = +-(u wa - ua) / 2 / (w -+ wa / 2) */
-            half = 0.5f * fmaf((float)u, view.wa, -view.ua);
-            const float step = copysignf(0.5f * view.wa, half * view.wa);
-            before = fabsf(half) * approximate_reciprocal(depth + step);
-            after = fabsf(half) * approximate_reciprocal(depth - step);
-        } else if (n == 6) {
-            u += SPLIT - (double)before;
-        } else if (n == 7) {
-            l.u = whole(u), l.v = whole(v);
-            l.f = fraction(v), l.s = (float)(r * view.vz);
-            const float from = fraction(u);
-            end = from + (before + after);
-            l.share[0] = fminf(end, 1.0f) - from;
-        } else if (n == 8) {
-            l.share[1] = __saturatef(end - 1.0f);
-            l.share[2] = __saturatef(end - 2.0f);
-            l.share[3] = __saturatef(end - 3.0f);
-            l.skip = seen.idle || !((unsigned)(l.u + 3) < (unsigned)(seen.nu + 3))
-                  || !((unsigned)(l.v + seen.hi) < (unsigned)(seen.nv + seen.hi - seen.lo));
-        }
-    }
-
-    __device__ __forceinline__ void all()
-    {
-#pragma unroll
-        for (int n = 0; n < AREA_STEPS; n++)
-            step(n);
+        const double x = turn(place.x, turned), y = turn(place.y, turned);
+        const double t = fma(view.ux, x, fma(view.uy, y, view.uc)), w = fma(view.wx, x, fma(view.wy, y, view.wc));
+        const double z = fma(view.vx, x, fma(view.vy, y, fma(view.vz, place.k_mid, view.vc)));
+        const float depth = (float)w;
+        const double r = reciprocal(w), middle = t * r, v = fma(z, r, SPLIT);
+        /* u (edge) - u = +-(u wa - ua) / 2 / (w -+ wa / 2) */
+        const float half = 0.5f * fmaf((float)middle, view.wa, -view.ua), step = copysignf(0.5f * view.wa, half * view.wa);
+        const float before = fabsf(half) * approximate_reciprocal(depth + step);
+        const float after = fabsf(half) * approximate_reciprocal(depth - step);
+        const double u = middle + (SPLIT - (double)before);
+        const float from = fraction(u), end = from + (before + after);
+        l.u = whole(u), l.v = whole(v);
+        l.f = fraction(v), l.s = (float)(r * view.vz);
+        l.share[0] = fminf(end, 1.0f) - from;
+        l.share[1] = __saturatef(end - 1.0f);
+        l.share[2] = __saturatef(end - 2.0f);
+        l.share[3] = __saturatef(end - 3.0f);
+        l.skip = seen.idle || !((unsigned)(l.u + 3) < (unsigned)(seen.nu + 3))
+              || !((unsigned)(l.v + seen.hi) < (unsigned)(seen.nv + seen.hi - seen.lo));
     }
 };
 
@@ -108,8 +88,9 @@ template <int COPY> struct area_approach {
 
 /* Adds the rows of a piece, which are mixed of LINES lines, to its voxels. The edges of voxel k are k - K/2 and the next
  * one, times s, from the middle one. */
-template <class B, int LINES, int COPY, int PITCH, int R, int Z, int K, class Next>
-__device__ __forceinline__ void march_area(const texel<R * Z> *at, const area_landing &l, float (&sum)[R][Z][K], Next &next)
+template <class B, int LINES, int PITCH, int R, int Z, int K>
+__device__ __forceinline__ void march_area(const texel<R * Z> *at, const area_landing &l, float (&sum)[R][Z][K],
+                                           const area_approach &next)
 {
     constexpr int M = R * Z, bottom = B::first(-K), n_rows = B::last(K) + 1 - bottom;
     float row[n_rows][LINES][M];
@@ -118,14 +99,12 @@ __device__ __forceinline__ void march_area(const texel<R * Z> *at, const area_la
         for (int t = 0; t < LINES; t++)
             spread<M>(at[(bottom + n) * PITCH + t], row[n][t]);
     };
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++)
-        load(n);
+    load(0);
 #pragma unroll
     for (int n = 0; n < n_rows; n++) {
         const int j = bottom + n;
-        if (n + AHEAD < n_rows)
-            load(n + AHEAD);
+        if (n + 1 < n_rows)
+            load(n + 1);
         float mixed[M], below[K + 1];
 #pragma unroll
         for (int m = 0; m < M; m++) {
@@ -134,10 +113,6 @@ __device__ __forceinline__ void march_area(const texel<R * Z> *at, const area_la
             for (int t = 2; t < LINES; t++)
                 mixed[m] = fmaf(l.share[t], row[n][t][m], mixed[m]);
         }
-#pragma unroll
-        for (int i = 0; i < AREA_STEPS; i++)
-            if (i * n_rows / AREA_STEPS == n)
-                next.step(i);
         const float f = l.f - (float)j;
 #pragma unroll
         for (int e = 0; e <= K; e++) { /* part of row j below edge e */
@@ -148,9 +123,10 @@ __device__ __forceinline__ void march_area(const texel<R * Z> *at, const area_la
         for (int k = 0; k < K; k++) {
             const int q2 = 2 * k - K;
             if (j >= B::first(q2) && j <= B::last(q2 + 2))
-                add<COPY, R, Z, K>(below[k + 1] - below[k], mixed, k, sum);
+                add<0, R, Z, K>(below[k + 1] - below[k], mixed, k, sum);
         }
     }
+    next.land();
 }
 
 template <int K, class Bins> struct areas;
@@ -162,22 +138,23 @@ template <int K, class First, class... More> struct areas<K, bins<First, More...
     static constexpr int lo = last || First::first(-K) < rest::lo ? First::first(-K) : rest::lo;
     static constexpr int hi = last || First::last(K) > rest::hi ? First::last(K) : rest::hi;
 
-    template <int LINES, int COPY, int PITCH, int R, int Z, class Next>
+    template <int LINES, int PITCH, int R, int Z>
     static __device__ __forceinline__ void apply(const texel<R * Z> *at, const area_landing &l, float (&sum)[R][Z][K],
-                                                 Next &next)
+                                                 const area_approach &next)
     {
         if (last || l.s <= First::upper)
-            march_area<First, LINES, COPY, PITCH>(at, l, sum, next);
+            march_area<First, LINES, PITCH>(at, l, sum, next);
         else
-            rest::template apply<LINES, COPY, PITCH>(at, l, sum, next);
+            rest::template apply<LINES, PITCH>(at, l, sum, next);
     }
 };
 
 template <int K> struct areas<K, bins<>> {
     [[maybe_unused]] static constexpr float lower = 0, upper = 0;
     static constexpr int lo = 0, hi = 0;
-    template <int LINES, int COPY, int PITCH, int R, int Z, class Next>
-    static __device__ __forceinline__ void apply(const texel<R * Z> *, const area_landing &, float (&)[R][Z][K], Next &)
+    template <int LINES, int PITCH, int R, int Z>
+    static __device__ __forceinline__ void apply(const texel<R * Z> *, const area_landing &, float (&)[R][Z][K],
+                                                 const area_approach &)
     {
     }
 };
@@ -200,12 +177,12 @@ struct areas_of<SET_DOUBLE> : areas<K, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 1
 };
 
 /* Warps of a tile, by the registers of their sums. */
-struct warps {
+struct warp_grid {
     int x, y;
 };
-__host__ __device__ constexpr warps warps_of(int M)
+__host__ __device__ constexpr warp_grid warps_of(int M)
 {
-    return M == 4 ? warps{2, COLLECT_WARPS_Y} : M == 2 ? warps{3, 8} : warps{4, 6};
+    return M == 4 ? warp_grid{2, 8} : M == 2 ? warp_grid{3, 8} : warp_grid{4, 6};
 }
 
 /* Lines that a column meets in most places; at most one more. */
@@ -237,7 +214,9 @@ __device__ __forceinline__ void land(const area_view &view, const spot &s, doubl
 }
 
 /* R = 2: slots are pairs of views half a turn apart. Copy 1 of a column is turned by half a turn about the axis: the first
- * view sees it where the second one sees copy 0. */
+ * view sees it where the second one sees copy 0. A slot has a plane for each copy, with the views in the order of the
+ * copies, so that both share one code; and copy 0 of all views comes before copy 1, since copies, one near to the source
+ * and one far from it, are in different bins: else the instruction cache misses. */
 template <int R, int Z, class Method, int PITCH, int FEW>
 __global__ void __launch_bounds__((warps_of(R * Z).x * warps_of(R * Z).y + 4) * 32, 1)
     k_pair_collect_tiled(const __grid_constant__ CUtensorMap map, const __grid_constant__ area_args a, int stages, int lo,
@@ -263,20 +242,17 @@ __global__ void __launch_bounds__((warps_of(R * Z).x * warps_of(R * Z).y + 4) * 
             const tile t = tile_of(a, index);
             spot corner = spot_at<K>(a, t.x * TILE_X + (lane & 1) * (TILE_X - 1),
                                      t.y * TILE_Y + (lane >> 1 & 1) * (TILE_Y - 1), t.segment);
-            if (R == 2 && (lane & 4))
-                corner.x = -corner.x, corner.y = -corner.y;
 #pragma unroll 1
-            for (int o = 0; o < a.n; o++) {
+            for (int n = 0; n < a.n * R; n++) {
+                const int copy = n >= a.n, o = copy ? n - a.n : n;
                 double u, v;
+                if (R == 2 && n == a.n)
+                    corner.x = -corner.x, corner.y = -corner.y;
                 land(a.view[o], corner, &u, &v);
-                const int iu = whole(u - TILE_MARGIN), iv = whole(v - TILE_MARGIN) + lo;
-#pragma unroll
-                for (int copy = 0; copy < R; copy++) {
-                    const bool mine = R == 1 || (lane >> 2 & 1) == copy;
-                    const int u0 = __reduce_min_sync(~0u, mine ? iu : INT_MAX) & -(4 / M);
-                    const int v0 = __reduce_min_sync(~0u, mine ? iv : INT_MAX);
-                    produce_box(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M), v0, a.slot + o);
-                }
+                const int u0 = __reduce_min_sync(~0u, whole(u - TILE_MARGIN)) & -(4 / M);
+                const int v0 = __reduce_min_sync(~0u, whole(v - TILE_MARGIN)) + lo;
+                produce_box(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M), v0,
+                            (a.slot + o) * R + copy);
             }
         }
     }
@@ -291,32 +267,28 @@ __global__ void __launch_bounds__((warps_of(R * Z).x * warps_of(R * Z).y + 4) * 
         float sum[R][Z][K];
         const sight seen{a.nu, a.nv, lo, hi, !place.mine};
         load_sums(a.out, a.nz, place, sum);
-        area_landing l, following;
-        area_approach<0>(a.view[0], place, seen, l).all();
-        const auto add_view = [&](auto copy, auto &&next) {
-            constexpr int COPY = decltype(copy)::value;
+        area_landing l;
+        area_approach(a.view[0], place, seen, false, l).land();
+#pragma unroll 1
+        for (int n = 0; n < a.n * R; n++) { /* copy 0 of all views, then copy 1 */
+            const bool turned = R == 2 && n + 1 >= a.n;
+            area_landing following;
+            const area_approach next(a.view[min(turned ? n + 1 - a.n : n + 1, a.n - 1)], place, seen, turned, following);
             const bool more = __any_sync(~0u, !l.skip && l.share[FEW] > 0);
             barrier_wait(&c.full[stage.at()], stage.wrap());
             if (l.skip) {
-                next.all();
+                next.land();
             } else {
                 const int2 origin = c.origin[stage.at()];
                 const texel<M> *const box = reinterpret_cast<const texel<M> *>(shared + stage.at() * stage_bytes);
                 const texel<M> *const at = box + (l.v - origin.y) * PITCH + (l.u - origin.x);
                 if (more)
-                    Method::template apply<FEW + 1, COPY, PITCH>(at, l, sum, next);
+                    Method::template apply<FEW + 1, PITCH>(at, l, sum, next);
                 else
-                    Method::template apply<FEW, COPY, PITCH>(at, l, sum, next);
+                    Method::template apply<FEW, PITCH>(at, l, sum, next);
             }
             release_stage(c, stage, stages);
-            l = next.l;
-        };
-#pragma unroll 1
-        for (int o = 0; o < a.n; o++) {
-            if constexpr (R == 2)
-                add_view(std::integral_constant<int, 0>(), area_approach<1>(a.view[o], place, seen, following));
-            add_view(std::integral_constant<int, R - 1>(),
-                     area_approach<0>(a.view[min(o + 1, a.n - 1)], place, seen, following));
+            l = following;
         }
         store_sums(a.out, a.nz, place, sum);
     }
@@ -336,7 +308,7 @@ __global__ void __launch_bounds__(256) k_pair_extent(const __grid_constant__ are
         int u0 = INT_MAX, u1 = INT_MIN, v0 = INT_MAX, v1 = INT_MIN;
         for (int k = 0; k < 4; k++) {
             spot corner = spot_at<K>(a, t.x * tile_x + (k & 1) * (tile_x - 1), t.y * tile_y + (k >> 1) * (tile_y - 1),
-                                           at & 1 ? last_segment : 0);
+                                     at & 1 ? last_segment : 0);
             corner.x *= turned, corner.y *= turned;
             double u, v;
             land(a.view[at / 4 % a.n], corner, &u, &v);
@@ -357,11 +329,6 @@ collect_function function_of(const collect_kernel &k)
     return with_variant(k.R, k.Z, k.set, [](auto r, auto z, auto set) -> collect_function {
         constexpr int R = decltype(r)::value, Z = decltype(z)::value;
         constexpr column_set SET = decltype(set)::value;
-#ifdef PAIR_ONLY
-        if constexpr (SET != SET_UNIT || Z != 2)
-            return NULL;
-        else
-#endif
         if constexpr (SET == SET_ANY)
             return NULL;
         else

@@ -7,7 +7,7 @@
 #include "ct/pair_device.h"
 #include "device/device.h"
 
-struct scan { const char *text; int64_t n[3]; double voxel[3]; bool refused, mirrored; };
+struct scan { const char *text; int64_t n[3]; double voxel[3]; bool refused, mirrored, turned; };
 
 #define CONE "beam = cone\nsod = 100\nsdd = 150\n"
 static const struct scan SCANS[] = {
@@ -24,6 +24,12 @@ static const struct scan SCANS[] = {
     {CONE "detector = 60x50\npitch = 0.75\nviews = 7\n", {24, 21, 30}, {1, 1, 1}, false, true},
     {CONE "detector = 60x50\npitch = 0.75\nviews = 7\n", {24, 21, 30}, {1, 1, 1}, false, false},
     {CONE "detector = 30x260\npitch = 1.5\noffset-u = 6.3\nviews = 40\n", {70, 18, 140}, {1, 1.1, 1.2}, false, true},
+    /* opposite views in one slot, the last ones alone */
+    {CONE "detector = 40x36\npitch = 1.5\nviews = 20\n", {24, 21, 30}, {1, 1, 1}, false, true, true},
+    {CONE "detector = 30x24\npitch = 1.4,-1.6\noffset-u = 3.3\noffset-v = 2\nviews = 18\n", {33, 20, 20}, {1, 1, 1.1}, false, false, true},
+    {CONE "detector = 40x36\npitch = 2.6\nviews = 160\n", {17, 16, 20}, {1, 1, 1}, false, true, true},
+    {CONE "detector = 60x50\npitch = 0.75\nviews = 8\n", {24, 21, 30}, {1, 1, 1}, false, true, true},
+    {"beam = parallel\ndetector = 30x24\npitch = 0.9\nviews = 8\narc = 360\n", {22, 20, 23}, {1, 1, 1}, false, true, true},
     /* any matrices, and fans */
     {CONE "detector = 30x26\npitch = 1.5\ntilt = 4\nviews = 3\n", {14, 15, 16}, {1, 1, 1}, false, false},
     {CONE "detector = 30x26\npitch = 1.5,-1.2\ntilt = 44\nviews = 3\n", {14, 15, 16}, {1, 1, 0.8}, false, false},
@@ -76,7 +82,7 @@ static void compare(const struct scan *s, const struct vp_backend *backend, int 
     struct vp_pair *cpu;
     struct vp_pair_device *gpu;
     const struct vp_grid grid = {.n = {s->n[0], s->n[1], s->n[2]}, .voxel = {s->voxel[0], s->voxel[1], s->voxel[2]},
-                                 .center = {0.7, -0.4, s->mirrored ? 0 : 0.3}};
+                                 .center = {s->turned ? 0 : 0.7, s->turned ? 0 : -0.4, s->mirrored ? 0 : 0.3}};
     if (parse_geometry(&geom, s->text, strlen(s->text), "scan", &err) || vp_geom_views(&geom, &views, &kind, &err))
         CHECK_STR(err.msg, "");
     const struct vp_projections scan = {.views = views, .n_views = geom.views, .nu = geom.nu, .nv = geom.nv};
