@@ -578,7 +578,8 @@ int vp_pair_collect_boxes(struct vp_queue *q, const struct vp_pair_shape *s, con
 {
     const int R = s->pairs ? 2 : 1, M = texel_of(s, s->pairs), floats = map_floats(M), per = M / floats;
     const int64_t pitch = row_pitch(s, s->pairs), row = pitch * M * (int64_t)sizeof(float);
-    const int64_t size[3] = {pitch * per, s->nv, s->slots * R}, stride[2] = {row, row * s->nv};
+    /* beyond column nu lie rests of slots that had another texel */
+    const int64_t size[3] = {s->nu * per, s->nv, s->slots * R}, stride[2] = {row, row * s->nv};
     collect_kernel k;
     area_args a;
     CUtensorMap map;
