@@ -272,7 +272,7 @@ bool settle_boxes(const vp_pair_shape *s, project_args *a, int blocks)
     for (int first = 0; first < a->views; first += a->sharing) {
         const int n = std::min(a->sharing, a->views - first);
         int begin[MOST_SHARING];
-        double place[MOST_SHARING][2]; /* of pixel `begin` in the first and the last plane */
+        double place[MOST_SHARING][2]; /* place of pixel `begin` in the first and the last plane */
         for (int d = 0; d <= blocks; d++) {
             double q0[2] = {INFINITY, INFINITY}, q1[2] = {-INFINITY, -INFINITY};
             for (int i = 0; i < n; i++) {

@@ -30,9 +30,9 @@ struct vp_pair_device {
     struct vp_pair_view *views;
     float *waiting;             /* room for views that are not added yet, in places */
     int room, n_waiting;
-    int *view_at;               /* of each place, -1: it is empty */
+    int *view_at;               /* view for each place, -1: it is empty */
     int *order;                 /* places in the order in which their views came */
-    int *place_of;              /* of each view of the scan, -1: it does not wait */
+    int *place_of;              /* place for each view of the scan, -1: it does not wait */
     double project, collect;    /* seconds */
 };
 
