@@ -344,15 +344,15 @@ double slope_of(const vp_pair_shape *s, int number)
     return (u * P[8 + m] - P[m]) / (P[across] - u * P[8 + across]);
 }
 
-/* Returns the choice of the calls before of as many views of this scan, equally far apart, or none: a search takes a tenth
- * of the time of 16 views of 512^3. No bit depends on it. */
+/* Returns the choice of an earlier call with n views of this scan, equally far apart, or none: a search takes a tenth of the
+ * time of 16 views of 512^3. No bit depends on it. */
 block_views &last_choice(const vp_pair_shape *s, const int *view, int n)
 {
     static thread_local struct {
         const vp_pair_view *scan;
         int n, step;
         block_views chosen;
-    } last[2]; /* of each marching axis */
+    } last[2]; /* by marching axis */
     const int step = n > 1 ? abs(view[1] - view[0]) : 0;
     auto &l = last[s->scan[view[0]].march];
     if (l.scan != s->views || l.n != n || l.step != step)
