@@ -522,7 +522,7 @@ template <class F> auto with_variant(int views, int channels_z, column_set set, 
 }
 
 /* Sets the limits of a kernel from the bins of its method. */
-template <class Method> void describe_bins(column_kernel *k)
+template <class Method, class Kernel> void describe_bins(Kernel *k)
 {
     k->s_lower = Method::lower, k->s_upper = Method::upper, k->lo = Method::lo, k->hi = Method::hi;
 }

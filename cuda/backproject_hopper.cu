@@ -47,29 +47,14 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const int tiles = a.tiles_x * a.tiles_y * a.segments;
 
-    if (threadIdx.x == 0) {
-        for (int s = 0; s < stages; s++)
-            barrier_init(&c.full[s], 1), barrier_init(&c.empty[s], WARPS);
-        for (int s = 0; s < TICKETS; s++)
-            barrier_init(&c.ticket_full[s], 1), barrier_init(&c.ticket_empty[s], WARPS);
-    }
-    barriers_ready();
-
+    open_ring(c, stages, WARPS);
     if (warp >= WARPS) { /* producer */
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
         if (warp > WARPS)
             return;
         ring_position stage, ticket;
         for (;;) {
-            int index = 0;
-            barrier_wait(&c.ticket_empty[ticket.at()], ticket.wrap() ^ 1);
-            if (lane == 0) {
-                index = atomicAdd(a.next_tile, 1);
-                c.ticket[ticket.at()] = index;
-                barrier_arrive(&c.ticket_full[ticket.at()]);
-            }
-            ticket.step(TICKETS);
-            index = __shfl_sync(~0u, index, 0);
+            const int index = draw_ticket(c, ticket, a.next_tile);
             if (index >= tiles)
                 return;
             const tile t = tile_of(a, index);
@@ -97,12 +82,7 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(consumer_registers(WARPS)));
     ring_position stage, ticket;
     for (;;) {
-        barrier_wait(&c.ticket_full[ticket.at()], ticket.wrap());
-        const int index = c.ticket[ticket.at()];
-        __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&c.ticket_empty[ticket.at()]);
-        ticket.step(TICKETS);
+        const int index = take_ticket(c, ticket);
         if (index >= tiles)
             return;
         const spot place = spot_of<K, WX, WY>(a, tile_of(a, index), warp, lane);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The matched pair on any device from compute capability 8.0 on (kernels "pair", ct/pair_device.h): projection of a volume
- * with area weights, and its transpose; and the table, which has the kernels with boxes (pair_boxes.cu) where they do.
+ * with area weights, and its transpose; and the table, which has the kernels with boxes (pair_boxes.cu) where they do, and
+ * those for any matrix (pair_general.cu).
  *
  * Overview. project: a thread makes PIXELS pixels of a row, a block those of THREADS rows, so that all its threads meet
  * the same columns of voxels: four threads make the geometry of a layer (in float64: the columns that the pixels meet,
@@ -174,6 +175,8 @@ int project_pixels(struct vp_queue *q, const struct vp_pair_shape *s, const floa
 int project(struct vp_queue *q, const struct vp_pair_shape *s, const float *columns, float *work, float *y,
             struct vp_err *err)
 {
+    if (s->general)
+        return vp_pair_project_general(q, s, columns, work, y, err);
     if (s->projector)
         return vp_pair_project_boxes(q, s, columns, work, y, err);
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
@@ -183,25 +186,27 @@ int project(struct vp_queue *q, const struct vp_pair_shape *s, const float *colu
 
 /* ---- transpose ---- */
 
-__global__ void __launch_bounds__(THREADS) weigh_kernel(vp_pair_shape s, int slot, const float *y, float *lines)
+__global__ void __launch_bounds__(THREADS) weigh_kernel(vp_pair_shape s, const float *y, float *lines)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, v = i / s.nu, u = i % s.nu;
     const vp_pair_view &view = s.views[s.view[blockIdx.y]];
     if (v >= s.nv)
         return;
     const int64_t row = view.flip ? s.nv - 1 - v : v;
-    lines[((slot + blockIdx.y) * s.nu + u) * (s.nv + 2 * EDGE) + EDGE + row] =
-        y[blockIdx.y * s.nv * s.nu + i] * vp::ray_length(s, view, u, v);
+    lines[(blockIdx.y * s.nu + u) * (s.nv + 2 * EDGE) + EDGE + row] =
+        y[s.place[blockIdx.y] * s.nv * s.nu + i] * vp::ray_length(s, view, u, v);
 }
 
-int weigh(struct vp_queue *q, const struct vp_pair_shape *s, int slot, const float *y, float *lines, struct vp_err *err)
+int weigh(struct vp_queue *q, const struct vp_pair_shape *s, const float *y, float *lines, struct vp_err *err)
 {
+    if (s->general)
+        return vp_pair_weigh_general(q, s, y, lines, err);
     if (s->collector)
-        return vp_pair_weigh_boxes(q, s, slot, y, lines, err);
+        return vp_pair_weigh_boxes(q, s, y, lines, err);
     const dim3 blocks((unsigned)vp_div_up(s->nu * s->nv, THREADS), (unsigned)s->count);
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
-    return vp_start(err, q->stream, weigh_kernel, blocks, dim3(THREADS), 0, *s, slot, y, lines);
+    return vp_start(err, q->stream, weigh_kernel, blocks, dim3(THREADS), 0, *s, y, lines);
 }
 
 /* A view, as a column of voxels sees it. */
@@ -269,6 +274,8 @@ __global__ void __launch_bounds__(WARPS * 32) collect_kernel(vp_pair_shape s, co
 int collect(struct vp_queue *q, const struct vp_pair_shape *s, const float *lines, float *work, float *columns,
             struct vp_err *err)
 {
+    if (s->general)
+        return vp_pair_collect_general(q, s, lines, columns, err);
     if (s->collector)
         return vp_pair_collect_boxes(q, s, lines, work, columns, err);
     const dim3 blocks((unsigned)vp_div_up(s->n[0] * s->n[1], WARPS), (unsigned)vp_div_up(s->n[2], SLICES));
@@ -321,7 +328,8 @@ int exchange(struct vp_queue *q, const int64_t n[3], int64_t z, int64_t count, f
 int lift(struct vp_queue *q, const struct vp_pair_shape *s, int64_t z, int64_t count, const float *slices, float *columns,
          struct vp_err *err)
 {
-    return s->projector ? vp_pair_lift_boxes(q, s, z, count, slices, columns, err)
+    return s->general   ? vp_pair_lift_general(q, s, z, count, slices, columns, err)
+         : s->projector ? vp_pair_lift_boxes(q, s, z, count, slices, columns, err)
                         : exchange(q, s->n, z, count, (float *)slices, columns, true, err);
 }
 
@@ -337,9 +345,13 @@ int plan(int device, struct vp_pair_shape *s, struct vp_err *err)
     s->projector = s->collector = 0;
     s->x_bytes = s->sum_bytes = columns;
     s->slots = VP_PAIR_VIEWS;
-    s->slices = false;
+    s->slices = s->opposite = false;
     s->lines_bytes = (uint64_t)(s->slots * s->nu * (s->nv + 2 * EDGE)) * sizeof(float);
     s->work_bytes = VP_ALIGN;
+    if (s->general) {
+        vp_pair_plan_general(s);
+        return 0;
+    }
     return vp_pair_plan_boxes(device, s, err);
 }
 

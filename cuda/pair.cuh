@@ -85,12 +85,12 @@ constexpr int COLLECT_K = 16; /* slices of a thread */
 
 struct collect_kernel {
     column_set set;
-    int Z;                  /* 2: mirrors */
+    int R, Z;               /* 2: pairs of views half a turn apart; 2: mirrors */
     double s_lower, s_upper;
     int lo, hi, tile_x, tile_y, pitch, stages, lines;
 };
 
-bool collect_tiled(int Z, column_set set, collect_kernel *k);
+bool collect_tiled(int R, int Z, column_set set, collect_kernel *k);
 size_t collect_tiled_shared(const collect_kernel &k, int box_rows, int stages);
 cudaError_t launch_collect_tiled(const collect_kernel &k, const CUtensorMap &map, const area_args &a, int processors,
                                  int stages, cudaStream_t stream);
@@ -100,6 +100,18 @@ cudaError_t launch_collect_extent(const collect_kernel &k, const area_args &a, i
 
 } // namespace vp
 
+/* ---- any matrices, and fans (pair_general.cu): functions of vp_pair_kernels ---- */
+
+void vp_pair_plan_general(struct vp_pair_shape *s);
+int vp_pair_lift_general(struct vp_queue *q, const struct vp_pair_shape *s, int64_t z, int64_t n, const float *slices,
+                         float *x, struct vp_err *err);
+int vp_pair_project_general(struct vp_queue *q, const struct vp_pair_shape *s, const float *x, float *work, float *y,
+                            struct vp_err *err);
+int vp_pair_weigh_general(struct vp_queue *q, const struct vp_pair_shape *s, const float *y, float *lines,
+                          struct vp_err *err);
+int vp_pair_collect_general(struct vp_queue *q, const struct vp_pair_shape *s, const float *lines, float *sum,
+                            struct vp_err *err);
+
 /* ---- with boxes (pair_boxes.cu): functions of vp_pair_kernels ---- */
 
 /* Chooses them where they do: sets `projector`, `collector` and sizes, or leaves those of the portable kernels. */
@@ -108,7 +120,6 @@ int vp_pair_lift_boxes(struct vp_queue *q, const struct vp_pair_shape *s, int64_
                        float *x, struct vp_err *err);
 int vp_pair_project_boxes(struct vp_queue *q, const struct vp_pair_shape *s, const float *x, float *work, float *y,
                           struct vp_err *err);
-int vp_pair_weigh_boxes(struct vp_queue *q, const struct vp_pair_shape *s, int slot, const float *y, float *lines,
-                        struct vp_err *err);
+int vp_pair_weigh_boxes(struct vp_queue *q, const struct vp_pair_shape *s, const float *y, float *lines, struct vp_err *err);
 int vp_pair_collect_boxes(struct vp_queue *q, const struct vp_pair_shape *s, const float *lines, float *work, float *sum,
                           struct vp_err *err);

@@ -20,8 +20,11 @@ using namespace vp;
 namespace
 {
 
+constexpr int MOST_SHARING = 4; /* views of a block */
+constexpr int ROWS_SEEN = 3; /* blocks of rows at which extents are looked at */
 constexpr int MARGIN = 4, THREADS = 256, SIDE = 32, LINES = 8;
 constexpr int64_t PLANES = PROJECT_PLANES;
+constexpr int64_t LINES_BYTES = (int64_t)2 << 30; /* slots of the transpose */
 
 /* ---- layouts ---- */
 
@@ -35,9 +38,15 @@ int64_t line_pitch(const vp_pair_shape *s)
     return vp_round_up(s->nv, 32);
 }
 
-int64_t row_pitch(const vp_pair_shape *s)
+/* Returns the channels of a texel of the transpose: views of a slot times mirrored rows. */
+int texel_of(const vp_pair_shape *s, bool pairs)
 {
-    return vp_round_up(s->nu, 4 / s->channels);
+    return (pairs ? 2 : 1) * s->channels;
+}
+
+int64_t row_pitch(const vp_pair_shape *s, bool pairs)
+{
+    return vp_round_up(s->nu, 4 / texel_of(s, pairs));
 }
 
 /* Copies slices [z, z + n) to columns of texels. */
@@ -81,20 +90,34 @@ __global__ void __launch_bounds__(SIDE * LINES) k_pair_finish(vp_pair_shape s, i
     }
 }
 
-/* Fills slots with views, times the length of rays. */
-__global__ void __launch_bounds__(THREADS) k_pair_weigh(vp_pair_shape s, int slot, int64_t pitch, const float *y,
-                                                        float *lines)
+/* Returns a sample of a view, times the length of its ray; rows are counted so that they grow with k. */
+__device__ float weighted(const vp_pair_shape &s, int number, int place, int64_t u, int64_t row, const float *y)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, v = i / s.nu, u = i % s.nu;
-    const vp_pair_view &view = s.views[s.view[blockIdx.y]];
-    if (v >= s.nv)
+    const vp_pair_view &view = s.views[number];
+    const int64_t v = view.flip ? s.nv - 1 - row : row;
+    return y[(place * s.nv + v) * s.nu + u] * ray_length(s, view, u, v);
+}
+
+/* Fills slots with texels of R views times Z rows: a thread makes one texel of each of R planes, which begin with the
+ * first and with the other view. */
+template <int R, int Z>
+__global__ void __launch_bounds__(THREADS) k_pair_weigh(const __grid_constant__ vp_pair_shape s, int64_t pitch,
+                                                        const float *y, float *lines)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, row = i / s.nu, u = i % s.nu;
+    const int slot = (int)blockIdx.y;
+    if (row >= s.nv)
         return;
-    const int64_t row = view.flip ? s.nv - 1 - v : v;
-    const float value = y[blockIdx.y * s.nv * s.nu + i] * ray_length(s, view, u, v);
-    float *const rows = lines + (slot + blockIdx.y) * s.nv * pitch * s.channels;
-    rows[(row * pitch + u) * s.channels] = value;
-    if (s.channels == 2)
-        rows[((s.nv - 1 - row) * pitch + u) * 2 + 1] = value;
+    alignas(16) float value[R * Z];
+    for (int copy = 0; copy < R; copy++) {
+        for (int z = 0; z < Z; z++) {
+            value[copy * Z + z] = weighted(s, s.view[slot], s.place[slot], u, z ? s.nv - 1 - row : row, y);
+            if (R == 2)
+                value[(1 - copy) * Z + z] = weighted(s, s.other[slot], s.other_place[slot], u, z ? s.nv - 1 - row : row, y);
+        }
+        texel<R * Z> *const to = (texel<R * Z> *)lines + ((slot * R + copy) * s.nv + row) * pitch + u;
+        *to = *(const texel<R * Z> *)value;
+    }
 }
 
 /* ---- projection: blocks and boxes ---- */
@@ -167,24 +190,30 @@ int make_blocks(project_args *a)
     return (int)ceil((hi + 0.75 / least - a->q0) / a->dq);
 }
 
-/* Widens the box to that of views [first, first + group) in block d, from row0 on, in plane p. */
-void widen_box(const project_args &a, int first, int d, int row0, double p, double most[2])
+/* Widens the box to that of views [first, first + sharing) in block d and plane p, for blocks from each of n rows on. */
+void widen_box(const project_args &a, int first, int d, double p, const int *row, int n, double most[2])
 {
-    double q0 = INFINITY, q1 = -INFINITY, z0 = INFINITY, z1 = -INFINITY;
+    double q0 = INFINITY, q1 = -INFINITY, z0[ROWS_SEEN], z1[ROWS_SEEN];
+    std::fill(z0, z0 + n, INFINITY);
+    std::fill(z1, z1 + n, -INFINITY);
     for (int i = first; i < std::min(first + a.sharing, a.views); i++) {
         const project_view &v = a.view[i];
         const int begin = pixel_at(v, a.q0 + d * a.dq, a.middle), end = pixel_at(v, a.q0 + (d + 1) * a.dq, a.middle);
         if (begin >= end)
             continue;
-        for (int corner = 0; corner < 4; corner++) {
-            const double q = floor(place_of_edge(v, corner & 1 ? end : begin, p) + 0.5 + (corner & 1 ? 2 : -2) * COLUMN_SLACK);
-            const double edge = row0 + (corner & 2 ? PROJECT_BLOCK_ROWS : 0) - 0.5;
-            const double z = (edge * depth_of(v, q, p) - (v.vq * q + v.vp * p + v.v1)) * v.rows;
-            q0 = fmin(q0, q), q1 = fmax(q1, q), z0 = fmin(z0, z), z1 = fmax(z1, z);
+        for (int side = 0; side < 2; side++) {
+            const double q = floor(place_of_edge(v, side ? end : begin, p) + 0.5 + (side ? 2 : -2) * COLUMN_SLACK);
+            const double per_row = depth_of(v, q, p) * v.rows, start = (v.vq * q + v.vp * p + v.v1) * v.rows;
+            q0 = fmin(q0, q), q1 = fmax(q1, q);
+            for (int r = 0; r < n; r++) {
+                const double low = (row[r] - 0.5) * per_row - start, high = low + PROJECT_BLOCK_ROWS * per_row;
+                z0[r] = fmin(z0[r], fmin(low, high)), z1[r] = fmax(z1[r], fmax(low, high));
+            }
         }
     }
     most[0] = fmax(most[0], q1 - q0 + 1);
-    most[1] = fmax(most[1], z1 - z0 + 1);
+    for (int r = 0; r < n; r++)
+        most[1] = fmax(most[1], z1[r] - z0[r] + 1);
 }
 
 /* Sets the boxes of a launch, `sharing` views a block with room for `group`. False: they do not fit. */
@@ -195,13 +224,12 @@ bool make_boxes(const vp_pair_shape *s, project_args *a, int group, int sharing,
     a->sharing = sharing;
     *blocks = make_blocks(a);
     const int last_row = (a->rows - 1) / PROJECT_BLOCK_ROWS;
+    const int row[ROWS_SEEN] = {0, last_row / 2 * PROJECT_BLOCK_ROWS, last_row * PROJECT_BLOCK_ROWS};
     for (int first = 0; first < a->views; first += sharing)
         for (int at = 0; at < 11; at++)
             for (int end = 0; end < 2; end++)
-                for (int r = 0; r < 3; r++)
-                    widen_box(*a, first, at < 5 ? (*blocks - 1) * at / 4 : std::max(at < 8 ? at - 4 : *blocks + 6 - at, 0),
-                              r * last_row / 2 * PROJECT_BLOCK_ROWS,
-                              end ? a->plane0 + a->planes - 1 : a->plane0, most);
+                widen_box(*a, first, at < 5 ? (*blocks - 1) * at / 4 : std::max(at < 8 ? at - 4 : *blocks + 6 - at, 0),
+                          end ? a->plane0 + a->planes - 1 : a->plane0, row, ROWS_SEEN, most);
     /* between the places that were looked at, extents differ by a small part of a column or voxel */
     a->box_q = (int)most[0] + 4;
     a->box_z = (int)vp_round_up((int64_t)most[1] + 7 + 4 / s->channels, 4 / s->channels);
@@ -237,13 +265,55 @@ bool make_launch(const vp_pair_shape *s, const int *view, const int *line, int n
 /* Shared memory of a block if two of them are to run on a multiprocessor of compute capability 9.0 and 10.0. */
 constexpr size_t SHARED_OF_TWO = 113 << 10;
 
+/* Widens boxes to the columns of all blocks: views whose ends are cut off differ there. */
+bool settle_boxes(const vp_pair_shape *s, project_args *a, int blocks)
+{
+    double most = 1;
+    for (int first = 0; first < a->views; first += a->sharing) {
+        const int n = std::min(a->sharing, a->views - first);
+        int begin[MOST_SHARING];
+        double place[MOST_SHARING][2]; /* place of pixel `begin` in the first and the last plane */
+        for (int d = 0; d <= blocks; d++) {
+            double q0[2] = {INFINITY, INFINITY}, q1[2] = {-INFINITY, -INFINITY};
+            for (int i = 0; i < n; i++) {
+                const project_view &v = a->view[first + i];
+                const int end = pixel_at(v, a->q0 + d * a->dq, a->middle);
+                for (int p = 0; p < 2; p++) {
+                    const double q = place_of_edge(v, end, p ? a->plane0 + a->planes - 1 : a->plane0) + 0.5;
+                    if (d > 0 && end > begin[i]) {
+                        q0[p] = fmin(q0[p], floor(place[i][p] - 2 * COLUMN_SLACK));
+                        q1[p] = fmax(q1[p], floor(q + 2 * COLUMN_SLACK));
+                    }
+                    place[i][p] = q;
+                }
+                begin[i] = end;
+            }
+            most = fmax(most, fmax(q1[0] - q0[0], q1[1] - q0[1]) + 1);
+        }
+    }
+    a->box_q = std::max(a->box_q, (int)most + 2);
+    while (a->stages > 2 && project_tiled_shared(s->channels, *a) > SHARED_OF_TWO)
+        a->stages--;
+    return a->box_q <= 256 && project_tiled_shared(s->channels, *a) <= SHARED_OF_TWO;
+}
+
+/* Views of a block, and those that it has room for; 0: not chosen. */
+struct block_views {
+    int group, sharing;
+};
+
 /* Chooses groups and boxes: those with the fewest bytes for each warp that works. Views too far apart to share a box leave
- * warps idle. */
-bool choose_boxes(const vp_pair_shape *s, project_args *a, int *blocks)
+ * warps idle. What was chosen for other planes is taken if it fits: the search would take longer than the kernel. */
+bool choose_boxes(const vp_pair_shape *s, project_args *a, block_views *chosen, int *blocks)
 {
     project_args best = *a;
     double least = INFINITY;
-    for (int group = 4; group >= 1; group /= 2)
+    if (chosen->group && make_boxes(s, &best, chosen->group, chosen->sharing, SHARED_OF_TWO, blocks)
+        && settle_boxes(s, &best, *blocks)) {
+        *a = best;
+        return true;
+    }
+    for (int group = MOST_SHARING; group >= 1; group /= 2)
         for (int sharing = group; sharing >= 1; sharing /= 2) {
             int n;
             if ((sharing > 1 && sharing / 2 >= a->views) || !make_boxes(s, a, group, sharing, SHARED_OF_TWO, &n))
@@ -253,18 +323,8 @@ bool choose_boxes(const vp_pair_shape *s, project_args *a, int *blocks)
                 best = *a, least = size, *blocks = n;
         }
     *a = best;
-    if (!(least < INFINITY))
-        return false;
-    /* columns of all blocks: views whose ends are cut off differ there */
-    double most[2] = {1, 1};
-    for (int first = 0; first < a->views; first += a->sharing)
-        for (int d = 0; d < *blocks; d++)
-            for (int end = 0; end < 2; end++)
-                widen_box(*a, first, d, 0, end ? a->plane0 + a->planes - 1 : a->plane0, most);
-    a->box_q = std::max(a->box_q, (int)most[0] + 2);
-    while (a->stages > 2 && project_tiled_shared(s->channels, *a) > SHARED_OF_TWO)
-        a->stages--;
-    return a->box_q <= 256 && project_tiled_shared(s->channels, *a) <= SHARED_OF_TWO;
+    *chosen = {best.group, best.sharing};
+    return least < INFINITY && settle_boxes(s, a, *blocks);
 }
 
 int volume_map(const vp_pair_shape *s, const project_args &a, const float *x, CUtensorMap *map, vp_err *err)
@@ -284,14 +344,34 @@ double slope_of(const vp_pair_shape *s, int number)
     return (u * P[8 + m] - P[m]) / (P[across] - u * P[8 + across]);
 }
 
+/* Returns the choice of an earlier call with n views of this scan, equally far apart, or none: a search takes a tenth of the
+ * time of 16 views of 512^3. No bit depends on it. */
+block_views &last_choice(const vp_pair_shape *s, const int *view, int n)
+{
+    static thread_local struct {
+        const vp_pair_view *scan;
+        int n, step;
+        block_views chosen;
+    } last[2]; /* by marching axis */
+    const int step = n > 1 ? abs(view[1] - view[0]) : 0;
+    auto &l = last[s->scan[view[0]].march];
+    if (l.scan != s->views || l.n != n || l.step != step)
+        l = {s->views, n, step, {}};
+    return l.chosen;
+}
+
 int project_views(vp_queue *q, const vp_pair_shape *s, const int *view, const int *line, int n, const float *x, float *work,
                   vp_err *err)
 {
-    for (int64_t plane = 0; plane < s->n[s->scan[view[0]].march]; plane += PLANES) {
-        project_args a;
+    const int64_t planes = s->n[s->scan[view[0]].march];
+    block_views &chosen = last_choice(s, view, n);
+    project_args a;
+    int blocks = 0;
+    if (!chosen.group && make_launch(s, view, line, n, planes / 2 / PLANES * PLANES, &a))
+        choose_boxes(s, &a, &chosen, &blocks);
+    for (int64_t plane = 0; plane < planes; plane += PLANES) {
         CUtensorMap map;
-        int blocks = 0;
-        if (!make_launch(s, view, line, n, plane, &a) || !choose_boxes(s, &a, &blocks))
+        if (!make_launch(s, view, line, n, plane, &a) || !choose_boxes(s, &a, &chosen, &blocks))
             return vp_fail(err, VP_ERUN, "views %d to %d do not fit the kernel", view[0], view[n - 1]);
         a.lines = work;
         if (blocks <= 0)
@@ -325,11 +405,11 @@ void fill_args(const vp_pair_shape *s, const collect_kernel &k, area_args *a)
     a->out.nx = (int)s->n[0], a->out.ny = (int)s->n[1];
     a->out.end[0] = a->out.end[1] = (int)s->n[2];
     a->out.step[0] = page, a->out.step[1] = -page, a->out.origin[1] = (s->n[2] - 1) * page;
-    a->nz = (int)s->n[2], a->half_x = (int)s->n[0];
+    a->nz = (int)s->n[2], a->half_x = (int)(k.R == 2 ? (s->n[0] + 1) / 2 : s->n[0]);
     a->nu = (int)s->nu, a->nv = (int)s->nv;
-    a->tiles_x = (int)vp_div_up(s->n[0], k.tile_x), a->tiles_y = (int)vp_div_up(s->n[1], k.tile_y);
+    a->tiles_x = (int)vp_div_up(a->half_x, k.tile_x), a->tiles_y = (int)vp_div_up(s->n[1], k.tile_y);
     a->segments = (int)vp_div_up(s->channels == 2 ? (s->n[2] + 1) / 2 : s->n[2], COLLECT_K);
-    a->box_rows = s->box_rows;
+    a->box_rows = s->box_rows[k.R - 1];
 }
 
 int measure_boxes(const vp_pair_shape *s, const collect_kernel &k, int extent[2], vp_err *err)
@@ -352,28 +432,59 @@ int measure_boxes(const vp_pair_shape *s, const collect_kernel &k, int extent[2]
     return vp_gpu_check(err, e, "cannot measure the tiles");
 }
 
-/* Chooses the kernel of the transpose, if one does. */
-int choose_collector(vp_pair_shape *s, size_t shared, vp_err *err)
+/* Returns the kernel of the transpose for slots of R views, if it does. */
+int choose_collector(vp_pair_shape *s, int R, size_t shared, bool *does, vp_err *err)
 {
+    const int M = R * s->channels;
+    *does = false;
     for (int set = SET_HALF; set <= SET_DOUBLE; set++) {
         collect_kernel k;
-        int extent[2] = {0, 0};
-        if (!collect_tiled(s->channels, (column_set)set, &k) || s->rows_least < k.s_lower || s->rows_most > k.s_upper
-            || s->line_taps > k.lines)
+        int extent[2] = {0, 0}, &rows = s->box_rows[R - 1], &stages = s->stages[R - 1];
+        if (!collect_tiled(R, s->channels, (column_set)set, &k) || s->rows_least < k.s_lower || s->rows_most > k.s_upper
+            || s->line_taps > k.lines || (R == 2 && set != s->set))
             continue;
         if (measure_boxes(s, k, extent, err))
             return -1;
-        s->box_rows = extent[1] + k.hi - k.lo;
-        if (extent[0] + 4 / s->channels - 1 > k.pitch || s->box_rows > 256)
+        rows = extent[1] + k.hi - k.lo;
+        if (extent[0] + 4 / M - 1 > k.pitch || rows > 256)
             continue;
-        for (s->stages = 8; s->stages >= k.stages && collect_tiled_shared(k, s->box_rows, s->stages) > shared;)
-            s->stages--;
-        if (s->stages < k.stages)
+        for (stages = 8; stages >= k.stages && collect_tiled_shared(k, rows, stages) > shared;)
+            stages--;
+        if (stages < k.stages)
             continue;
-        s->collector = 1;
         s->set = set;
+        *does = true;
         return 0;
     }
+    return 0;
+}
+
+/* True if view n / 2 + i is view i of the grid turned by half a turn, for all i. */
+bool opposed(const vp_pair_shape *s)
+{
+    const int64_t half = s->n_views / 2;
+    bool all = s->n_views > 0 && s->n_views % 2 == 0;
+    for (int64_t i = 0; i < half && all; i++)
+        all = s->scan[i].march == s->scan[half + i].march
+           && vp_orbit_opposed(s->scan[i].P, s->scan[half + i].P, s->nu + s->nv, s->n);
+    return all;
+}
+
+/* Chooses the kernels of the transpose, and the number of slots. */
+int plan_transpose(vp_pair_shape *s, size_t shared, vp_err *err)
+{
+    bool single = false;
+    if (choose_collector(s, 1, shared, &single, err) || (single && opposed(s) && choose_collector(s, 2, shared, &s->opposite, err)))
+        return -1;
+    if (!single)
+        return 0;
+    s->collector = 1;
+    s->slices = true;
+    s->sum_bytes = (uint64_t)(s->n[0] * s->n[1] * s->n[2]) * sizeof(float);
+    const int64_t slot = s->nv * row_pitch(s, s->opposite) * texel_of(s, s->opposite) * (s->opposite ? 2 : 1)
+                       * (int64_t)sizeof(float);
+    s->slots = (int)vp_max64(vp_min64(LINES_BYTES / slot, VP_PAIR_SLOTS), VP_PAIR_VIEWS / 2);
+    s->lines_bytes = (uint64_t)(s->slots * slot);
     return 0;
 }
 
@@ -389,7 +500,8 @@ bool projects(const vp_pair_shape *s)
             const int view = (int)i, line = 0;
             project_args a;
             int blocks = 0;
-            if (!make_launch(s, &view, &line, 1, plane, &a) || !choose_boxes(s, &a, &blocks))
+            block_views alone = {};
+            if (!make_launch(s, &view, &line, 1, plane, &a) || !choose_boxes(s, &a, &alone, &blocks))
                 return false;
         }
     return true;
@@ -409,14 +521,8 @@ int vp_pair_plan_boxes(int device, struct vp_pair_shape *s, struct vp_err *err)
     for (int64_t i = 0; i < s->n_views; i++)
         mirror = mirror && vp_orbit_mirrored(s->scan[i].P, s->nv - 1, s->n);
     s->channels = mirror ? 2 : 1;
-    if (choose_collector(s, prop.sharedMemPerBlockOptin, err))
+    if (plan_transpose(s, prop.sharedMemPerBlockOptin, err))
         return -1;
-    if (s->collector) {
-        s->slices = true;
-        s->slots = VP_PAIR_SLOTS;
-        s->sum_bytes = (uint64_t)(s->n[0] * s->n[1] * s->n[2]) * sizeof(float);
-        s->lines_bytes = (uint64_t)(s->slots * s->nv * row_pitch(s) * s->channels) * sizeof(float);
-    }
     if (projects(s)) {
         s->projector = 1;
         s->x_bytes = (uint64_t)(s->n[0] * s->n[1] * texels_of(s) * s->channels) * sizeof(float);
@@ -457,29 +563,31 @@ int vp_pair_project_boxes(struct vp_queue *q, const struct vp_pair_shape *s, con
     return vp_start(err, q->stream, k_pair_finish, blocks, dim3(SIDE * LINES), 0, *s, pitch, work, y);
 }
 
-int vp_pair_weigh_boxes(struct vp_queue *q, const struct vp_pair_shape *s, int slot, const float *y, float *lines,
-                        struct vp_err *err)
+int vp_pair_weigh_boxes(struct vp_queue *q, const struct vp_pair_shape *s, const float *y, float *lines, struct vp_err *err)
 {
     const dim3 blocks((unsigned)vp_div_up(s->nu * s->nv, THREADS), (unsigned)s->count);
+    const auto kernel = s->pairs ? s->channels == 2 ? k_pair_weigh<2, 2> : k_pair_weigh<2, 1>
+                                 : s->channels == 2 ? k_pair_weigh<1, 2> : k_pair_weigh<1, 1>;
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
-    return vp_start(err, q->stream, k_pair_weigh, blocks, dim3(THREADS), 0, *s, slot, row_pitch(s), y, lines);
+    return vp_start(err, q->stream, kernel, blocks, dim3(THREADS), 0, *s, row_pitch(s, s->pairs), y, lines);
 }
 
 int vp_pair_collect_boxes(struct vp_queue *q, const struct vp_pair_shape *s, const float *lines, float *work, float *sum,
                           struct vp_err *err)
 {
-    const int floats = map_floats(s->channels), per = s->channels / floats;
-    const int64_t row = row_pitch(s) * s->channels * (int64_t)sizeof(float);
-    const int64_t size[3] = {row_pitch(s) * per, s->nv, s->slots}, stride[2] = {row, row * s->nv};
+    const int R = s->pairs ? 2 : 1, M = texel_of(s, s->pairs), floats = map_floats(M), per = M / floats;
+    const int64_t pitch = row_pitch(s, s->pairs), row = pitch * M * (int64_t)sizeof(float);
+    /* beyond column nu lie rests of slots that had another texel */
+    const int64_t size[3] = {s->nu * per, s->nv, s->slots * R}, stride[2] = {row, row * s->nv};
     collect_kernel k;
     area_args a;
     CUtensorMap map;
     if (vp_gpu_check(err, cudaSetDevice(q->device), "device"))
         return -1;
-    if (!collect_tiled(s->channels, (column_set)s->set, &k))
+    if (!collect_tiled(R, s->channels, (column_set)s->set, &k))
         return vp_fail(err, VP_ERUN, "the device has no such kernel");
-    const int box[3] = {k.pitch * per, s->box_rows, 1};
+    const int box[3] = {k.pitch * per, s->box_rows[R - 1], 1};
     fill_args(s, k, &a);
     a.out.vol = sum;
     a.next_tile = (int *)work;
@@ -488,5 +596,5 @@ int vp_pair_collect_boxes(struct vp_queue *q, const struct vp_pair_shape *s, con
         a.view[i] = area_of(s, s->view[i]);
     if (vp_tensor_map(&map, floats, lines, size, stride, box, err))
         return -1;
-    return vp_gpu_check(err, launch_collect_tiled(k, map, a, q->sms, s->stages, q->stream), "cannot back-project");
+    return vp_gpu_check(err, launch_collect_tiled(k, map, a, q->sms, s->stages[R - 1], q->stream), "cannot back-project");
 }

@@ -2,13 +2,14 @@
 /* The transpose of the projection with boxes of the views in shared memory (compiled for sm_90a and sm_100a only).
  *
  * Overview: as k_backproject_column_tiled (backproject_hopper.cu): a persistent block, tiles of 8 WX x 4 WY columns by
- *   COLLECT_K slices (times Z mirror slices), a producer warp that copies a box of each view. A view's weights are
- *   areas: 2 to 4 lines of the view are mixed by their overlap with the column, and voxels take the overlap of their
- *   edges with the rows.
+ *   COLLECT_K slices (times Z mirror slices, times R columns half a turn apart), a producer warp that copies a box of
+ *   each view. A view's weights are areas: 2 to 4 lines of the view are mixed by their overlap with the column, and voxels
+ *   take the overlap of their edges with the rows.
  * Coordinates: depth, u and row of the column in float64; the distances of the column's two edges from its middle in
  *   float32, since they are small.
- * Cost: 1,754 x 2^30 updates a second at 1024^3 from views of 1024^2, with mirrors (H100 80GB HBM3).
- * Registers, shared memory, synchronisation: as there. Views are weighted with the length of rays when they are packed. */
+ * Cost, 2^30 updates a second (H200): 1024^3 from 512 views of 1024^2 with half turns and mirrors 2,198 (10 instructions
+ *   an update, 71 % of the issue slots, shared memory 67 % busy), with mirrors 1,856 (14 instructions, 80 %).
+ * Registers: up to 84 bytes of spills. Shared memory, synchronisation: as there. Views are weighted with the length of rays when they are packed. */
 #include <limits.h>
 
 #include "launch.cuh"
@@ -38,65 +39,48 @@ __device__ __forceinline__ float approximate_reciprocal(float x)
     return r;
 }
 
-/* Computes a landing in steps, between the rows of the view before (approach, backproject_column.cuh). */
-constexpr int AREA_STEPS = 9;
+/* Returns -x if `turned`, by its sign bit. */
+__device__ __forceinline__ double turn(double x, bool turned)
+{
+    return __hiloint2double(__double2hiint(x) ^ (turned ? (int)0x80000000 : 0), __double2loint(x));
+}
 
+/* The landing of a view that march_area() computes after its rows: between them (approach, backproject_column.cuh) its
+ * registers would be spilled. `turned`: of the column half a turn away. */
 struct area_approach {
     const area_view &view;
     const spot &place;
     const sight &seen;
+    bool turned;
     area_landing &l;
-    double t, w, z, r, u, v;
-    float depth, half, before, after, end;
 
-    __device__ __forceinline__ area_approach(const area_view &view, const spot &place, const sight &seen, area_landing &l)
-        : view(view), place(place), seen(seen), l(l)
+    __device__ __forceinline__ area_approach(const area_view &view, const spot &place, const sight &seen, bool turned,
+                                             area_landing &l)
+        : view(view), place(place), seen(seen), turned(turned), l(l)
     {
     }
 
-    __device__ __forceinline__ void step(int n)
+    __device__ __forceinline__ void land() const
     {
-        if (n == 0) {
-            t = fma(view.ux, place.x, fma(view.uy, place.y, view.uc));
-            w = fma(view.wx, place.x, fma(view.wy, place.y, view.wc));
-            z = fma(view.vx, place.x, fma(view.vy, place.y, fma(view.vz, place.k_mid, view.vc)));
-        } else if (n == 1) {
-            depth = (float)w;
-            r = first_reciprocal(w);
-        } else if (n == 2) {
-            w = fma(-w, r, 1.0);
-        } else if (n == 3) {
-            r = fma(r, w, r);
-        } else if (n == 4) {
-            u = t * r;
-            v = fma(z, r, SPLIT);
-        } else if (n == 5) { /* u (edge) - u = +-(u wa - ua) / 2 / (w -+ wa / 2) */
-            half = 0.5f * fmaf((float)u, view.wa, -view.ua);
-            const float step = copysignf(0.5f * view.wa, half * view.wa);
-            before = fabsf(half) * approximate_reciprocal(depth + step);
-            after = fabsf(half) * approximate_reciprocal(depth - step);
-        } else if (n == 6) {
-            u += SPLIT - (double)before;
-        } else if (n == 7) {
-            l.u = whole(u), l.v = whole(v);
-            l.f = fraction(v), l.s = (float)(r * view.vz);
-            const float from = fraction(u);
-            end = from + (before + after);
-            l.share[0] = fminf(end, 1.0f) - from;
-        } else if (n == 8) {
-            l.share[1] = __saturatef(end - 1.0f);
-            l.share[2] = __saturatef(end - 2.0f);
-            l.share[3] = __saturatef(end - 3.0f);
-            l.skip = seen.idle || !((unsigned)(l.u + 3) < (unsigned)(seen.nu + 3))
-                  || !((unsigned)(l.v + seen.hi) < (unsigned)(seen.nv + seen.hi - seen.lo));
-        }
-    }
-
-    __device__ __forceinline__ void all()
-    {
-#pragma unroll
-        for (int n = 0; n < AREA_STEPS; n++)
-            step(n);
+        const double x = turn(place.x, turned), y = turn(place.y, turned);
+        const double t = fma(view.ux, x, fma(view.uy, y, view.uc)), w = fma(view.wx, x, fma(view.wy, y, view.wc));
+        const double z = fma(view.vx, x, fma(view.vy, y, fma(view.vz, place.k_mid, view.vc)));
+        const float depth = (float)w;
+        const double r = reciprocal(w), middle = t * r, v = fma(z, r, SPLIT);
+        /* u (edge) - u = +-(u wa - ua) / 2 / (w -+ wa / 2) */
+        const float half = 0.5f * fmaf((float)middle, view.wa, -view.ua), step = copysignf(0.5f * view.wa, half * view.wa);
+        const float before = fabsf(half) * approximate_reciprocal(depth + step);
+        const float after = fabsf(half) * approximate_reciprocal(depth - step);
+        const double u = middle + (SPLIT - (double)before);
+        const float from = fraction(u), end = from + (before + after);
+        l.u = whole(u), l.v = whole(v);
+        l.f = fraction(v), l.s = (float)(r * view.vz);
+        l.share[0] = fminf(end, 1.0f) - from;
+        l.share[1] = __saturatef(end - 1.0f);
+        l.share[2] = __saturatef(end - 2.0f);
+        l.share[3] = __saturatef(end - 3.0f);
+        l.skip = seen.idle || !((unsigned)(l.u + 3) < (unsigned)(seen.nu + 3))
+              || !((unsigned)(l.v + seen.hi) < (unsigned)(seen.nv + seen.hi - seen.lo));
     }
 };
 
@@ -104,37 +88,31 @@ struct area_approach {
 
 /* Adds the rows of a piece, which are mixed of LINES lines, to its voxels. The edges of voxel k are k - K/2 and the next
  * one, times s, from the middle one. */
-template <class B, int LINES, int Z, int K, int PITCH>
-__device__ __forceinline__ void march_area(const texel<Z> *at, const area_landing &l, float (&sum)[Z][K],
-                                           area_approach &next)
+template <class B, int LINES, int PITCH, int R, int Z, int K>
+__device__ __forceinline__ void march_area(const texel<R * Z> *at, const area_landing &l, float (&sum)[R][Z][K],
+                                           const area_approach &next)
 {
-    constexpr int bottom = B::first(-K), n_rows = B::last(K) + 1 - bottom;
-    float row[n_rows][LINES][Z];
+    constexpr int M = R * Z, bottom = B::first(-K), n_rows = B::last(K) + 1 - bottom;
+    float row[n_rows][LINES][M];
     const auto load = [&](int n) {
 #pragma unroll
         for (int t = 0; t < LINES; t++)
-            spread<Z>(at[(bottom + n) * PITCH + t], row[n][t]);
+            spread<M>(at[(bottom + n) * PITCH + t], row[n][t]);
     };
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++)
-        load(n);
+    load(0);
 #pragma unroll
     for (int n = 0; n < n_rows; n++) {
         const int j = bottom + n;
-        if (n + AHEAD < n_rows)
-            load(n + AHEAD);
-        float mixed[Z], below[K + 1];
+        if (n + 1 < n_rows)
+            load(n + 1);
+        float mixed[M], below[K + 1];
 #pragma unroll
-        for (int m = 0; m < Z; m++) {
+        for (int m = 0; m < M; m++) {
             mixed[m] = fmaf(l.share[1], row[n][1][m], l.share[0] * row[n][0][m]);
 #pragma unroll
             for (int t = 2; t < LINES; t++)
                 mixed[m] = fmaf(l.share[t], row[n][t][m], mixed[m]);
         }
-#pragma unroll
-        for (int i = 0; i < AREA_STEPS; i++)
-            if (i * n_rows / AREA_STEPS == n)
-                next.step(i);
         const float f = l.f - (float)j;
 #pragma unroll
         for (int e = 0; e <= K; e++) { /* part of row j below edge e */
@@ -144,14 +122,11 @@ __device__ __forceinline__ void march_area(const texel<Z> *at, const area_landin
 #pragma unroll
         for (int k = 0; k < K; k++) {
             const int q2 = 2 * k - K;
-            if (j < B::first(q2) || j > B::last(q2 + 2))
-                continue;
-            const float weight = below[k + 1] - below[k];
-#pragma unroll
-            for (int m = 0; m < Z; m++)
-                sum[m][k] = fmaf(weight, mixed[m], sum[m][k]);
+            if (j >= B::first(q2) && j <= B::last(q2 + 2))
+                add<0, R, Z, K>(below[k + 1] - below[k], mixed, k, sum);
         }
     }
+    next.land();
 }
 
 template <int K, class Bins> struct areas;
@@ -163,12 +138,12 @@ template <int K, class First, class... More> struct areas<K, bins<First, More...
     static constexpr int lo = last || First::first(-K) < rest::lo ? First::first(-K) : rest::lo;
     static constexpr int hi = last || First::last(K) > rest::hi ? First::last(K) : rest::hi;
 
-    template <int LINES, int PITCH, int Z>
-    static __device__ __forceinline__ void apply(const texel<Z> *at, const area_landing &l, float (&sum)[Z][K],
-                                                 area_approach &next)
+    template <int LINES, int PITCH, int R, int Z>
+    static __device__ __forceinline__ void apply(const texel<R * Z> *at, const area_landing &l, float (&sum)[R][Z][K],
+                                                 const area_approach &next)
     {
         if (last || l.s <= First::upper)
-            march_area<First, LINES, Z, K, PITCH>(at, l, sum, next);
+            march_area<First, LINES, PITCH>(at, l, sum, next);
         else
             rest::template apply<LINES, PITCH>(at, l, sum, next);
     }
@@ -177,8 +152,9 @@ template <int K, class First, class... More> struct areas<K, bins<First, More...
 template <int K> struct areas<K, bins<>> {
     [[maybe_unused]] static constexpr float lower = 0, upper = 0;
     static constexpr int lo = 0, hi = 0;
-    template <int LINES, int PITCH, int Z>
-    static __device__ __forceinline__ void apply(const texel<Z> *, const area_landing &, float (&)[Z][K], area_approach &)
+    template <int LINES, int PITCH, int R, int Z>
+    static __device__ __forceinline__ void apply(const texel<R * Z> *, const area_landing &, float (&)[R][Z][K],
+                                                 const area_approach &)
     {
     }
 };
@@ -187,7 +163,8 @@ template <int K> struct areas<K, bins<>> {
 
 constexpr int K = COLLECT_K;
 
-template <column_set SET> struct areas_of;
+template <column_set SET> struct areas_of : areas<K, bins<>> {
+};
 template <> struct areas_of<SET_HALF> : areas<K, bins<bin<2, 5, 4, 9>, bin<4, 9, 1, 2>, bin<1, 2, 5, 9>, bin<5, 9, 2, 3>>> {
 };
 template <>
@@ -200,8 +177,13 @@ struct areas_of<SET_DOUBLE> : areas<K, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 1
 };
 
 /* Warps of a tile, by the registers of their sums. */
-template <int Z> constexpr int WX = Z == 2 ? 3 : 4;
-template <int Z> constexpr int WY = Z == 2 ? 8 : 6;
+struct warp_grid {
+    int x, y;
+};
+__host__ __device__ constexpr warp_grid warps_of(int M)
+{
+    return M == 4 ? warp_grid{2, 8} : M == 2 ? warp_grid{3, 8} : warp_grid{4, 6};
+}
 
 /* Lines that a column meets in most places; at most one more. */
 constexpr int few_lines(column_set set)
@@ -210,14 +192,14 @@ constexpr int few_lines(column_set set)
 }
 
 /* Returns the pitch of shared rows in texels: as in backproject_hopper.cu, with the column's width and a third line. */
-constexpr int shared_pitch(int Z, column_set set)
+constexpr int shared_pitch(int M, column_set set)
 {
-    const int x = 8 * (Z == 2 ? WX<2> : WX<1>) - 1, y = 4 * (Z == 2 ? WY<2> : WY<1>) - 1, step = 32 / Z;
+    const int x = 8 * warps_of(M).x - 1, y = 4 * warps_of(M).y - 1, step = 32 / M;
     const int most = set == SET_HALF ? 67 : set == SET_UNIT ? 125 : 254;
     int root = 0;
     while (root * root < (x * x + y * y) * 100)
         root++;
-    const int need = root * most / 1000 + 6 + 4 / Z - 1;
+    const int need = root * most / 1000 + 6 + 4 / M - 1;
     return (need + step / 2 - 1) / step * step + step / 2;
 }
 
@@ -231,53 +213,46 @@ __device__ __forceinline__ void land(const area_view &view, const spot &s, doubl
     *v = z / w + SPLIT;
 }
 
-template <int Z, class Method, int PITCH, int FEW>
-__global__ void __launch_bounds__((WX<Z> * WY<Z> + 4) * 32, 1)
+/* R = 2: slots are pairs of views half a turn apart. Copy 1 of a column is turned by half a turn about the axis: the first
+ * view sees it where the second one sees copy 0. A slot has a plane for each copy, with the views in the order of the
+ * copies, so that both share one code; and copy 0 of all views comes before copy 1, since copies, one near to the source
+ * and one far from it, are in different bins: else the instruction cache misses. */
+template <int R, int Z, class Method, int PITCH, int FEW>
+__global__ void __launch_bounds__((warps_of(R * Z).x * warps_of(R * Z).y + 4) * 32, 1)
     k_pair_collect_tiled(const __grid_constant__ CUtensorMap map, const __grid_constant__ area_args a, int stages, int lo,
                          int hi)
 {
-    constexpr int WARPS = WX<Z> * WY<Z>, TILE_X = 8 * WX<Z>, TILE_Y = 4 * WY<Z>;
+    constexpr int M = R * Z, WX = warps_of(M).x, WY = warps_of(M).y, WARPS = WX * WY, TILE_X = 8 * WX, TILE_Y = 4 * WY;
     extern __shared__ __align__(1024) unsigned char shared[];
-    const int box_bytes = PITCH * a.box_rows * Z * (int)sizeof(float), stage_bytes = box_stride(box_bytes);
+    const int box_bytes = PITCH * a.box_rows * M * (int)sizeof(float), stage_bytes = box_stride(box_bytes);
     control &c = *reinterpret_cast<control *>(shared + stages * stage_bytes);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const int tiles = a.tiles_x * a.tiles_y * a.segments;
 
-    if (threadIdx.x == 0) {
-        for (int s = 0; s < stages; s++)
-            barrier_init(&c.full[s], 1), barrier_init(&c.empty[s], WARPS);
-        for (int s = 0; s < TICKETS; s++)
-            barrier_init(&c.ticket_full[s], 1), barrier_init(&c.ticket_empty[s], WARPS);
-    }
-    barriers_ready();
-
+    open_ring(c, stages, WARPS);
     if (warp >= WARPS) { /* producer */
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
         if (warp > WARPS)
             return;
         ring_position stage, ticket;
         for (;;) {
-            int index = 0;
-            barrier_wait(&c.ticket_empty[ticket.at()], ticket.wrap() ^ 1);
-            if (lane == 0) {
-                index = atomicAdd(a.next_tile, 1);
-                c.ticket[ticket.at()] = index;
-                barrier_arrive(&c.ticket_full[ticket.at()]);
-            }
-            ticket.step(TICKETS);
-            index = __shfl_sync(~0u, index, 0);
+            const int index = draw_ticket(c, ticket, a.next_tile);
             if (index >= tiles)
                 return;
             const tile t = tile_of(a, index);
-            const spot corner = spot_at<K>(a, t.x * TILE_X + (lane & 1) * (TILE_X - 1),
-                                           t.y * TILE_Y + (lane >> 1 & 1) * (TILE_Y - 1), t.segment);
+            spot corner = spot_at<K>(a, t.x * TILE_X + (lane & 1) * (TILE_X - 1),
+                                     t.y * TILE_Y + (lane >> 1 & 1) * (TILE_Y - 1), t.segment);
 #pragma unroll 1
-            for (int o = 0; o < a.n; o++) {
+            for (int n = 0; n < a.n * R; n++) {
+                const int copy = n >= a.n, o = copy ? n - a.n : n;
                 double u, v;
+                if (R == 2 && n == a.n)
+                    corner.x = -corner.x, corner.y = -corner.y;
                 land(a.view[o], corner, &u, &v);
-                const int u0 = __reduce_min_sync(~0u, whole(u - TILE_MARGIN)) & -(4 / Z);
+                const int u0 = __reduce_min_sync(~0u, whole(u - TILE_MARGIN)) & -(4 / M);
                 const int v0 = __reduce_min_sync(~0u, whole(v - TILE_MARGIN)) + lo;
-                produce_box(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * Z / map_floats(Z), v0, a.slot + o);
+                produce_box(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M), v0,
+                            (a.slot + o) * R + copy);
             }
         }
     }
@@ -285,36 +260,32 @@ __global__ void __launch_bounds__((WX<Z> * WY<Z> + 4) * 32, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(consumer_registers(WARPS)));
     ring_position stage, ticket;
     for (;;) {
-        barrier_wait(&c.ticket_full[ticket.at()], ticket.wrap());
-        const int index = c.ticket[ticket.at()];
-        __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&c.ticket_empty[ticket.at()]);
-        ticket.step(TICKETS);
+        const int index = take_ticket(c, ticket);
         if (index >= tiles)
             return;
-        const spot place = spot_of<K, WX<Z>, WY<Z>>(a, tile_of(a, index), warp, lane);
-        float sum[1][Z][K];
+        const spot place = spot_of<K, WX, WY>(a, tile_of(a, index), warp, lane);
+        float sum[R][Z][K];
         const sight seen{a.nu, a.nv, lo, hi, !place.mine};
         load_sums(a.out, a.nz, place, sum);
         area_landing l;
-        area_approach(a.view[0], place, seen, l).all();
+        area_approach(a.view[0], place, seen, false, l).land();
 #pragma unroll 1
-        for (int o = 0; o < a.n; o++) {
+        for (int n = 0; n < a.n * R; n++) { /* copy 0 of all views, then copy 1 */
+            const bool turned = R == 2 && n + 1 >= a.n;
             area_landing following;
-            area_approach next(a.view[min(o + 1, a.n - 1)], place, seen, following);
+            const area_approach next(a.view[min(turned ? n + 1 - a.n : n + 1, a.n - 1)], place, seen, turned, following);
             const bool more = __any_sync(~0u, !l.skip && l.share[FEW] > 0);
             barrier_wait(&c.full[stage.at()], stage.wrap());
             if (l.skip) {
-                next.all();
+                next.land();
             } else {
                 const int2 origin = c.origin[stage.at()];
-                const texel<Z> *const box = reinterpret_cast<const texel<Z> *>(shared + stage.at() * stage_bytes);
-                const texel<Z> *const at = box + (l.v - origin.y) * PITCH + (l.u - origin.x);
+                const texel<M> *const box = reinterpret_cast<const texel<M> *>(shared + stage.at() * stage_bytes);
+                const texel<M> *const at = box + (l.v - origin.y) * PITCH + (l.u - origin.x);
                 if (more)
-                    Method::template apply<FEW + 1, PITCH>(at, l, sum[0], next);
+                    Method::template apply<FEW + 1, PITCH>(at, l, sum, next);
                 else
-                    Method::template apply<FEW, PITCH>(at, l, sum[0], next);
+                    Method::template apply<FEW, PITCH>(at, l, sum, next);
             }
             release_stage(c, stage, stages);
             l = following;
@@ -327,18 +298,20 @@ __global__ void __launch_bounds__((WX<Z> * WY<Z> + 4) * 32, 1)
 
 /* A thread takes tiles and views in turn. */
 __global__ void __launch_bounds__(256) k_pair_extent(const __grid_constant__ area_args a, int tile_x, int tile_y,
-                                                     int last_segment, int *extent)
+                                                     int last_segment, int copies, int *extent)
 {
-    const int64_t all = (int64_t)a.tiles_x * a.tiles_y * a.n * 2;
+    const int64_t all = (int64_t)a.tiles_x * a.tiles_y * a.n * 4;
     int most_u = 0, most_v = 0;
     for (int64_t at = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; at < all; at += (int64_t)gridDim.x * blockDim.x) {
-        const tile t = tile_of(a, (int)(at / 2 / a.n));
+        const tile t = tile_of(a, (int)(at / 4 / a.n));
+        const double turned = copies == 2 && (at & 2) ? -1 : 1;
         int u0 = INT_MAX, u1 = INT_MIN, v0 = INT_MAX, v1 = INT_MIN;
         for (int k = 0; k < 4; k++) {
-            const spot corner = spot_at<K>(a, t.x * tile_x + (k & 1) * (tile_x - 1), t.y * tile_y + (k >> 1) * (tile_y - 1),
-                                           at & 1 ? last_segment : 0);
+            spot corner = spot_at<K>(a, t.x * tile_x + (k & 1) * (tile_x - 1), t.y * tile_y + (k >> 1) * (tile_y - 1),
+                                     at & 1 ? last_segment : 0);
+            corner.x *= turned, corner.y *= turned;
             double u, v;
-            land(a.view[at / 2 % a.n], corner, &u, &v);
+            land(a.view[at / 4 % a.n], corner, &u, &v);
             u0 = min(u0, whole(u - TILE_MARGIN)), u1 = max(u1, whole(u + TILE_MARGIN));
             v0 = min(v0, whole(v - TILE_MARGIN)), v1 = max(v1, whole(v + TILE_MARGIN));
         }
@@ -351,46 +324,35 @@ __global__ void __launch_bounds__(256) k_pair_extent(const __grid_constant__ are
 
 using collect_function = void (*)(const CUtensorMap, const area_args, int, int, int);
 
-/* Returns f(Z, set) with compile-time constants. */
-template <class F> auto with_kind(int Z, column_set set, const F &f)
-{
-    const auto of = [&](auto z) {
-        return set == SET_HALF   ? f(z, std::integral_constant<column_set, SET_HALF>())
-             : set == SET_UNIT   ? f(z, std::integral_constant<column_set, SET_UNIT>())
-                                 : f(z, std::integral_constant<column_set, SET_DOUBLE>());
-    };
-    return Z == 2 ? of(std::integral_constant<int, 2>()) : of(std::integral_constant<int, 1>());
-}
-
 collect_function function_of(const collect_kernel &k)
 {
-    return with_kind(k.Z, k.set, [](auto z, auto set) -> collect_function {
-        constexpr int Z = decltype(z)::value;
+    return with_variant(k.R, k.Z, k.set, [](auto r, auto z, auto set) -> collect_function {
+        constexpr int R = decltype(r)::value, Z = decltype(z)::value;
         constexpr column_set SET = decltype(set)::value;
-        return k_pair_collect_tiled<Z, areas_of<SET>, shared_pitch(Z, SET), few_lines(SET)>;
+        if constexpr (SET == SET_ANY)
+            return NULL;
+        else
+            return k_pair_collect_tiled<R, Z, areas_of<SET>, shared_pitch(R * Z, SET), few_lines(SET)>;
     });
 }
 
 } // namespace
 
-bool collect_tiled(int Z, column_set set, collect_kernel *k)
+bool collect_tiled(int R, int Z, column_set set, collect_kernel *k)
 {
+    const int M = R * Z;
     *k = collect_kernel{};
-    k->set = set, k->Z = Z;
-    k->tile_x = 8 * (Z == 2 ? WX<2> : WX<1>), k->tile_y = 4 * (Z == 2 ? WY<2> : WY<1>);
-    k->pitch = shared_pitch(Z, set), k->stages = 2, k->lines = few_lines(set) + 1;
-    with_kind(Z, set, [=](auto, auto s) {
-        using method = areas_of<decltype(s)::value>;
-        k->s_lower = method::lower, k->s_upper = method::upper, k->lo = method::lo, k->hi = method::hi;
-        return 0;
-    });
+    k->set = set, k->R = R, k->Z = Z;
+    k->tile_x = 8 * warps_of(M).x, k->tile_y = 4 * warps_of(M).y;
+    k->pitch = shared_pitch(M, set), k->stages = 2, k->lines = few_lines(set) + 1;
+    with_variant(1, 1, set, [=](auto, auto, auto s) { describe_bins<areas_of<decltype(s)::value>>(k); });
     return cudaFuncSetAttribute(function_of(*k), cudaFuncAttributeMaxDynamicSharedMemorySize, 0) == cudaSuccess ||
            (cudaGetLastError(), false);
 }
 
 size_t collect_tiled_shared(const collect_kernel &k, int box_rows, int stages)
 {
-    return (size_t)stages * box_stride(k.pitch * box_rows * k.Z * (int)sizeof(float)) + sizeof(control);
+    return (size_t)stages * box_stride(k.pitch * box_rows * k.R * k.Z * (int)sizeof(float)) + sizeof(control);
 }
 
 cudaError_t launch_collect_tiled(const collect_kernel &k, const CUtensorMap &map, const area_args &a, int processors,
@@ -411,9 +373,9 @@ cudaError_t launch_collect_tiled(const collect_kernel &k, const CUtensorMap &map
 cudaError_t launch_collect_extent(const collect_kernel &k, const area_args &a, int last_segment, int *extent,
                                   cudaStream_t stream)
 {
-    const int64_t all = (int64_t)a.tiles_x * a.tiles_y * a.n * 2;
+    const int64_t all = (int64_t)a.tiles_x * a.tiles_y * a.n * 4;
     return vp_launch(stream, k_pair_extent, dim3((unsigned)vp_min64(vp_div_up(all, 256), 1 << 12)), dim3(256), 0, a,
-                     k.tile_x, k.tile_y, last_segment, extent);
+                     k.tile_x, k.tile_y, last_segment, k.R, extent);
 }
 
 } // namespace vp

@@ -49,6 +49,44 @@ __device__ __forceinline__ void produce_box(control &c, ring_position &stage, in
     stage.step(stages);
 }
 
+/* Initialises the barriers of a block with one producer warp and `warps` consumers. */
+__device__ __forceinline__ void open_ring(control &c, int stages, int warps)
+{
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < stages; s++)
+            barrier_init(&c.full[s], 1), barrier_init(&c.empty[s], warps);
+        for (int s = 0; s < TICKETS; s++)
+            barrier_init(&c.ticket_full[s], 1), barrier_init(&c.ticket_empty[s], warps);
+    }
+    barriers_ready();
+}
+
+/* Producer, all lanes: draws the number of a tile from a counter of all blocks, and publishes it to the consumers. */
+__device__ __forceinline__ int draw_ticket(control &c, ring_position &ticket, int *next_tile)
+{
+    int index = 0;
+    barrier_wait(&c.ticket_empty[ticket.at()], ticket.wrap() ^ 1);
+    if ((threadIdx.x & 31) == 0) {
+        index = atomicAdd(next_tile, 1);
+        c.ticket[ticket.at()] = index;
+        barrier_arrive(&c.ticket_full[ticket.at()]);
+    }
+    ticket.step(TICKETS);
+    return __shfl_sync(~0u, index, 0);
+}
+
+/* Consumer warp: returns the next number that the producer drew. */
+__device__ __forceinline__ int take_ticket(control &c, ring_position &ticket)
+{
+    barrier_wait(&c.ticket_full[ticket.at()], ticket.wrap());
+    const int index = c.ticket[ticket.at()];
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0)
+        barrier_arrive(&c.ticket_empty[ticket.at()]);
+    ticket.step(TICKETS);
+    return index;
+}
+
 /* Consumer warp: releases its stage. */
 __device__ __forceinline__ void release_stage(control &c, ring_position &stage, int stages)
 {

@@ -279,8 +279,18 @@ launched() {
         for f in back project; do ok img-cmp -q --max-rel-l2 2e-6 $f.cpu.tif $f.$device.tif; done
     done
     ct-geom scan.geom --tilt 3 -o tilted.geom
-    fails 3 "the device projects no tilted views" ct-project -g tilted.geom --device cuda back.cpu.tif -o t.tif
-    [ ! -e t.tif ]
+    ct-geom --sod 60 --sdd 120 --detector 50x1 --pitch 1.2 --views 20 -o fan.geom
+    for kind in tilted fan; do
+        ct-phantom -g $kind.geom --phantom asymmetric -o p.tif
+        for device in cpu cuda; do
+            ct-iterate -n 3 --device $device p.tif --stats stats.json -o cgls.$device.tif
+            grep -q "\"device\": \"$device\"" stats.json
+            ct-backproject -q --weight adjoint --device $device p.tif -o back.$device.tif
+            ct-project -g $kind.geom --device $device cgls.cpu.tif -o project.$device.tif
+        done
+        ok img-cmp -q --max-rel-l2 2e-5 cgls.cpu.tif cgls.cuda.tif
+        for f in back project; do ok img-cmp -q --max-rel-l2 2e-6 $f.cpu.tif $f.cuda.tif; done
+    done
 }
 
 @test "samples of 32-bit integers and f64: the CPU, or a refusal in one line" {

@@ -36,7 +36,7 @@ static const struct vp_opt options[] = {
               .more = "adjoint is the exact transpose of ct-project(1), for iterative methods. It takes any "
                       "projections, and adds them with the weights that ct-project gives the voxels. All views count "
                       "equally; on a helix all views count that see a voxel. It runs on one GPU if the volume fits "
-                      "its memory twice and no view is tilted, otherwise on the CPU."),
+                      "its memory twice, otherwise on the CPU."),
     VP_OPT_END,
 };
 #undef P

@@ -170,7 +170,7 @@ static const char sections[] =
     "fista-tv holds 7 volumes of 32-bit floats in memory, all other methods 4. "
     "Projections are read again in every iteration; cgls reads them again only every 16 iterations. Projections from "
     "a pipe are kept in memory. With --device cuda the GPUs project and back-project, if their memory holds the "
-    "volume twice; all other work, fans and tilted views are done on the CPU. The result has the same bits for any "
+    "volume twice; all other work is done on the CPU. The result has the same bits for any "
     "number of threads and any limit of memory.";
 
 struct work {

@@ -268,8 +268,7 @@ const struct vp_tool vp_program = {
         "The geometry may be a cone beam, a parallel beam, a fan of one row, an offset or tilted detector, a helix, "
         "or one 3x4 matrix for each view. Rays end at the faces of the volume.\n\n"
         "The volume is held in memory as 32-bit floats. Projections are written view by view while others are "
-        "computed. With --device cuda one GPU projects, if its memory holds the volume twice; fans and tilted views "
-        "are always projected on the CPU.",
+        "computed. With --device cuda one GPU projects, if its memory holds the volume twice.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -163,6 +163,20 @@ bool vp_orbit_upright(const double P[12], int64_t pixels, const int64_t n[3])
     return fabs(P[2]) * height * f <= VP_ORBIT_SAME && fabs(P[10]) * height * f * (double)pixels <= VP_ORBIT_SAME;
 }
 
+bool vp_orbit_opposed(const double a[12], const double b[12], int64_t pixels, const int64_t n[3])
+{
+    double error = 0;
+    for (int r = 0; r < 3; r++) {
+        const double *p = a + 4 * r, *q = b + 4 * r;
+        const double hx = 0.5 * (double)(n[0] - 1), hy = 0.5 * (double)(n[1] - 1);
+        const double middle = q[0] * hx + q[1] * hy + q[3] - (p[0] * hx + p[1] * hy + p[3]);
+        const double sum = fabs(p[0] + q[0]) * (double)n[0] + fabs(p[1] + q[1]) * (double)n[1]
+                         + fabs(p[2] - q[2]) * (double)n[2] + fabs(middle);
+        error += sum * (r < 2 ? 1 : (double)pixels);
+    }
+    return error <= VP_ORBIT_SAME * fmin(vp_orbit_nearest(a, n), vp_orbit_nearest(b, n));
+}
+
 bool vp_orbit_mirrored(const double P[12], int64_t sum, const int64_t n[3])
 {
     const double m = (double)sum;

@@ -64,6 +64,8 @@ bool vp_orbit_box(const double P[12], const int64_t n[3], int64_t z0, int64_t z1
 double vp_orbit_nearest(const double P[12], const int64_t n[3]);
 /* True if u and w do not depend on k, on a detector whose columns and rows add up to `pixels`. */
 bool vp_orbit_upright(const double P[12], int64_t pixels, const int64_t n[3]);
+/* True if b is a of the grid turned by 180 degrees about z, on a detector whose columns and rows add up to `pixels`. */
+bool vp_orbit_opposed(const double a[12], const double b[12], int64_t pixels, const int64_t n[3]);
 /* True if v(k) + v(nz - 1 - k) = sum. */
 bool vp_orbit_mirrored(const double P[12], int64_t sum, const int64_t n[3]);
 

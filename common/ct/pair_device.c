@@ -10,10 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Widest steps: rows or voxels that kernels take at once, and columns that a pixel meets. */
+/* Widest steps of kernels for columns: rows or voxels that they take at once, and columns that a pixel meets. */
 static const double WIDEST_STEP = 3.9, WIDEST_PIXEL = 2.9;
 
 enum { CHUNK_BYTES = 64 << 20 };
+
+/* Views that wait on the device for their opposite ones, at most. */
+static const int64_t WAITING_BYTES = (int64_t)5 << 29;
 
 struct vp_pair_device {
     const struct vp_backend *backend;
@@ -25,14 +28,25 @@ struct vp_pair_device {
     int64_t chunk;              /* slices that are copied at once */
     float *x, *sum, *y, *lines, *work, *slices;
     struct vp_pair_view *views;
-    int pending;                /* views in slots that are not added yet, */
-    int pended[VP_PAIR_SLOTS];  /* and their numbers */
+    float *waiting;             /* room for views that are not added yet, in places */
+    int room, n_waiting;
+    int *view_at;               /* view for each place, -1: it is empty */
+    int *order;                 /* places in the order in which their views came */
+    int *place_of;              /* place for each view of the scan, -1: it does not wait */
     double project, collect;    /* seconds */
 };
 
 static uint64_t batch_bytes(const struct vp_pair *p)
 {
     return (uint64_t)(VP_PAIR_VIEWS * p->nu * p->nv) * sizeof(float);
+}
+
+/* Returns the number of views that may wait. */
+static int room_of(const struct vp_pair_shape *s)
+{
+    const int64_t most = WAITING_BYTES / (s->nu * s->nv * (int64_t)sizeof(float));
+    const int64_t slots = vp_min64(s->slots, s->n_views);
+    return (int)(s->opposite && most >= s->n_views / 2 + VP_PAIR_VIEWS ? vp_min64(most, s->n_views) : slots);
 }
 
 static int64_t chunk_of(const struct vp_pair *p)
@@ -46,15 +60,15 @@ static int taps_of(double step)
     return step <= 1 ? 2 : step <= 2 ? 3 : 5;
 }
 
-/* Sets the taps. Fails if the kernels do not do for the scan. */
-static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct vp_err *err)
+/* Sets the taps, or `general`. */
+static void measure(struct vp_pair_shape *shape, const struct vp_pair *p)
 {
     double rows = 0, least = INFINITY, voxels = 0, columns = 0, lines = 0;
-    for (int64_t s = 0; s < p->n_views; s++) {
+    shape->flat = shape->general = p->flat;
+    for (int64_t s = 0; s < p->n_views && !shape->general; s++) {
         const double *P = p->views[s].P;
         const int across = p->views[s].march == 0 ? 1 : 0;
-        if (!p->views[s].column || p->flat)
-            return vp_fail(err, VP_ERESOURCE, "the device projects no %s", p->flat ? "fans" : "tilted views");
+        shape->general = !p->views[s].column;
         for (int corner = 0; corner < 4; corner++) {
             const double i = corner & 1 ? (double)p->n[0] - 0.5 : -0.5, j = corner & 2 ? (double)p->n[1] - 0.5 : -0.5;
             const double w = fmax(vp_orbit_dot(P + 8, i, j, 0), VP_ORBIT_NEAREST);
@@ -66,9 +80,10 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
             columns = fmax(columns, 1 / width);
         }
     }
-    if (!(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL && lines < WIDEST_PIXEL))
-        return vp_fail(err, VP_ERESOURCE, "the device projects voxels of 1/3 to 3 pixels: found up to %.3g",
-                       fmax(rows, fmax(voxels, columns)));
+    if (shape->general || !(rows < WIDEST_STEP && voxels < WIDEST_STEP && columns < WIDEST_PIXEL && lines < WIDEST_PIXEL)) {
+        shape->general = true;
+        return;
+    }
     shape->rows_least = least;
     shape->rows_most = rows;
     shape->voxels_most = voxels;
@@ -76,7 +91,6 @@ static int measure(struct vp_pair_shape *shape, const struct vp_pair *p, struct 
     shape->voxel_taps = taps_of(voxels);
     shape->columns = columns;
     shape->line_taps = lines < 1.9 ? 3 : 4;
-    return 0;
 }
 
 static int take(struct vp_pair_device *d, void *to, uint64_t bytes, struct vp_err *err)
@@ -101,6 +115,16 @@ static int finish(struct vp_pair_device *d, struct vp_err *err)
     return d->backend->event_record(d->queue, d->to, err) || d->backend->event_synchronize(d->to, err) ? -1 : 0;
 }
 
+/* Empties all places. */
+static void forget(struct vp_pair_device *d)
+{
+    d->n_waiting = 0;
+    for (int i = 0; i < d->room; i++)
+        d->view_at[i] = -1;
+    for (int64_t i = 0; i < d->shape.n_views; i++)
+        d->place_of[i] = -1;
+}
+
 int vp_pair_device_open(struct vp_pair_device **out, const struct vp_pair *p, const struct vp_backend *backend,
                         int device, struct vp_err *err)
 {
@@ -112,22 +136,28 @@ int vp_pair_device_open(struct vp_pair_device **out, const struct vp_pair *p, co
     *out = NULL;
     if (!kernels)
         return vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", backend->name);
-    if (measure(&shape, p, err) || kernels->plan(device, &shape, err)
+    measure(&shape, p);
+    if (kernels->plan(device, &shape, err)
         || !(d = vp_alloc(1, sizeof *d, "the projector", err)))
         return -1;
     *d = (struct vp_pair_device){.backend = backend, .kernels = kernels, .device = device, .shape = shape,
-                                 .chunk = chunk_of(p)};
+                                 .chunk = chunk_of(p), .room = room_of(&shape)};
     const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
     if (!backend->queue_create(device, &d->queue, err) && !backend->event_create(device, false, &d->from, err)
         && !backend->event_create(device, false, &d->to, err) && !take(d, &d->x, shape.x_bytes, err)
         && !take(d, &d->sum, shape.sum_bytes, err) && !take(d, &d->lines, shape.lines_bytes, err)
         && !take(d, &d->work, shape.work_bytes, err) && !take(d, &d->y, batch_bytes(p), err)
+        && !take(d, &d->waiting, (uint64_t)(d->room * p->nu * p->nv) * sizeof(float), err)
+        && (d->view_at = vp_alloc((size_t)d->room, sizeof *d->view_at, "views", err))
+        && (d->order = vp_alloc((size_t)d->room, sizeof *d->order, "views", err))
+        && (d->place_of = vp_alloc((size_t)p->n_views, sizeof *d->place_of, "views", err))
         && !take(d, &d->views, views, err)
         && !take(d, &d->slices, (uint64_t)(d->chunk * p->n[0] * p->n[1]) * sizeof(float), err)
         && !transfer(d, d->views, p->views, views, VP_UP, err) && !kernels->clear(d->queue, d->x, shape.x_bytes, err)
         && !kernels->clear(d->queue, d->sum, shape.sum_bytes, err)
         && !kernels->clear(d->queue, d->lines, shape.lines_bytes, err) && !finish(d, err)) {
         d->shape.views = d->views;
+        forget(d);
         *out = d;
         return 0;
     }
@@ -142,10 +172,13 @@ void vp_pair_device_close(struct vp_pair_device *d)
     d->backend->queue_destroy(d->queue);
     d->backend->event_destroy(d->from);
     d->backend->event_destroy(d->to);
-    void *const memory[] = {d->x, d->sum, d->lines, d->work, d->y, d->views, d->slices};
+    void *const memory[] = {d->x, d->sum, d->lines, d->work, d->y, d->views, d->slices, d->waiting};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
             d->backend->release(d->device, memory[i]);
+    free(d->view_at);
+    free(d->order);
+    free(d->place_of);
     free(d);
 }
 
@@ -163,22 +196,74 @@ int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err 
 
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err)
 {
-    d->pending = 0;
+    forget(d);
     return d->kernels->clear(d->queue, d->sum, d->shape.sum_bytes, err);
 }
 
-/* Adds the pending views to the sum. */
-static int flush(struct vp_pair_device *d, struct vp_err *err)
+/* Adds the views of the slots to the sum. */
+static int add_slots(struct vp_pair_device *d, struct vp_err *err)
 {
-    if (!d->pending)
+    const struct vp_pair_shape *const s = &d->shape;
+    if (s->count == 0)
         return 0;
-    d->shape.count = d->pending;
-    memcpy(d->shape.view, d->pended, sizeof d->pended);
-    if (d->backend->event_record(d->queue, d->from, err)
-        || d->kernels->collect(d->queue, &d->shape, d->lines, d->work, d->sum, err) || finish(d, err))
+    if (d->backend->event_record(d->queue, d->from, err) || d->kernels->weigh(d->queue, s, d->waiting, d->lines, err)
+        || d->kernels->collect(d->queue, s, d->lines, d->work, d->sum, err) || finish(d, err))
         return -1;
     d->collect += d->backend->event_elapsed(d->from, d->to);
-    d->pending = 0;
+    d->shape.count = 0;
+    return 0;
+}
+
+/* Returns the place of the view half a turn away, if both wait, or -1. */
+static int opposite_of(const struct vp_pair_device *d, int view)
+{
+    const int n = (int)d->shape.n_views;
+    return view >= 0 && d->shape.opposite ? d->place_of[(view + n / 2) % n] : -1;
+}
+
+/* Puts a view, and its opposite one unless `other` is -1, into the next slot. */
+static int add_waiting(struct vp_pair_device *d, int place, int other, struct vp_err *err)
+{
+    struct vp_pair_shape *const s = &d->shape;
+    const int i = s->count++;
+    s->view[i] = d->view_at[place];
+    s->place[i] = place;
+    s->other[i] = other < 0 ? -1 : d->view_at[other];
+    s->other_place[i] = other;
+    return s->count == s->slots ? add_slots(d, err) : 0;
+}
+
+/* Adds pairs of views that wait to the sum; then, if there were none or `all`, the other views. */
+static int flush(struct vp_pair_device *d, bool all, struct vp_err *err)
+{
+    int left = 0;
+    d->shape.count = 0;
+    d->shape.pairs = true;
+    for (int i = 0; i < d->n_waiting; i++) {
+        const int place = d->order[i], view = d->view_at[place], other = opposite_of(d, view);
+        if (view < 0 || other < 0)
+            continue;
+        if (add_waiting(d, place, other, err))
+            return -1;
+        d->place_of[view] = d->place_of[d->view_at[other]] = -1;
+        d->view_at[place] = d->view_at[other] = -1;
+    }
+    if (add_slots(d, err))
+        return -1;
+    for (int i = 0; i < d->n_waiting; i++)
+        if (d->view_at[d->order[i]] >= 0)
+            d->order[left++] = d->order[i];
+    if (left < d->n_waiting && !all) {
+        d->n_waiting = left;
+        return 0;
+    }
+    d->shape.pairs = false;
+    for (int i = 0; i < left; i++)
+        if (add_waiting(d, d->order[i], -1, err))
+            return -1;
+    if (add_slots(d, err))
+        return -1;
+    forget(d);
     return 0;
 }
 
@@ -186,7 +271,7 @@ int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *
 {
     const int64_t page = d->shape.n[0] * d->shape.n[1];
     float *const slices = vp_alloc_raw((size_t)(d->chunk * page), sizeof *slices, "slices", err);
-    int rc = slices ? flush(d, err) : -1;
+    int rc = slices ? flush(d, true, err) : -1;
     for (int64_t z = z0, n; z < z1 && !rc; z += n) {
         const float *from = d->shape.slices ? d->sum + z * page : d->slices;
         n = vp_min64(d->chunk, z1 - z);
@@ -220,20 +305,21 @@ int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n,
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err)
 {
     const int64_t page = d->shape.nu * d->shape.nv;
-    for (int i = 0, run; i < n; i += run) {
-        if (d->pending == d->shape.slots && flush(d, err))
+    for (int i = 0, place = 0, run; i < n; i += run, place += run) {
+        if (d->n_waiting == d->room && flush(d, false, err))
             return -1;
-        run = (int)vp_min64(n - i, d->shape.slots - d->pending);
-        choose(d, view + i, run);
-        if (transfer(d, d->y, y + i * page, (uint64_t)(run * page) * sizeof *y, VP_UP, err)
-            || d->backend->event_record(d->queue, d->from, err)
-            || d->kernels->weigh(d->queue, &d->shape, d->pending, d->y, d->lines, err) || finish(d, err))
+        while (place == d->room || d->view_at[place] >= 0)
+            place = place < d->room ? place + 1 : 0;
+        for (run = 0; i + run < n && place + run < d->room && d->view_at[place + run] < 0; run++) {
+            const int v = (int)view[i + run];
+            d->view_at[place + run] = v;
+            d->place_of[v] = place + run;
+            d->order[d->n_waiting++] = place + run;
+        }
+        if (transfer(d, d->waiting + place * page, y + i * page, (uint64_t)(run * page) * sizeof *y, VP_UP, err))
             return -1;
-        d->collect += d->backend->event_elapsed(d->from, d->to);
-        memcpy(d->pended + d->pending, d->shape.view, (size_t)run * sizeof *d->pended);
-        d->pending += run;
     }
-    return 0;
+    return finish(d, err);
 }
 
 void vp_pair_device_seconds(const struct vp_pair_device *d, double *project, double *collect)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The pair of ct/pair.h on one device with memory of its own: the kernels that it offers, found by the name "pair", and
- * the host's side of them. The kernels lay out the volumes and the views (plan). Views whose u or depth changes along a
- * column are not projected there. */
+ * the host's side of them. The kernels lay out the volumes and the views (plan). */
 #pragma once
 
 #include "ct/pair.h"
@@ -13,7 +12,7 @@ extern "C" {
 struct vp_backend;
 struct vp_queue;
 
-enum { VP_PAIR_SLOTS = 64 };
+enum { VP_PAIR_SLOTS = 128 };
 
 /* A view, in voxel indices of the grid. */
 struct vp_pair_view {
@@ -30,24 +29,30 @@ struct vp_pair_shape {
     double voxel[3];
     const struct vp_pair_view *views; /* views of the scan, in device memory, */
     const struct vp_pair_view *scan;  /* and in the host's */
-    int view[VP_PAIR_SLOTS];    /* views of a call */
-    int count;
+    int view[VP_PAIR_SLOTS];    /* views of a call, of a transpose one in each slot, */
+    int place[VP_PAIR_SLOTS];   /* their places in y (weigh); */
+    int other[VP_PAIR_SLOTS], other_place[VP_PAIR_SLOTS]; /* and, if slots are pairs, the opposite views */
+    int count;                  /* views, slots */
+    bool pairs;                 /* each slot is two views half a turn apart */
     int row_taps, voxel_taps;   /* rows that a voxel meets, and voxels that a row meets, at most: 2, 3 or 5 */
     double rows_least, rows_most, voxels_most; /* rows a voxel, voxels a row */
     double columns;             /* columns a pixel is wide, at most */
     int line_taps;              /* lines that a column meets, at most: 3 or 4 */
+    bool general;               /* the edges of each voxel are projected, and the fields above from row_taps on are 0: */
+    bool flat;                  /* fans (one slice, one row), views of any matrix, very large or small voxels */
 
     /* set by plan(): bytes of device memory, */
     uint64_t x_bytes, sum_bytes, lines_bytes, work_bytes;
-    int slots;                  /* views that the transpose takes at once, at most VP_PAIR_SLOTS */
+    int slots;                  /* slots that the transpose takes at once, at most VP_PAIR_SLOTS */
+    bool opposite;              /* slots may be pairs: view n_views / 2 + i is view i of the grid turned by half a turn */
     bool slices;                /* the sum lies slice after slice */
-    /* and private to the kernels */
-    int projector, collector, channels, set, box_rows, stages;
+    /* and private to the kernels; [1]: of pairs */
+    int projector, collector, channels, set, box_rows[2], stages[2];
 };
 
 /* All work is queued, 0 or -1. Memory is the device's. x, sum and lines are cleared before they are used. */
 struct vp_pair_kernels {
-    /* Chooses the kernels for a scan. VP_ERESOURCE if they do not do. */
+    /* Chooses the kernels for a scan. VP_ERESOURCE if the device cannot be used. */
     int (*plan)(int device, struct vp_pair_shape *shape, struct vp_err *err);
     int (*clear)(struct vp_queue *q, float *p, uint64_t bytes, struct vp_err *err);
     /* Copies slices [z, z + n), ny x nx each, to x; and from sum, unless it lies in slices. */
@@ -58,25 +63,23 @@ struct vp_pair_kernels {
     /* Sets y, shape->count views of nv x nu, to the projections of x. */
     int (*project)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *x, float *work, float *y,
                    struct vp_err *err);
-    /* Fills slots [slot, slot + shape->count) of lines with the views of y, weighted with the length of rays. */
-    int (*weigh)(struct vp_queue *q, const struct vp_pair_shape *shape, int slot, const float *y, float *lines,
-                 struct vp_err *err);
-    /* Adds the transpose of shape->count views in slots [0, count) to the sum. */
+    /* Fills slots [0, shape->count) of lines with views of y, weighted with the length of rays. */
+    int (*weigh)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *y, float *lines, struct vp_err *err);
+    /* Adds the transpose of the views in slots [0, shape->count) to the sum. */
     int (*collect)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *lines, float *work, float *sum,
                    struct vp_err *err);
 };
 
 struct vp_pair_device;
 
-/* Opens the pair on a device. VP_ERESOURCE if the backend has no such kernels, if they do not do for the scan, or if
- * memory falls short; all with the reason. */
+/* Opens the pair on a device. VP_ERESOURCE if the backend has no such kernels or memory falls short. */
 int vp_pair_device_open(struct vp_pair_device **d, const struct vp_pair *pair, const struct vp_backend *backend,
                         int device, struct vp_err *err);
 /* Copies a volume to the device, which forward() projects from then on. */
 int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err *err);
 int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n, float *y, struct vp_err *err);
-/* Sets the sum of adjoint() to 0; adds n views to it, some slots full of them at once: bits do not depend on n; and adds
- * the sum to x, slices [z0, z1). */
+/* Sets the sum of adjoint() to 0; adds n views to it, many of them at once, and those half a turn apart together: bits do
+ * not depend on n; and adds the sum to x, slices [z0, z1). */
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err);
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err);
 int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err);

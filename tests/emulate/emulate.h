@@ -319,6 +319,10 @@ static inline double __longlong_as_double(long long v) { return emulate::as<doub
 static inline long long __double_as_longlong(double v) { return emulate::as<long long>(v); }
 static inline int __double2loint(double v) { return (int)(uint32_t)emulate::word(v); }
 static inline int __double2hiint(double v) { return (int)(emulate::word(v) >> 32); }
+static inline double __hiloint2double(int hi, int lo)
+{
+    return emulate::as<double>((uint64_t)(uint32_t)hi << 32 | (uint32_t)lo);
+}
 static inline int __float2int_rn(float v) { return (int)std::nearbyint(v); }
 static inline int __popc(unsigned v) { return __builtin_popcount(v); }
 static inline int __clzll(long long v) { return v ? __builtin_clzll((unsigned long long)v) : 64; }
