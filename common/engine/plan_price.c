@@ -110,10 +110,19 @@ static double repeated(int64_t n, int64_t part, int64_t grown)
     return fmax(1, 1 + fmin(more, (double)(grown - part) * more / (double)n));
 }
 
+/* Returns how often voxels of the input count, on average, if an axis is cut into parts that need `grown` of them. */
+static double shared_axis(struct vp_plan_model *m, int axis, int64_t part, int64_t grown)
+{
+    if (!m->mapped)
+        return repeated(m->image[axis], part, grown);
+    const double parts = (double)m->image[axis] / (double)part, all = (double)vp_plan_need(m, axis, m->image[axis]);
+    return fmax(1, parts * (double)grown / all);
+}
+
 /* Returns how often voxels of the input are read if an axis is cut into parts of `size`, on average. */
 static double read_axis(struct vp_plan_model *m, int axis, int64_t size)
 {
-    return repeated(m->image[axis], size, vp_plan_need(m, axis, size));
+    return shared_axis(m, axis, size, vp_plan_need(m, axis, size));
 }
 
 double vp_plan_across(struct vp_plan_model *m, const struct vp_plan *plan)
@@ -143,7 +152,7 @@ static double work_seconds(struct vp_plan_model *m, const struct vp_plan *plan, 
         double out_share = 1, in_share = 1;
         for (int a = 0; a < 3; a++) {
             out_share *= repeated(m->image[a], part[a], vp_box_size(&m->made[s], a));
-            in_share *= repeated(m->image[a], part[a], vp_box_size(&in, a));
+            in_share *= shared_axis(m, a, part[a], vp_box_size(&in, a));
         }
         sum += (c->stage[s].cost > 0 ? c->stage[s].cost : 1) * 1e-9 * (out_share + in_share) / 2;
     }
