@@ -458,14 +458,19 @@ static uint64_t view_bytes(const struct vp_iterate *job)
     return (uint64_t)(job->scan->nu * job->scan->nv) * sizeof(float);
 }
 
-/* Returns the bytes without the kept lengths of rays, of blocks of so many views. */
+int vp_iterate_volumes(const struct vp_iterate *job)
+{
+    const struct method *m = &methods[job->method];
+    return m->volumes - job->given + (m->unit && !job->mask && !job->mask_held ? 1 : 0);
+}
+
+/* Returns the bytes without the kept lengths of rays, of blocks of `block` views. */
 static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
 {
     const struct method *m = &methods[job->method];
-    const int64_t volumes = m->volumes - job->given + (m->unit && !job->mask ? 1 : 0);
     return vp_pair_holds(job->pair)
          + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * block) * view_bytes(job)
-         + (uint64_t)volumes * voxel_bytes(job) + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
+         + (uint64_t)vp_iterate_volumes(job) * voxel_bytes(job) + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
 }
 
 static uint64_t kept_bytes(const struct vp_iterate *job)
@@ -476,6 +481,15 @@ static uint64_t kept_bytes(const struct vp_iterate *job)
 uint64_t vp_iterate_bytes(const struct vp_iterate *job)
 {
     return bytes_of(job, job->block) + kept_bytes(job);
+}
+
+double vp_iterate_traffic(const struct vp_iterate *job)
+{
+    const int64_t views = job->last - job->first;
+    const double blocks = job->place.travels ? (double)vp_div_up(views, job->block) : 1;
+    const double volumes = 2 * blocks + (blocks - 1); /* x, the sum, and the sum of the blocks before */
+    return job->place.used ? volumes * (double)voxel_bytes(job)
+                           + 2 * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
 }
 
 /* Divides the memory among blocks of views, lengths of rays and volumes. */
@@ -528,6 +542,8 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
         || !(it->slices = vp_alloc((size_t)parts, sizeof *it->slices, "sums", err))
         || !(it->sums = vp_alloc(VP_PAIR_VIEWS, sizeof *it->sums, "sums", err)))
         return -1;
+    for (int64_t i = 0; !job->weights && !job->pixels && i < VP_PAIR_VIEWS * it->view; i++)
+        it->weight[i] = 1;
     for (int i = 0; i < m->volumes - job->given; i++)
         if (!(it->volume[i] = vp_alloc_raw((size_t)it->voxels, sizeof(float), "a volume", err)))
             return -1;

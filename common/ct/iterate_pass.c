@@ -46,11 +46,8 @@ static int weigh(struct vp_iteration *it, const int64_t *view, int64_t n, struct
     const struct vp_iterate *job = it->job;
     if (job->weights && read_views(it, job->weights, view, n, it->weight, err))
         return -1;
-    if (!job->weights && !job->pixels) {
-        for (int64_t i = 0; i < n * it->view; i++)
-            it->weight[i] = 1;
-        return 0;
-    }
+    if (!job->weights && !job->pixels)
+        return 0; /* they are 1 from the start */
     int64_t bad = 0;
     for (int64_t s = 0; s < n; s++)
         for (int64_t i = 0; i < it->view; i++) {

@@ -76,10 +76,10 @@ int vp_pair_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *
 int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
 /* Returns the bytes of host memory that it takes where it is planned. */
 uint64_t vp_pair_holds(const struct vp_pair *p);
-/* Returns the views that a call takes, of that many in a pass: as many as `bytes` of host memory hold if slabs travel, at
- * least what the devices need; else VP_PAIR_VIEWS. */
+/* Returns the number of views that a call takes, of `views` in a pass: if slabs travel the most that `bytes` of host
+ * memory hold, at least what the devices need; else VP_PAIR_VIEWS. */
 int64_t vp_pair_block(const struct vp_pair *p, int64_t views, uint64_t bytes);
-/* True if a pass of so many views, in blocks, can end without a volume for its sum. */
+/* True if a pass of `views`, in blocks, can end without a volume for its sum. */
 bool vp_pair_gives(const struct vp_pair *p, int64_t views, int64_t block);
 /* Returns memory for n views, which is copied to devices at full speed; NULL and VP_ERESOURCE. */
 float *vp_pair_room(const struct vp_pair *p, int64_t n, struct vp_err *err);

@@ -334,11 +334,11 @@ int vp_pair_device_take(struct vp_pair_device *d, int64_t z0, int64_t z1, vp_pai
     return rc;
 }
 
-struct addition { float *x; int64_t z0, page; int threads; };
+struct slices_added { float *x; int64_t z0, page; int threads; };
 
 static void add_slices(void *ctx, int64_t z, int64_t n, const float *sum)
 {
-    const struct addition *a = ctx;
+    const struct slices_added *a = ctx;
     float *const x = a->x + (z - a->z0) * a->page;
 #pragma omp parallel for num_threads(a->threads) schedule(static)
     for (int64_t i = 0; i < n * a->page; i++)
@@ -347,7 +347,7 @@ static void add_slices(void *ctx, int64_t z, int64_t n, const float *sum)
 
 int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err)
 {
-    struct addition a = {x, z0, d->shape.n[0] * d->shape.n[1], d->stage ? d->stage->threads : 1};
+    struct slices_added a = {x, z0, d->shape.n[0] * d->shape.n[1], d->stage ? d->stage->threads : 1};
     return vp_pair_device_take(d, z0, z1, add_slices, &a, err);
 }
 

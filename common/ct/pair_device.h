@@ -87,7 +87,7 @@ int64_t vp_pair_device_step(const struct vp_pair_shape *shape);
 int vp_pair_device_open_planned(struct vp_pair_device **d, const struct vp_pair *pair, const struct vp_pair_shape *planned,
                                 unsigned use, const struct vp_backend *backend, int device, struct vp_pair_stage *stage,
                                 struct vp_err *err);
-/* Opens host memory for copies of slices at full speed, by one vp_pair_device at a time and that many threads. */
+/* Opens host memory for copies of slices at full speed, by one vp_pair_device at a time, with that number of threads. */
 int vp_pair_stage_open(struct vp_pair_stage **s, const struct vp_pair *pair, const struct vp_backend *backend, int device,
                        int threads, struct vp_err *err);
 uint64_t vp_pair_stage_bytes(const struct vp_pair *pair);

@@ -72,6 +72,10 @@ struct vp_pair_lane {
     double project, back;       /* seconds of kernels of slabs that have travelled */
 };
 
+/* Slices of a slab that begins with z0, for vp_pair_slices. */
+struct vp_pair_gift { vp_pair_slices *take; void *ctx; int64_t z0; };
+void vp_pair_pass_on(void *gift, int64_t z, int64_t n, const float *sum);
+
 /* The functions of ct/pair.h on devices. */
 int vp_pair_slabs_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
 int vp_pair_slabs_open(struct vp_pair *p, struct vp_err *err);

@@ -141,7 +141,7 @@ void vp_pair_slabs_close(struct vp_pair *p)
     p->travels = p->ahead = false;
 }
 
-struct share {
+struct device_share {
     struct vp_pair *p;
     int device;
     int (*work)(struct vp_pair *p, int device, void *ctx, struct vp_err *err);
@@ -150,7 +150,7 @@ struct share {
 
 static int run_share(void *ctx, struct vp_err *err)
 {
-    const struct share *s = ctx;
+    const struct device_share *s = ctx;
     return s->work(s->p, s->device, s->ctx, err);
 }
 
@@ -158,10 +158,10 @@ int vp_pair_on_devices(struct vp_pair *p, int (*work)(struct vp_pair *p, int dev
                        void (*stop)(void *ctx), struct vp_err *err)
 {
     struct vp_thread threads[VP_PAIR_DEVICES] = {{0}};
-    struct share shares[VP_PAIR_DEVICES];
+    struct device_share shares[VP_PAIR_DEVICES];
     int rc = 0;
     for (int d = 1; d < p->n_devices && !rc; d++) {
-        shares[d] = (struct share){p, d, work, ctx};
+        shares[d] = (struct device_share){p, d, work, ctx};
         rc = vp_thread_start(&threads[d], run_share, &shares[d], false, err);
     }
     if (rc && stop)
@@ -172,14 +172,14 @@ int vp_pair_on_devices(struct vp_pair *p, int (*work)(struct vp_pair *p, int dev
     return rc;
 }
 
-struct task {
+struct slab_task {
     int (*work)(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err);
     void *ctx;
 };
 
 static int run_task(struct vp_pair *p, int device, void *ctx, struct vp_err *err)
 {
-    const struct task *t = ctx;
+    const struct slab_task *t = ctx;
     for (int i = device; i < p->n_slabs; i += p->n_devices)
         if (t->work(p, &p->slabs[i], t->ctx, err))
             return -1;
@@ -190,7 +190,7 @@ static int run_task(struct vp_pair *p, int device, void *ctx, struct vp_err *err
 static int on_slabs(struct vp_pair *p, int (*work)(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err),
                     void *ctx, struct vp_err *err)
 {
-    return vp_pair_on_devices(p, run_task, &(struct task){work, ctx}, NULL, err);
+    return vp_pair_on_devices(p, run_task, &(struct slab_task){work, ctx}, NULL, err);
 }
 
 static int load(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err)
@@ -267,28 +267,26 @@ int vp_pair_slabs_back(struct vp_pair *p, const float *y, const int64_t *view, i
     return 0;
 }
 
-struct gift { vp_pair_slices *take; void *ctx; int64_t z0; };
-
-static void pass_on(void *ctx, int64_t z, int64_t n, const float *sum)
+void vp_pair_pass_on(void *ctx, int64_t z, int64_t n, const float *sum)
 {
-    const struct gift *g = ctx;
+    const struct vp_pair_gift *g = ctx;
     g->take(g->ctx, g->z0 + z, n, sum);
 }
 
 static int end(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err)
 {
     const int64_t z0 = vp_max64(p->z0, s->z0), z1 = vp_min64(p->z1, s->z0 + s->part.n[2]);
-    struct gift g = *(const struct gift *)ctx;
+    struct vp_pair_gift g = *(const struct vp_pair_gift *)ctx;
     g.z0 = s->z0;
     return z0 >= z1 ? 0
-         : g.take ? vp_pair_device_take(s->device, z0 - s->z0, z1 - s->z0, pass_on, &g, err)
+         : g.take ? vp_pair_device_take(s->device, z0 - s->z0, z1 - s->z0, vp_pair_pass_on, &g, err)
          : vp_pair_device_add(s->device, z0 - s->z0, z1 - s->z0, p->to + (z0 - p->z0) * p->n[0] * p->n[1], err);
 }
 
 int vp_pair_slabs_end(struct vp_pair *p, vp_pair_slices *take, void *ctx, struct vp_err *err)
 {
     if (!p->travels)
-        return on_slabs(p, end, &(struct gift){take, ctx, 0}, err);
+        return on_slabs(p, end, &(struct vp_pair_gift){take, ctx, 0}, err);
     return take ? vp_pair_travel_back(p, p->held_y, p->held, p->n_held, take, ctx, err) : 0;
 }
 

@@ -71,7 +71,7 @@ static int bring(void *ctx, struct vp_err *err)
 }
 
 /* Views of a slab that are added to the sum. */
-struct addition {
+struct views_added {
     struct vp_pair *p;
     struct travel *t;
     struct vp_thread thread;
@@ -82,7 +82,7 @@ struct addition {
 
 static int add_views(void *ctx, struct vp_err *err)
 {
-    const struct addition *a = ctx;
+    const struct views_added *a = ctx;
     struct travel *const t = a->t;
     const int64_t first = a->batch * VP_PAIR_VIEWS, n = vp_min64(VP_PAIR_VIEWS, t->n - first) * t->page;
     float *const sum = t->sum + first * t->page;
@@ -110,7 +110,7 @@ static int add_views(void *ctx, struct vp_err *err)
 static int project_slab(struct vp_pair *p, struct travel *t, const struct journey *j, struct vp_err *err)
 {
     struct vp_pair_lane *const lane = &p->lanes[p->slabs[j->slab].owner];
-    struct addition a = {.p = p, .t = t, .slab = j->slab};
+    struct views_added a = {.p = p, .t = t, .slab = j->slab};
     int rc = 0;
     for (int64_t first = 0; first < t->n && !rc; first += VP_PAIR_VIEWS) {
         float *const y = lane->y[first / VP_PAIR_VIEWS % 2];
@@ -187,14 +187,6 @@ static void put(void *ctx, int64_t z, int64_t n, const float *sum)
         x[i] = 0.0f + sum[i]; /* no negative zeros, as where it is added to 0 */
 }
 
-struct gift { const struct travel *t; int64_t z0; };
-
-static void pass_on(void *ctx, int64_t z, int64_t n, const float *sum)
-{
-    const struct gift *g = ctx;
-    g->t->take(g->t->ctx, g->z0 + z, n, sum);
-}
-
 /* Brings the sum of a slab back. */
 static int fetch(void *ctx, struct vp_err *err)
 {
@@ -202,8 +194,8 @@ static int fetch(void *ctx, struct vp_err *err)
     const struct vp_pair *p = j->p;
     const struct vp_pair_slab *s = &p->slabs[j->slab];
     const int64_t z0 = vp_max64(p->z0, s->z0), z1 = vp_min64(p->z1, s->z0 + s->part.n[2]);
-    struct gift g = {j->t, s->z0};
-    const int rc = vp_pair_device_take(j->device, z0 - s->z0, z1 - s->z0, pass_on, &g, err);
+    struct vp_pair_gift g = {j->t->take, j->t->ctx, s->z0};
+    const int rc = vp_pair_device_take(j->device, z0 - s->z0, z1 - s->z0, vp_pair_pass_on, &g, err);
     close_slab(j);
     return rc;
 }
