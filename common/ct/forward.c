@@ -19,7 +19,7 @@ struct forward {
     int64_t block;              /* views that are projected at once */
     float *batch;               /* a block of views */
     float *other;               /* the same of the measured ones, or of rows of sinograms; or NULL */
-    int64_t *numbers;           /* of the views */
+    int64_t *numbers;           /* numbers of the views */
     float *held;                /* all sinograms, if they are written in order; or NULL */
 };
 

@@ -71,7 +71,7 @@ struct vp_iterate {
     struct vp_iterate_stop stop;
     int threads;
     uint64_t memory;            /* bytes that it may take beside x */
-    struct vp_pair *pair;       /* of vp_iterate_plan(), which vp_iterate_run() closes; NULL: none is planned */
+    struct vp_pair *pair;       /* planned by vp_iterate_plan(), which vp_iterate_run() closes; NULL: none is planned */
     int64_t block;              /* out: views that are projected at once, */
     bool given;                 /* and no volume holds the sum of cgls: it goes from the devices into its gradient */
     bool kept;                  /* and lengths of rays are kept */

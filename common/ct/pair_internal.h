@@ -44,7 +44,7 @@ struct vp_pair {
     int n_slabs, n_devices;
     bool opened, travels, ahead;
     const struct vp_backend *backend;
-    struct vp_pair_lane *lanes; /* of each device */
+    struct vp_pair_lane *lanes; /* one for each device */
     const float *from;          /* volume that is projected */
     float *to;                  /* slices [z0, z1) of a volume that is summed; NULL: they are given away */
     int64_t z0, z1;
