@@ -244,9 +244,13 @@ $(OBJ)/bundle/voxpipe: $(patsubst %,$(OBJ)/tools/%.o,$(filter-out $(BUNDLE2),$(T
 $(OBJ)/bin/img-convolve $(OBJ)/bundle/img-convolve: $(WITHFFTW:%=$(OBJ)/tools/%.o)
 # Programs of a bundle find its libraries beside them. Others do not search there: files beside a copy may be anyone's.
 $(OBJ)/bundle/%: RPATH := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe'
-$(OBJ)/bin/% $(OBJ)/bundle/%: $(LIB) $(OBJ)/fftw.use
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter $(OBJ)/tools/%.o,$^) $(LIB) $(LDFLAGS) $(GOMP) \
-	    $(RPATH) $(MORELIBS) $(LIBS)
+link_tools = $(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter $(OBJ)/tools/%.o,$^) $(LIB) \
+    $(LDFLAGS) $(GOMP) $(RPATH) $(MORELIBS) $(LIBS)
+# two rules: one with two patterns would make both with one command
+$(OBJ)/bin/%: $(LIB) $(OBJ)/fftw.use
+	$(link_tools)
+$(OBJ)/bundle/%: $(LIB) $(OBJ)/fftw.use
+	$(link_tools)
 $(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
 $(OBJ)/unit/opt_test: $(OBJ)/docs/check.o
 $(OBJ)/unit/plans_test: $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/plans/*.c))
@@ -415,7 +419,7 @@ STRIP  ?= strip
 ## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries, notices, man pages
 bundle: all $(patsubst %,$(OBJ)/bundle/%,voxpipe $(firstword $(BUNDLE2)))
 	@$(call links,$(OBJ)/bundle,$(BUNDLE2))
-	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN)
+	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN) $(CONTAINER)
 	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
 
 ## uninstall: remove what install created, and folders that are empty then

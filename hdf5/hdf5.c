@@ -517,20 +517,61 @@ static int label(struct vp_h5_out *o, const char *attribute, int n, const double
     return rc;
 }
 
-static int note(struct vp_h5_out *o, const char *words, struct vp_err *err)
+static int add_group(struct vp_h5_out *o, const char *path, const char *class, struct vp_err *err)
 {
     enter();
-    const hid_t kind = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR), how = H5Pcreate(H5P_DATASET_CREATE);
-    H5Tset_size(kind, strlen(words) + 1);
+    const hid_t g = H5Gcreate2(o->file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const int rc = g < 0 || add_label(g, "NX_class", class, 0, NULL) ? fail(o->name, path, "cannot be written", err) : 0;
+    if (g >= 0)
+        H5Gclose(g);
+    leave();
+    return rc;
+}
+
+/* Writes a small data set and frees type and space. */
+static int add_set(struct vp_h5_out *o, const char *path, hid_t kind, hid_t space, hid_t memory, const void *v,
+                   const char *unit, struct vp_err *err)
+{
+    const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(how, false);
-    const hid_t set = H5Dcreate2(o->file, VP_H5_NOTE, kind, space, H5P_DEFAULT, how, H5P_DEFAULT);
-    const bool good = set >= 0 && H5Dwrite(set, kind, H5S_ALL, H5S_ALL, H5P_DEFAULT, words) >= 0;
-    const int rc = good ? 0 : fail(o->name, VP_H5_NOTE, "cannot be written", err);
+    const hid_t set = H5Dcreate2(o->file, path, kind, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    const bool good = set >= 0 && H5Dwrite(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, v) >= 0
+                      && (!unit || !add_label(set, "units", unit, 0, NULL));
+    const int rc = good ? 0 : fail(o->name, path, "cannot be written", err);
     if (set >= 0)
         H5Dclose(set);
     H5Pclose(how);
     H5Sclose(space);
     H5Tclose(kind);
+    return rc;
+}
+
+static int add_text(struct vp_h5_out *o, const char *path, const char *words, struct vp_err *err)
+{
+    enter();
+    const hid_t kind = H5Tcopy(H5T_C_S1);
+    H5Tset_size(kind, strlen(words) + 1);
+    const int rc = add_set(o, path, kind, H5Screate(H5S_SCALAR), kind, words, NULL, err);
+    leave();
+    return rc;
+}
+
+static int add_numbers(struct vp_h5_out *o, const char *path, const char *unit, bool integers, int64_t n,
+                       const double *v, struct vp_err *err)
+{
+    const hsize_t size = (hsize_t)n;
+    enter();
+    const int rc = add_set(o, path, H5Tcopy(integers ? H5T_STD_I32LE : H5T_IEEE_F64LE),
+                           n ? H5Screate_simple(1, &size, NULL) : H5Screate(H5S_SCALAR), H5T_NATIVE_DOUBLE, v, unit, err);
+    leave();
+    return rc;
+}
+
+static int add_link(struct vp_h5_out *o, const char *path, const char *to, struct vp_err *err)
+{
+    enter();
+    const int rc = H5Lcreate_hard(o->file, to, o->file, path, H5P_DEFAULT, H5P_DEFAULT) < 0
+                       ? fail(o->name, path, "cannot be written", err) : 0;
     leave();
     return rc;
 }
@@ -542,7 +583,8 @@ const void *vp_plugin(void)
     static struct vp_h5_plugin plugin = {
         .build = VP_BUILD, .open = open_file, .close = close_file, .each = each, .find = find, .group = group,
         .numbers = numbers, .text = text, .data = open_data, .rows = rows, .close_data = close_data, .create = create,
-        .page = page, .label = label, .note = note, .finish = finish,
+        .page = page, .label = label, .add_group = add_group, .add_text = add_text, .add_numbers = add_numbers,
+        .add_link = add_link, .finish = finish,
     };
     unsigned major = 0, minor = 0, release = 0;
     H5dont_atexit(); /* threads may still be in it when the process ends */

@@ -1,9 +1,14 @@
 #!/bin/sh
-# Makes the folder of `make bundle`: programs, plugin, the libraries that they load, stripped, and the notices that
-# their licences require.   bundle.sh FOLDER PROGRAMS [PLUGIN]     with CC and STRIP in the environment
-# The C library and the loader are those of the machine.
+# Makes the folder of `make bundle`: programs, plugins, the libraries that they load, stripped, and the notices that
+# their licences require.   bundle.sh FOLDER PROGRAMS [PLUGIN...]     with CC and STRIP in the environment
+# The C library and the loader are those of the machine, and so is libhdf5, which loads some thirty libraries.
 set -eu
-out=$1 programs=$2 plugin=${3:-}
+out=$1 programs=$2
+shift 2
+plugin='' hdf5=''
+for file; do
+    case $file in *-hdf5.so) hdf5=$file ;; *) plugin=$file ;; esac
+done
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 lib=$out/lib/voxpipe notices=$out/licenses
@@ -14,7 +19,7 @@ fi
 rm -rf "$out"
 mkdir -p "$out/bin" "$lib" "$notices"
 cp -P "$programs"/* "$out/bin"
-[ -z "$plugin" ] || cp "$plugin" "$lib"
+[ $# -eq 0 ] || cp "$@" "$lib"
 
 cat >"$notices/README" <<EOF
 voxpipe is under the BSD 3-Clause licence (../LICENSE). This folder holds programs and libraries of others with it.
@@ -72,6 +77,10 @@ case $runtime in /*) note libgomp-in-the-programs "$runtime" ;; esac
 if [ -e "$lib/libfftw3.so.3" ]; then
     echo "img-convolve and img-deconvolve are linked with FFTW here, and so under the GNU GPL: pass them on under its terms" >>"$notices/README"
 fi
+if [ -n "$hdf5" ]; then
+    needs=$(objdump -p "$hdf5" | awk '$1 == "NEEDED" && $2 ~ /hdf5/ { print $2 }')
+    echo "voxpipe-hdf5.so opens the $needs of the machine, or one in a folder of LD_LIBRARY_PATH" >>"$notices/README"
+fi
 [ -z "$plugin" ] || echo "voxpipe-cuda.so holds NVIDIA's CUDA runtime: its terms are those of the CUDA toolkit (EULA)" >>"$notices/README"
 
 for file in "$out"/bin/* "$lib"/*; do
@@ -79,5 +88,9 @@ for file in "$out"/bin/* "$lib"/*; do
     chmod 755 "$file"
     ${STRIP:-strip} --strip-unneeded "$file"
 done
+# the newest version of a symbol that is needed
+glibc=$(for file in "$out"/bin/* "$lib"/*; do objdump -T "$file"; done | grep -o 'GLIBC_2[0-9.]*' | sort -uV | tail -n 1)
+echo "programs and libraries need glibc ${glibc#GLIBC_} or newer" >>"$notices/README"
+echo "bundle: needs glibc ${glibc#GLIBC_} or newer: for older machines make it on one of them"
 ${MAKE:-make} -s -C "$root" install-data DESTDIR= PREFIX="$(cd "$out" && pwd)"
 cp "$root/LICENSE" "$root/README.md" "$out"

@@ -54,6 +54,13 @@ value() { make -C "$1" -s -p -n CUDA=0 2>/dev/null | sed -n "s/^$2 :\\{0,2\\}= /
     grep -q -- '-rpath,.*ORIGIN' <(sed -n '/^\$(OBJ)\/bundle/,/^$/p' "$ROOT/Makefile")
 }
 
+@test "make bundle in a fresh tree makes the programs of the bundle, and their names" {
+    command -v gcc >/dev/null || skip "no gcc"
+    make -n -C "$ROOT" O="$PWD/fresh" CUDA=0 MPI=0 HDF5=0 bundle BUNDLE="$PWD/b" > said
+    grep -E -- "-o $PWD/fresh/obj-[0-9]*/bin/voxpipe " said
+    grep -E -- "-o $PWD/fresh/obj-[0-9]*/bundle/voxpipe " said
+}
+
 @test "a bundle has what its programs load, stripped, with the notices, and nothing under the GPL" {
     command -v gcc >/dev/null && command -v readelf >/dev/null || skip "no gcc or no readelf"
     needs_plain_memory
@@ -72,6 +79,10 @@ value() { make -C "$1" -s -p -n CUDA=0 2>/dev/null | sed -n "s/^$2 :\\{0,2\\}= /
     done
     [ -s b/LICENSE ]
     [ -s b/share/man/man1/img-cat.1 ]
+    # the C library is the machine's: no symbol is newer than the version that the bundle names
+    floor=$(sed -n 's/.* need glibc \([0-9.]*\) or newer$/\1/p' b/licenses/README)
+    newest=$(objdump -T b/bin/img-cat b/lib/voxpipe/* | grep -o 'GLIBC_2[0-9.]*' | sort -uV | tail -n 1)
+    [ "GLIBC_$floor" = "$newest" ]
     # what is not a bundle is not taken away for one
     mkdir mine
     touch mine/thesis

@@ -43,14 +43,43 @@ load helper
     for name in ct-fdk ct-geom ct-normalize ct-phantom img-view img-threshold img-nlmeans img-deconvolve; do
         grep -q "$name" readme.sh || { echo "no line with $name"; return 1; }
     done
+    # the scan as one file; the axis of this one is known
+    if [ -e "$BUILD/lib/voxpipe/voxpipe-hdf5.so" ]; then
+        img-convert --flat flats --dark darks scan/views.tif -o scan.h5
+    else
+        sed -i '/scan\.h5/d; /lines\.tif/d' readme.sh
+    fi
     # smaller ones
     sed -i 's/2004x1335 --pitch 0.025 --views 1800/64x42 --pitch 0.8 --views 20/; s/256x256/64x64/; s/--pitch 1 /--pitch 4 /
         s/--views 360/--views 60/' readme.sh
     bash -euo pipefail readme.sh 2>err || { cat readme.sh err; return 1; }
     [ "$(head -c 8 head.png | od -An -tx1)" = " 89 50 4e 47 0d 0a 1a 0a" ]
+    if [ -e scan.h5 ]; then near "$(sed -n 's/^offset-u = \([^ ]*\).*/\1/p' found.geom)" 0 0.2; fi
     for file in pores.tif smooth.tif sharp.tif slice.png; do [ -s "$file" ]; done
     ct-normalize -g scan.geom --flat flats/ --dark darks/ scan/ | ct-filter | ct-backproject -o again.tif
     img-cmp vol.tif again.tif
+}
+
+@test "raw HDF5 to a slice: simulated, and of any scan" {
+    [ -e "$BUILD/lib/voxpipe/voxpipe-hdf5.so" ] || skip "built without HDF5"
+    sh "$ROOT/examples/from-hdf5.sh" made >out 2>err || { cat out err; return 1; }
+    [ ! -s err ] || { cat err; return 1; }
+    # the axis was put at 7.3 pixels; the numbers are errors against the phantom
+    near "$(sed -n 's/^offset-u = \([^ ]*\).*/\1/p' out)" 7.3 0.15
+    awk '$1 == "slice" { a = $2 } $1 == "without-rings" { b = $2 } $1 == "without-center" { c = $2 }
+        END { if (!(a > 0 && a < 0.2 && b > 1.7 * a && c > 5 * a)) { print a, b, c; exit 1 } }' out
+    grep -q "the picture: made/from-hdf5.png" out
+    [ -s made/from-hdf5.png ]
+    # the other one is for a file that is fetched; it takes any
+    sh "$ROOT/examples/tooth.sh" made/scan.h5 tooth >out 2>err || { cat out err; return 1; }
+    [ ! -s err ] || { cat err; return 1; }
+    ct-rings -q made/lines.tif | ct-fdk -g made/found.geom | img-cmp -q - tooth/tooth.tif
+    [ -s tooth/tooth.png ]
+    fails 2 "tooth.sh: nothing.h5 is not there" sh "$ROOT/examples/tooth.sh" nothing.h5 tooth
+    # TOOTH: the name of the real one
+    [ -n "${TOOTH-}" ] || return 0
+    sh "$ROOT/examples/tooth.sh" "$TOOTH" real >out
+    near "$(sed -n 's/^# .*column \([0-9.]*\) of 640.*/\1/p; s/^offset-u.*column \([0-9.]*\) of 640.*/\1/p' out | head -n 1)" 295.75 0.25
 }
 
 @test "the demo makes the picture" {

@@ -1,4 +1,5 @@
-# HDF5 as input and output, against h5py: scans with flats, darks and angles; paths; filters; refusals.
+# HDF5 as input and output, against h5py, and files of it in tests/data: scans with flats, darks and angles; paths;
+# filters; refusals.
 load helper
 
 setup_file() {
@@ -49,6 +50,29 @@ $1"
 # same INPUT FILE: the samples, in the host's byte order, are the bytes of FILE
 same() {
     img-convert --raw-out "$1" | cmp - "$2" || { echo "$1 differs from $2"; return 1; }
+}
+
+# frames FORMAT NUMBER...: x + 10 y + 100 NUMBER of 4 x 3 pixels, of each frame
+frames() {
+    perl -e 'my $f = shift; print pack($f, map { my $z = $_; map { my $y = $_; map { $_ + 10 * $y + 100 * $z } 0..3 } 0..2 } @ARGV)' "$@"
+}
+
+@test "small files of both layouts, without h5py" {
+    N=$DATA/formats/nxtomo.h5 X=$DATA/formats/dxchange.h5
+    # keys 1 0 0 2 0 1
+    same "$N" <(frames 'v*' 1 2 4)
+    same "$N:flats" <(frames 'v*' 0 5)
+    same "$N:flats.1" <(frames 'v*' 5)
+    same "$N:darks" <(frames 'v*' 3)
+    same "$N:/entry/instrument/detector/data" <(frames 'v*' 0 1 2 3 4 5)
+    [ "$(img-info --value nx,ny,pages,type,axes,quantity,voxel,unit "$N" | xargs)" = "4 3 3 u16 u v view counts 0.01 0.01 mm" ]
+    [ "$(ct-geom "$N" | grep -E '^(beam|angles)' | sed 's/ *#.*//' | xargs)" = "beam = parallel angles = 0:45:3" ]
+    same "$X" <(frames 'v*' 0 1 2)
+    same "$X:flats" <(frames 'v*' 3 4)
+    same "$X:darks" <(frames 'v*' 5)
+    [ "$(ct-geom "$X" | grep -E '^(beam|angles)' | sed 's/ *#.*//' | xargs)" = "beam = parallel angles = 0:60:3" ]
+    # their flats are darker than their darks
+    fails 1 "all 12 pixels are dead" ct-normalize -q "$X"
 }
 
 @test "every type, both byte orders, in one piece, in chunks, deflated: the bytes of h5py" {
@@ -275,6 +299,85 @@ for t, c in (('a', 'float32'),):
         img-convert --raw-out $type.tif | cmp - h5py.raw
     done
     fails 2 "the output is samples without a header" img-convert --raw-out a.tif -o x.h5
+}
+
+# A scan of 10 views of u16, 3 flats, 2 darks; offset-u only in our own metadata.
+make_scan() {
+    ct-geom --beam parallel --detector 12x8 --pitch 0.01 --views 10 --arc 180 --offset-u 1.5 -o scan.geom
+    ct-phantom -g scan.geom --counts --noise 1000 | img-convert -q --type u16 -o views.tif
+    ct-phantom -g scan.geom --counts --noise 1000 --density 0 --seed 2 | img-convert -q --type u16 --pages :3 -o flats.tif
+    img-math -q --type u16 'a * 0 + 7 + page' flats.tif | img-cat --pages :2 -o darks.tif
+}
+
+@test "a scan with flats and darks is written as NXtomo, which needs no other file" {
+    make_scan
+    ok img-convert --flat flats.tif --dark darks.tif views.tif -o scan.h5
+    img-cmp -q scan.h5 views.tif
+    img-cmp -q scan.h5:flats flats.tif
+    img-cmp -q scan.h5:darks darks.tif
+    [ "$(img-info --value geom.offset-u,quantity scan.h5 | xargs)" = "1.5 counts" ]
+    ct-normalize -q --flat flats.tif --dark darks.tif views.tif -o p.tif
+    ct-normalize -q scan.h5 | img-cmp -q - p.tif
+    cat views.tif | img-convert --flat flats.tif --dark darks.tif -o piped.h5
+    cmp scan.h5 piped.h5
+    # several files, a region, another type, compressed; a geometry for files that bring none
+    img-cat --pages 0 flats.tif -o one.tif
+    img-convert --set axes= views.tif --raw-out -o views.raw
+    img-convert --raw-in 12x8:u16le views.raw -o plain.tif
+    ok img-convert -g scan.geom --flat one.tif --flat flats.tif plain.tif --type f32 --compress deflate -o more.h5
+    [ "$(img-info --value pages,type,quantity more.h5 | xargs)" = "10 f32 counts" ]
+    [ "$(img-info --value pages more.h5:flats)" = 4 ]
+    # the same without our metadata: what others read
+    py "
+f = h5py.File('scan.h5', 'a')
+del f['entry/voxpipe']
+e = f['entry']
+assert e['definition'][()] in (b'NXtomo', 'NXtomo') and e.attrs['NX_class'] in (b'NXentry', 'NXentry')
+d = e['instrument/detector']
+assert list(d['image_key']) == [0] * 10 + [1] * 3 + [2] * 2 and d['image_key'].dtype == 'i4'
+assert np.allclose(e['sample/rotation_angle'], list(range(0, 180, 18)) + [162] * 5)
+assert e['data/data'] == d['data'] and d['data'].shape == (15, 8, 12)
+assert d['x_pixel_size'][()] == 0.01 and d['x_pixel_size'].attrs['units'] in (b'mm', 'mm')"
+    ct-normalize -q scan.h5 | img-cmp -q - p.tif
+    [ "$(ct-geom scan.h5 | grep -E '^(beam|angles|pitch)' | sed 's/ *#.*//' | xargs)" = \
+        "beam = parallel pitch = 0.01 angles = 0:18:10" ]
+    # a cone beam, whose angles go backwards
+    ct-geom --sod 100 --sdd 300 --detector 12x8 --pitch 2,3 --views 6 --clockwise --start 10 -o cone.geom
+    ct-phantom -g cone.geom --counts --noise 1000 -o cone.h5
+    ct-phantom -g cone.geom -o cone.tif
+    ct-fdk -q cone.tif -o want.tif
+    py "
+f = h5py.File('cone.h5', 'a')
+del f['entry/voxpipe']"
+    ct-geom cone.h5 -o back.geom
+    ct-fdk -q -g back.geom cone.tif | img-cmp -q --rtol 1e-6 --atol 1e-9 - want.tif
+}
+
+@test "a scan that cannot be written whole is refused" {
+    make_scan
+    fails 2 "--flat and --dark need the name of one HDF5 file: -o FILE.h5" img-convert --flat flats.tif views.tif -o x.tif
+    fails 2 "--flat and --dark need the name of one HDF5 file" img-convert --dark darks.tif views.tif
+    fails 2 "--flat and --dark need the name of one HDF5 file" img-convert --flat flats.tif views.tif -o 'x_%d.h5'
+    fails 2 "cannot be combined with --channel, --palette and --pages" img-convert --pages 1 --flat flats.tif views.tif -o x.h5
+    fails 1 "nothing.tif: No such file" img-convert --flat nothing.tif views.tif -o x.h5
+    img-convert --type f32 flats.tif -o floats.tif
+    fails 1 "floats.tif: expected pages of 12x8 u16 as in views.tif, got 12x8 f32" \
+        img-convert --flat floats.tif views.tif -o x.h5
+    img-cat --raw-out views.tif -o views.raw
+    img-convert --raw-in 12x8:u16le views.raw -o plain.tif
+    fails 2 "--flat and --dark need a scan geometry" img-convert --flat flats.tif plain.tif -o x.h5
+    ct-geom --views 9 scan.geom -o other.geom
+    fails 1 "expected 9 views of 12x8 as in the scan geometry, got 10 of 12x8" \
+        img-convert -g other.geom --flat flats.tif views.tif -o x.h5
+    img-cat --raw-out flats.tif -o flats.raw
+    fails 1 "x.h5: expected 9 views as in the scan geometry, got 10" sh -c \
+        'cat views.raw | img-convert --raw-in 12x8:u16le -g other.geom --flat flats.raw -o x.h5'
+    ct-normalize -q --i0 1000 views.tif -o lines.tif
+    fails 2 "holds line integrals, not counts" img-convert --flat lines.tif views.tif -o x.h5
+    fails 1 "expected pages of 12x8 f32 as in lines.tif, got 12x8 u16" img-convert --flat flats.tif lines.tif -o x.h5
+    ct-phantom -g scan.geom --layout sinograms --counts --noise 1000 -o sinograms.tif
+    fails 1 "expected 10 views of 12x8 as in the scan geometry, got 8 of 12x10" img-convert --flat sinograms.tif sinograms.tif -o x.h5
+    [ ! -e x.h5 ]
 }
 
 @test "without the plugin it is said what is missing" {

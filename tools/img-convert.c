@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-convert: changes the sample type, with one scale for the whole stack that is recorded in the metadata;
  * compression and raw output are common options. */
+#include "base/err.h"
 #include "base/size.h"
+#include "ct/quantity.h"
+#include "geom/geom.h"
 #include "pages/channel.h"
 #include "stack/set.h"
 #include "pages/statistics.h"
@@ -20,6 +23,8 @@ struct params {
     int palette;              /* 1: resolve */
     struct vp_select_params select;
     struct vp_set_params label;
+    struct vp_strings flat, dark;
+    const char *geometry;
 };
 
 static const struct vp_opt options[] = {
@@ -55,6 +60,15 @@ static const struct vp_opt options[] = {
                       "the palette have more than 8 bits; from a pipe this needs --spool."),
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_OPTIONS(struct params, label, vp_set_options),
+    VP_FILE(struct params, geometry, "geometry", 'g', .metavar = "FILE", .group = "Scans",
+            .help = "scan geometry for the metadata",
+            .more = "Any format that ct-geom(1) reads. It replaces the geometry of the input."),
+    VP_FILES(struct params, flat, "flat", 0, .metavar = "FILES",
+             .help = "append flat fields, for one HDF5 file (NXtomo) with the whole scan",
+             .more = "Needs -o FILE.h5 and a geometry, from -g or the metadata. The images must have the size and type "
+                     "of the views. In the file, image_key is 0 for views, 1 for flats and 2 for darks. ct-normalize(1) "
+                     "and ct-fdk(1) then need no other file."),
+    VP_FILES(struct params, dark, "dark", 0, .metavar = "FILES", .help = "append dark fields, likewise"),
     VP_OPT_END,
 };
 
@@ -224,6 +238,90 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
+/* Counts the pages of flats or darks and appends their files to the inputs. */
+static int append(struct vp_run *run, const struct vp_strings *files, const char **inputs, int64_t *pages,
+                  struct vp_err *err)
+{
+    struct vp_reader *reader = NULL;
+
+    if (!files->n)
+        return 0;
+    if (vp_open_joined(run, files->v, files->n, &reader, err))
+        return -1;
+    *pages = vp_reader_stack(reader)->pages;
+    int rc = vp_quantity_check(vp_reader_stack(reader), VP_NEED_FLATS, vp_reader_name(reader), err);
+    if (!rc && *pages < 0)
+        rc = vp_fail(err, VP_EUSAGE, "%s: the number of pages is not known: expected a file", vp_reader_name(reader));
+    if (vp_reader_close(reader, NULL) || rc)
+        return -1;
+    for (int i = 0; i < files->n; i++)
+        inputs[run->parsed.n_operands++] = files->v[i];
+    return 0;
+}
+
+/* Makes one stack of views, flats and darks. *inputs is freed by the caller. */
+static int append_fields(struct vp_run *run, const struct params *p, const char ***inputs, struct vp_err *err)
+{
+    const int n = run->parsed.n_operands, most = n + p->flat.n + p->dark.n + 1;
+    const char *const format = run->common.output ? vp_output_format(run->common.output) : NULL;
+
+    if (!p->flat.n && !p->dark.n)
+        return 0;
+    if (!format || strcmp(format, "HDF5") || run->common.raw_out || strchr(run->common.output, '%'))
+        return vp_fail(err, VP_EUSAGE, "--flat and --dark need the name of one HDF5 file: -o FILE.h5");
+    if (p->channel || p->palette || p->select.pages)
+        return vp_fail(err, VP_EUSAGE, "--flat and --dark cannot be combined with --channel, --palette and --pages");
+    *inputs = vp_alloc((size_t)most, sizeof **inputs, "the names of inputs", err);
+    if (!*inputs)
+        return -1;
+    for (int i = 0; i < n; i++)
+        (*inputs)[i] = run->parsed.operands[i];
+    if (!n)
+        (*inputs)[run->parsed.n_operands++] = "-";
+    run->parsed.operands = *inputs;
+    run->common.join = true;
+    return append(run, &p->flat, *inputs, &run->flats, err) || append(run, &p->dark, *inputs, &run->darks, err) ? -1 : 0;
+}
+
+/* Adds the geometry to the header, and checks that it is that of the views. */
+static int set_geometry(const struct vp_run *run, const struct params *p, const char *name, struct vp_stack *out,
+                        struct vp_err *err)
+{
+    const bool fields = run->flats || run->darks, views_known = out->pages >= 0;
+    const int64_t views = out->pages - run->flats - run->darks;
+    struct vp_geom geom = {0};
+    int rc = 0, found = 0;
+
+    if (!p->geometry && !fields)
+        return 0;
+    if (p->geometry)
+        found = vp_geom_make(&geom, p->geometry, NULL, err) ? -1 : 1;
+    else
+        found = vp_geom_from_meta(&geom, &out->meta, name, err);
+    if (found < 0)
+        return -1;
+    if (!found)
+        return vp_fail_hint(err, VP_EUSAGE, "give -g FILE", "%s: --flat and --dark need a scan geometry", name);
+    const char *const axes = vp_meta_get(&out->meta, "axes");
+    if (geom.nu != out->nx || geom.nv != out->ny || (views_known && geom.views != views))
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld views of %lldx%lld as in the scan geometry, got %lld of %lldx%lld",
+                     name, (long long)geom.views, (long long)geom.nu, (long long)geom.nv, (long long)views,
+                     (long long)out->nx, (long long)out->ny);
+    else if (axes && strcmp(axes, "u v view"))
+        rc = vp_fail_hint(err, VP_EUSAGE, "--set axes=u,v,view, if they are views",
+                          "%s: expected views (axes u v view), got axes %s", name, axes);
+    else if (fields && vp_quantity_check(out, VP_NEED_COUNTS, name, err))
+        rc = -1;
+    if (!rc && p->geometry) {
+        vp_meta_remove_prefix(&out->meta, "geom.");
+        rc = vp_geom_to_meta(&geom, &out->meta, err);
+    }
+    if (!rc && (vp_meta_set(&out->meta, "axes", "u v view") || (fields && vp_meta_set(&out->meta, "quantity", "counts"))))
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
+    vp_geom_free(&geom);
+    return rc;
+}
+
 static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
 {
     struct params *p = params;
@@ -232,10 +330,12 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_select select = {0};
     struct vp_stack out = {0};
     struct job j = {.select = &select};
+    const struct vp_parsed given = run->parsed;
+    const char **inputs = NULL;
     char note[160];
     int rc = -1;
 
-    if (check(p, err) || vp_open_pages(run, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
+    if (check(p, err) || append_fields(run, p, &inputs, err) || vp_open_pages(run, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
@@ -243,6 +343,7 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_channel_select(&j.channel, p->channel, &select, &p->select, in, name, vp_reader_seekable(reader), &out,
                           note, sizeof note, err)
         || vp_set_stack(&p->label, &out, err)
+        || set_geometry(run, p, name, &out, err)
         || prepare(run, p, &j, reader, &out, err))
         goto out;
     vp_report_plan(run, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
@@ -271,11 +372,15 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
         vp_warn(run, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
                 vp_type_name(j.to));
 out:
+    if (reader && inputs)
+        reader->disagrees = NULL; /* the geometry of flats is of no interest */
     rc = vp_close(run, reader, writer, rc, err);
+    run->parsed = given;
     vp_channel_free(&j.channel);
     vp_stack_free(&out);
     vp_select_free(&select);
     free(p->select.picked);
+    free(inputs);
     return rc;
 }
 

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* img-reslice: axes in another order or direction; views and sinograms. */
+/* img-reslice: axes in another order or direction; views and sinograms; turns by any angle. */
+#include "app/image_run.h"
 #include "app/open.h"
 #include "app/tool.h"
+#include "local/rotate.h"
+#include "pages/reframe.h"
 #include "pages/reslice.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct params {
     const char *axes, *flip;
-    bool sinograms, views, flat;
-    int turn, about;
+    bool sinograms, views, enlarge;
+    int turn, about, method;
+    struct vp_reals rotate;
+    const char *outside;
+    struct vp_image_params image;
 };
 
 static const struct vp_opt options[] = {
@@ -30,8 +38,27 @@ static const struct vp_opt options[] = {
     VP_STRING(struct params, flip, "flip", 0, .metavar = "AXES", .choices = "x|y|z|xy|xz|yz|xyz",
               .help = "reverse axes: x mirrors each page left to right, y top to bottom, z reverses the pages",
               .more = "The order is --axes, then --turn, then --flip."),
-    VP_FLAG(struct params, flat, "2d", 0,
-            .help = "process each page as a separate 2-D image"),
+    VP_REALS(struct params, rotate, "rotate", 0, .metavar = "DEGREES", .min = -1e6, .max = 1e6,
+             .group = "Rotation by any angle",
+             .help = "rotate by any angle about the center, in the sense of --turn",
+             .more = "The axis is that of --about. The result has the voxel size of the input. Angles are those of "
+                     "physical space: voxels that are not cubes are taken into account. Cannot be combined with "
+                     "--axes, --turn and --flip: use a pipe."),
+    VP_CHOICE(struct params, method, "method", 0, "nearest|linear|cubic", .metavar = "METHOD", .def = "linear",
+              .help = "interpolation of --rotate: nearest, linear or cubic",
+              .more = "Use nearest for labels and masks, because it makes no new values. cubic is the one of "
+                      "img-resize (Catmull-Rom)."),
+    VP_FLAG(struct params, enlarge, "enlarge", 0,
+            .help = "enlarge the result of --rotate so that it contains the whole image",
+            .more = "Without it, the result has the size of the input, and corners are cut off."),
+    VP_STRING(struct params, outside, "outside", 0, .metavar = "VALUE|edge", .choices = "edge",
+              .help = "value of --rotate outside the image (default: 0)",
+              .more = "In the unit of the values of the input, rounded to a sample; floats may have nan. With edge, it is "
+                      "the value at the nearest position on the edge of the image."),
+    VP_INSTEAD("angle", 0, "rotate"),
+    VP_INSTEAD("axis", 0, "about"),
+    VP_INSTEAD("reshape", 0, "enlarge"),
+    VP_OPTIONS(struct params, image, vp_image_without_lengths),
     VP_OPT_END,
 };
 
@@ -43,6 +70,10 @@ static const struct vp_example examples[] = {
      "img-reslice --sinograms scan.tif -o sinograms.tif\n"
      "ct-fdk --layout sinograms sinograms.tif -o vol2.tif"},
     {"Rotate each image clockwise by 90 degrees.", "img-reslice --turn 90 vol.tif -o turned.tif"},
+    {"Straighten a volume that is tilted by 3.5 degrees.",
+     "img-reslice --rotate -3.5 --about y --method cubic vol.tif -o straight.tif"},
+    {"Rotate labels by 30 degrees, and keep the corners.",
+     "img-threshold --otsu vol.tif | img-reslice --rotate 30 --method nearest --enlarge -o labels.tif"},
     {"Correct a scan whose views are upside down.", "img-reslice --flip y scan.tif -o upright.tif"},
     {0},
 };
@@ -77,7 +108,7 @@ static int parse(struct vp_reslice *r, const struct params *p, struct vp_err *er
         return vp_fail(err, VP_EUSAGE, "expected one of --axes, --sinograms and --views, got %d", given);
     if (!given && !p->turn && !p->flip)
         return vp_fail_hint(err, VP_EUSAGE, "--axes xz shows a volume from the side, --turn 90 turns each page",
-                            "expected --axes, --sinograms, --views, --turn or --flip, got none");
+                            "expected --axes, --sinograms, --views, --turn, --flip or --rotate, got none");
     if (given && order(r, p->axes ? p->axes : "xz", err))
         return -1;
     for (int i = 0; i < p->turn; i++)
@@ -116,9 +147,127 @@ static int keep(struct vp_run *run, struct vp_reader *reader, uint64_t *held, st
     return 0;
 }
 
+/* ---- turns by any angle ---- */
+
+struct job {
+    struct vp_run *run;
+    struct vp_rotate_params turn;
+};
+
+/* Moves the origin, so that the center of the image stays where it is. */
+static int header(void *ctx, const struct vp_stack *in, struct vp_stack *out, struct vp_err *err)
+{
+    const struct job *job = ctx;
+    struct vp_reframe frame;
+    struct vp_stack bare = {0};
+    char note[160];
+    int rc = -1;
+
+    for (int a = 0; a < 3; a++) {
+        frame.first[a] = a == job->turn.about ? 0 : (double)(job->turn.in[a] - job->turn.out[a]) / 2;
+        frame.step[a] = 1;
+    }
+    if (vp_stack_copy(&bare, in)) {
+        vp_fail(err, VP_ERESOURCE, "out of memory: the metadata");
+        goto out;
+    }
+    const bool scan = vp_meta_get(&in->meta, "geom.sdd") || vp_meta_get(&in->meta, "geom.views");
+    vp_meta_remove_prefix(&bare.meta, "geom.");
+    vp_meta_remove_prefix(&out->meta, "geom.");
+    rc = vp_reframe_resized(&frame, &bare, out, note, sizeof note, err);
+    if (!rc && scan)
+        vp_warn(job->run, "the scan geometry is left out: rows are not those of a detector");
+out:
+    vp_stack_free(&bare);
+    return rc;
+}
+
+/* Reads --outside: edge, or a value that becomes a sample. */
+static int outside(struct vp_rotate_params *t, const char *text, const struct vp_images *im, enum vp_type type,
+                   struct vp_err *err)
+{
+    char *end;
+
+    t->edge = text && !strcmp(text, "edge");
+    if (t->edge)
+        return 0;
+    const double value = text ? strtod(text, &end) : 0;
+    if (text && (end == text || *end))
+        return vp_fail(err, VP_EUSAGE, "--outside: expected a number or edge, got '%s'", text);
+    t->outside = vp_scale_stored(im->scale, value);
+    if (vp_type_is_float(type))
+        return 0;
+    t->outside = rint(t->outside);
+    if (text && !(t->outside >= vp_type_min(type) && t->outside <= vp_type_max(type)))
+        return vp_fail_hint(err, VP_EUSAGE, "--outside edge needs none",
+                            "--outside %.9g: expected a value in the range of %s samples, %.9g to %.9g", value,
+                            vp_type_name(type), vp_scale_value(im->scale, vp_type_min(type)),
+                            vp_scale_value(im->scale, vp_type_max(type)));
+    return 0;
+}
+
+static int rotate(struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    struct job job = {.run = run};
+    struct vp_rotate_params *const t = &job.turn;
+    struct vp_images im = {0};
+    struct vp_chain chain = {0};
+    int rc = -1;
+
+    *t = (struct vp_rotate_params){.about = p->about, .degrees = p->rotate.v[0],
+                                   .method = (enum vp_rotate_method)p->method};
+    if (p->rotate.n != 1)
+        return vp_fail(err, VP_EUSAGE, "--rotate: expected one angle, got %d", p->rotate.n);
+    if (vp_images_open(&im, run, &p->image, 1, (1u << VP_N_TYPES) - 1, err))
+        goto out;
+    if (im.flat && p->about != 2) {
+        vp_fail(err, VP_EUSAGE, "--about %c: the pages of this stack are single images: expected pages along z",
+                'x' + p->about);
+        goto out;
+    }
+    if (p->about != 2 && (im.nz >= VP_UNKNOWN || im.outer >= VP_UNKNOWN) && vp_images_keep(&im, run, false, err))
+        goto out;
+    for (int a = 0; a < 3; a++) {
+        t->in[a] = im.size[a];
+        t->voxel[a] = im.voxel[a];
+    }
+    if (p->enlarge)
+        vp_rotate_whole(t);
+    else
+        vp_rotate_same(t);
+    if (outside(t, p->outside, &im, im.type, err) || vp_rotate_chain(&chain, t, im.type, err))
+        goto out;
+    im.header = header;
+    im.ctx = &job;
+    rc = vp_images_run(&im, run, &chain, NULL, err);
+out:
+    vp_chain_free(&chain);
+    vp_images_close(&im);
+    return rc;
+}
+
+/* Refuses options that have no meaning with or without --rotate. */
+static int check_rotate(const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    static const char *const with[] = {"method", "enlarge", "outside", "chunk"},
+                      *const without[] = {"axes", "sinograms", "views", "turn", "flip"};
+    for (size_t i = 0; !p->rotate.n && i < sizeof with / sizeof *with; i++)
+        if (vp_given(run, with[i]))
+            return vp_fail(err, VP_EUSAGE, "--%s needs --rotate", with[i]);
+    for (size_t i = 0; p->rotate.n && i < sizeof without / sizeof *without; i++)
+        if (vp_given(run, without[i]))
+            return vp_fail_hint(err, VP_EUSAGE, "use a pipe: img-reslice --axes xz | img-reslice --rotate 30",
+                                "--rotate and --%s cannot be combined", without[i]);
+    return 0;
+}
+
 static int img_reslice(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *p = params;
+    if (check_rotate(run, p, err))
+        return -1;
+    if (p->rotate.n)
+        return rotate(run, p, err);
     struct vp_reader *reader = NULL;
     struct vp_writer *writer = NULL;
     struct vp_reslice r;
@@ -136,7 +285,7 @@ static int img_reslice(struct vp_run *run, void *params, struct vp_err *err)
         vp_fail(err, VP_ERESOURCE, "out of memory: the metadata");
         goto out;
     }
-    if (name_layout(p, &in, name, err) || vp_reslice_make(&r, &in, p->flat, name, err)
+    if (name_layout(p, &in, name, err) || vp_reslice_make(&r, &in, p->image.flat, name, err)
         || vp_reslice_stack(&r, &in, &out, note, sizeof note, err))
         goto out;
     struct vp_pages pages = {.reader = reader, .memory = run->common.memory,
@@ -167,11 +316,11 @@ out:
 const struct vp_tool vp_program = {
     .name = "img-reslice",
     .operands = "[INPUT]...",
-    .summary = "exchange, rotate and flip axes; convert views to sinograms",
+    .summary = "exchange, rotate and flip axes; rotate by any angle; convert views to sinograms",
     .description =
         "Reads a stack and writes it with its axes in another order or direction: slices from the side, sinograms "
-        "from views and back, rotations by 90 degrees, mirror images. Samples of any type are copied, and none is "
-        "interpolated.\n\n"
+        "from views and back, rotations, mirror images. Samples of any type are copied; only rotations by other angles "
+        "than multiples of 90 degrees (--rotate) interpolate.\n\n"
         "The third axis is z, or the only axis that the pages have. Channels and times are never mixed. The metadata "
         "are adapted: voxel and origin, the names of axes and, if detector columns stay columns, the scan geometry. "
         "Metadata that are no longer true are left out with a warning. (The origin of a reversed axis is kept if the "
@@ -186,7 +335,22 @@ const struct vp_tool vp_program = {
         "- If rows of all pages become a page (--axes xz), uncompressed files are read once, in bands of rows.\n"
         "- If columns become a page (--axes yz), and for compressed files, a stack that does not fit in memory is "
         "read several times; --plan shows how often.\n\n"
-        "In the last two cases a pipe is first copied to memory or to $TMPDIR.",
+        "In the last two cases a pipe is first copied to memory or to $TMPDIR.\n\n"
+        "ROTATION BY ANY ANGLE\n"
+        "--rotate turns the image about the line through its center along the axis of --about, in the sense of "
+        "--turn: about z from x to y, which is clockwise on the screen; about x from y to z; about y from z to x. "
+        "Multiples of 90 degrees give the samples of --turn wherever the result has the same voxels: cubes in "
+        "--enlarge, or in a square.\n\n"
+        "Samples are squares. A voxel whose center lies in one of them gets a value, all others the one of --outside. "
+        "Positions and values are computed in f64, and the result is rounded once: integers to the nearest (halves to "
+        "even), within the range of their type. Weights are those of the samples that exist and sum to one, so a "
+        "constant stays constant up to the edge. If a NaN or infinite sample has a weight, the voxel is NaN or "
+        "infinite. 64-bit integers need --method nearest or a multiple of 90 degrees.\n\n"
+        "About z pages pass through one after the other, also from a pipe. About x and y, memory holds the planes "
+        "that a plane of the result needs: height * sin(angle) of them about x. Angles between 90 and 270 degrees "
+        "need the whole volume in memory: use --turn 180 first. The origin moves so that the center stays where it is. "
+        "The scan geometry is left out with a warning. The bits of the result do not depend on threads, memory or "
+        "chunks.",
     .see_also = "img-cat(1), img-resize(1), img-view(1), ct-geometry(5), voxpipe-stack(5)",
     .flags = VP_TOOL_NO_DEVICE,
     .run = img_reslice,

@@ -3,10 +3,12 @@
 #include "app/open.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "geom/geom.h"
 #include "pages/select.h"
 #include "stack/given.h"
 #include "stack/paths.h"
 #include "stack/outfile.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -166,9 +168,28 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
     return vp_open_result(run, run->common.output, out, writer, err);
 }
 
+/* Describes the views of a stack by its geometry, which the caller frees. False: there are none. */
+static bool describe_scan(const struct vp_run *run, const struct vp_stack *s, struct vp_geom *g, struct vp_frames *f)
+{
+    const char *const axes = vp_meta_get(&s->meta, "axes");
+    struct vp_err ignored = VP_ERR_INIT;
+
+    *g = (struct vp_geom){0};
+    if (!axes || strcmp(axes, "u v view") || vp_geom_from_meta(g, &s->meta, "", &ignored) != 1 || !g->angle)
+        return false;
+    for (int64_t i = 0; g->clockwise && i < g->views; i++)
+        g->angle[i] = -g->angle[i];
+    *f = (struct vp_frames){run->flats, run->darks, g->views, g->angle, {fabs(g->du), fabs(g->dv)},
+                            g->beam == VP_CONE ? g->sod : 0, g->beam == VP_CONE ? g->sdd : 0};
+    return true;
+}
+
 int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err)
 {
+    const char *const format = path ? vp_output_format(path) : NULL;
+    struct vp_frames frames;
+    struct vp_geom geom = {0};
     struct vp_stack stack;
     if (vp_stack_copy(&stack, out))
         return vp_fail(err, VP_ERESOURCE, "out of memory: the metadata");
@@ -176,8 +197,11 @@ int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *
         vp_stack_free(&stack);
         return -1;
     }
-    const struct vp_writer_options o = output_options(run);
+    struct vp_writer_options o = output_options(run);
+    if (format && !strcmp(format, "HDF5") && describe_scan(run, &stack, &geom, &frames))
+        o.frames = &frames;
     const int rc = vp_writer_open(writer, path, &stack, &o, err);
+    vp_geom_free(&geom);
     vp_stack_free(&stack);
     return rc;
 }

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "app/flats.h"
 #include "app/open.h"
+#include "stack/outfile.h"
 
 #include <math.h>
 #include <omp.h>
@@ -295,6 +296,7 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     struct vp_writer_options o = {.raw = run->common.raw_out};
     char name[LONGEST] = "", (*all)[LONGEST];
     struct vp_stack out = {0};
+    int slot = -1;
 
     if (vp_ranked_agree(r, check_output(run, err), NULL, 0, NULL, err))
         return -1;
@@ -306,6 +308,12 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     int rc = r->path ? vp_session_header(s, run, of->z0, of->z1, &out, err)
                      : vp_fail(err, VP_ERESOURCE, "out of memory");
     o.shared = !apart || r->mesh.columns > 1;
+    if (!rc && r->leads)
+        rc = vp_outfile_propose(r->path, name, sizeof name, err);
+    all = vp_ranked_gather(r, rc, name, sizeof name, "the names of files", err);
+    rc = !all || (!r->leads && (slot = vp_outfile_expect(all[leader], err)) < 0) ? -1 : 0;
+    free(all);
+    rc = vp_ranked_agree(r, rc, NULL, 0, NULL, err);
     if (!rc && r->leads && !(rc = vp_writer_open(&r->writer, r->path, &out, &o, err))) {
         const char *temporary = vp_writer_temporary(r->writer);
         if (!temporary)
@@ -316,6 +324,7 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     all = vp_ranked_gather(r, rc, name, sizeof name, "the names of files", err);
     o.temporary = all ? all[leader] : NULL;
     rc = !all || (!r->leads && vp_writer_open(&r->writer, r->path, &out, &o, err)) ? -1 : 0;
+    vp_outfile_arrived(slot);
     vp_stack_free(&out);
     free(all);
     return vp_ranked_agree(r, rc, NULL, 0, NULL, err);

@@ -86,6 +86,7 @@ struct vp_run {
     char *history;                  /* this run for the metadata: "ct-filter --window hann" */
     bool all_threads, all_memory;   /* defaults of -j and -m apply */
     bool pyramid;                   /* the output is one; set by the program */
+    int64_t flats, darks;           /* last pages of the output, HDF5; set by the program */
     struct vp_plan_line { const char *key; char *value; } *plan;
     int n_plan;
 };

@@ -6,6 +6,8 @@
 #include "stack/stack.h"
 
 enum { VP_H5_RANK = 8, VP_H5_PATH = 512 };
+/* The values of NXtomo's image_key. */
+enum { VP_H5_VIEW, VP_H5_FLAT, VP_H5_DARK };
 
 struct vp_h5_file;
 struct vp_h5_data;
@@ -53,16 +55,23 @@ struct vp_h5_plugin {
     int (*create)(struct vp_h5_out **o, const char *path, const char *name, const struct vp_stack *s, bool deflate,
                   struct vp_err *err);
     int (*page)(struct vp_h5_out *o, int64_t page, const void *samples, struct vp_err *err);
-    /* Adds n numbers as an attribute of the data set, or a text as a data set VP_H5_NOTE. */
+    /* Adds n numbers as an attribute of the data set of pages. */
     int (*label)(struct vp_h5_out *o, const char *attribute, int n, const double *v, struct vp_err *err);
-    int (*note)(struct vp_h5_out *o, const char *text, struct vp_err *err);
+    /* Add at a path, whose group exists: a group of a NeXus class; a data set of one text; one of n numbers (0: one
+     * number, without an axis), as integers or with a unit (NULL: none); another name of what is at `to`. */
+    int (*add_group)(struct vp_h5_out *o, const char *path, const char *class, struct vp_err *err);
+    int (*add_text)(struct vp_h5_out *o, const char *path, const char *text, struct vp_err *err);
+    int (*add_numbers)(struct vp_h5_out *o, const char *path, const char *unit, bool integers, int64_t n, const double *v,
+                       struct vp_err *err);
+    int (*add_link)(struct vp_h5_out *o, const char *path, const char *to, struct vp_err *err);
     /* Completes the file, or (err NULL) only closes it; frees o. */
     int (*finish)(struct vp_h5_out *o, struct vp_err *err);
 };
 
 #define VP_H5_PLUGIN "voxpipe-hdf5.so"
 /* The data sets of our own files: pages, and the lines of the metadata. */
-#define VP_H5_OUTPUT "/entry/data/data"
+#define VP_H5_GROUP "/entry/data"
+#define VP_H5_OUTPUT VP_H5_GROUP "/data"
 #define VP_H5_NOTE "/entry/voxpipe"
 
 /* Returns the plugin, opened at the first call; NULL with the reason. */

@@ -14,9 +14,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* The values of NXtomo's image_key. */
-enum { VIEW, FLAT, DARK };
-
 struct file {
     struct vp_source *s;
     const struct vp_h5_plugin *lib;
@@ -259,16 +256,16 @@ static bool field_of(const char *part, int *key, int64_t *set)
 {
     char *end;
     *set = -1;
-    *key = !strncmp(part, "flats", 5) ? FLAT : !strcmp(part, "darks") ? DARK : VIEW;
-    if (*key != FLAT || !part[5])
-        return *key != VIEW;
+    *key = !strncmp(part, "flats", 5) ? VP_H5_FLAT : !strcmp(part, "darks") ? VP_H5_DARK : VP_H5_VIEW;
+    if (*key != VP_H5_FLAT || !part[5])
+        return *key != VP_H5_VIEW;
     *set = strtoll(part + 6, &end, 10);
     return part[5] == '.' && end > part + 6 && !*end && *set >= 0;
 }
 
 static int no_field(const struct file *x, int key)
 {
-    return vp_fail(x->err, VP_ERUN, "%s: the scan has no such %s", x->s->name, key == FLAT ? "flats" : "darks");
+    return vp_fail(x->err, VP_ERUN, "%s: the scan has no such %s", x->s->name, key == VP_H5_FLAT ? "flats" : "darks");
 }
 
 /* Counts the sets of flats and notes where they are: between other views, each is one. */
@@ -278,22 +275,23 @@ static int count_flats(const struct file *x, const double *key, int64_t n)
     int64_t views = 0, room = 0;
     bool within = false;
     for (int64_t i = 0; i < n; i++) {
-        fields->darks = fields->darks || key[i] == DARK;
-        if (key[i] == FLAT && !within) {
+        fields->darks = fields->darks || key[i] == VP_H5_DARK;
+        if (key[i] == VP_H5_FLAT && !within) {
             double *const more = vp_grow(fields->at, fields->flats, &room, sizeof *more, "the flats", x->s->name, x->err);
             if (!more)
                 return -1;
             fields->at = more;
             fields->at[fields->flats++] = (double)views - 0.5;
         }
-        within = key[i] == FLAT || (within && key[i] != VIEW);
-        views += key[i] == VIEW;
+        within = key[i] == VP_H5_FLAT || (within && key[i] != VP_H5_VIEW);
+        views += key[i] == VP_H5_VIEW;
     }
     return 0;
 }
 
 /* Lists the frames of a kind: all, or those of one set of flats. */
-static int list_frames(const struct file *x, struct vp_h5_choice *c, const double *key, int64_t n, int kind, int64_t only)
+static int list_frames(const struct file *x, struct vp_h5_choice *c, const double *key, int64_t n, int kind,
+                       int64_t only)
 {
     int64_t set = -1;
     bool within = false;
@@ -301,13 +299,13 @@ static int list_frames(const struct file *x, struct vp_h5_choice *c, const doubl
     if (!c->frame)
         return -1;
     for (int64_t i = 0; i < n; i++) {
-        set += key[i] == FLAT && !within;
-        within = key[i] == FLAT || (within && key[i] != VIEW);
+        set += key[i] == VP_H5_FLAT && !within;
+        within = key[i] == VP_H5_FLAT || (within && key[i] != VP_H5_VIEW);
         if (key[i] == kind && (only < 0 || set == only))
             c->frame[c->frames++] = i;
     }
     return c->frames ? 0
-           : kind == VIEW ? vp_fail(x->err, VP_ERUN, "%s: expected views (0 in image_key), got none", x->s->name)
+           : kind == VP_H5_VIEW ? vp_fail(x->err, VP_ERUN, "%s: expected views (0 in image_key), got none", x->s->name)
                           : no_field(x, kind);
 }
 
@@ -336,9 +334,11 @@ static int choose_nexus(const struct file *x, const char *path, int kind, int64_
     x->s->stack.nx = c->set.size[c->set.rank - 1];
     x->s->stack.ny = c->set.size[c->set.rank - 2];
     rc = rc || list_frames(x, c, key, n, kind, only) || label(x, pixel) ? -1 : 0;
-    if (!rc && kind == VIEW)
-        rc = count_flats(x, key, n)
-                     || (c->set.rank == 3 && read_geometry(x, rotation, 3, "rotation_angle", c, pixel, entry)) ? -1 : 0;
+    rc = rc || (kind == VP_H5_VIEW && count_flats(x, key, n)) ? -1 : 0;
+    if (!rc && kind == VP_H5_VIEW && !strcmp(c->path, VP_H5_OUTPUT) && x->lib->find(x->f, VP_H5_NOTE, &keys) == 1)
+        rc = read_own(x, c->path); /* all of the geometry */
+    else if (!rc && kind == VP_H5_VIEW && c->set.rank == 3)
+        rc = read_geometry(x, rotation, 3, "rotation_angle", c, pixel, entry);
     free(key);
     return rc;
 }
@@ -346,7 +346,7 @@ static int choose_nexus(const struct file *x, const char *path, int kind, int64_
 /* Chooses the data set of a DXchange file in group `group` (/exchange). */
 static int choose_exchange(const struct file *x, const char *group, int kind, int64_t only, struct vp_h5_choice *c)
 {
-    static const char *const names[] = {[VIEW] = "data", [FLAT] = "data_white", [DARK] = "data_dark"};
+    static const char *const names[] = {[VP_H5_VIEW] = "data", [VP_H5_FLAT] = "data_white", [VP_H5_DARK] = "data_dark"};
     static const char *const detector[] = {"/measurement/instrument/detector"};
     char path[VP_H5_PATH];
     struct vp_h5_set set;
@@ -364,10 +364,10 @@ static int choose_exchange(const struct file *x, const char *group, int kind, in
     x->s->stack.ny = c->set.size[c->set.rank - 2];
     if (label(x, pixel))
         return -1;
-    if (kind != VIEW || c->set.rank != 3)
+    if (kind != VP_H5_VIEW || c->set.rank != 3)
         return 0;
-    x->s->fields.flats = x->lib->find(x->f, below(path, group, names[FLAT]), &set) == 1;
-    x->s->fields.darks = x->lib->find(x->f, below(path, group, names[DARK]), &set) == 1;
+    x->s->fields.flats = x->lib->find(x->f, below(path, group, names[VP_H5_FLAT]), &set) == 1;
+    x->s->fields.darks = x->lib->find(x->f, below(path, group, names[VP_H5_DARK]), &set) == 1;
     return read_geometry(x, &group, 1, "theta", c, pixel, "/measurement");
 }
 
@@ -448,7 +448,7 @@ static int choose_under(const struct file *x, const char *group, int kind, int64
     else if (!rc && x->lib->find(x->f, below(path, ends_in(group, "exchange") ? group : "/exchange", "data"), &set) == 1) {
         up(path);
         rc = choose_exchange(x, path, kind, only, c);
-    } else if (!rc && kind != VIEW)
+    } else if (!rc && kind != VP_H5_VIEW)
         rc = no_field(x, kind);
     else if (!rc) {
         const int rank = count(&l, NULL, 3, &at) ? 3 : 2;
@@ -467,7 +467,7 @@ int vp_h5_choose(struct vp_source *s, const struct vp_h5_plugin *lib, struct vp_
                  struct vp_h5_choice *c, struct vp_err *err)
 {
     const struct file x = {s, lib, f, err};
-    int kind = VIEW;
+    int kind = VP_H5_VIEW;
     int64_t only = -1;
     if (!part || field_of(part, &kind, &only))
         return choose_under(&x, "/", kind, only, c);

@@ -115,7 +115,7 @@ static int open_image(struct vp_source *s, const struct vp_reader_options *o, st
         rc = vp_fail(err, VP_ERUN, "%s: expected one ElementDataFile, got several: %.80s", s->name, m.file);
     rc = rc || vp_samples_stack(s, m.axes, m.size, type, err) ? -1 : 0;
     double step[3][3] = {{0}};
-    for (int i = 0; i < 3 && i < m.axes; i++)
+    for (int i = 0; !rc && i < m.axes; i++)
         for (int k = 0; k < m.axes; k++)
             step[i][k] = m.spacing[i] * (m.cells == m.axes * m.axes ? m.matrix[i * m.axes + k] : i == k);
     if (!rc && m.spacings == m.axes)

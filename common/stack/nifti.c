@@ -18,10 +18,11 @@ static const struct { int code; enum vp_type type; } types[] = {
     {2, VP_U8}, {4, VP_I16}, {8, VP_I32}, {16, VP_F32}, {64, VP_F64}, {256, VP_I8}, {512, VP_U16}, {768, VP_U32},
     {1024, VP_I64}, {1280, VP_U64}};
 
-static int size_of_header(const unsigned char *h, bool *swap)
+static uint32_t size_of_header(const unsigned char *h, bool *swap)
 {
     *swap = h[0] == 0;
-    return *swap ? h[0] << 24 | h[1] << 16 | h[2] << 8 | h[3] : h[0] | h[1] << 8 | h[2] << 16 | h[3] << 24;
+    return *swap ? (uint32_t)h[1] << 16 | (uint32_t)h[2] << 8 | h[3]
+                 : h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 | (uint32_t)h[3] << 24;
 }
 
 static bool is_gzip(const unsigned char *head)
@@ -89,9 +90,13 @@ static int parse(struct vp_source *s, const unsigned char *h, bool swap, uint64_
 {
     int64_t size[3] = {1, 1, 1};
     const int axes = short_at(h, DIM, swap);
-    if (memcmp(h + MAGIC, "n+1", 4))
-        return vp_fail(err, VP_ERUN, "%s: expected a NIfTI-1 file with its samples in it (n+1), got '%.3s'", s->name,
-                       h[MAGIC] ? (const char *)h + MAGIC : "Analyze");
+    if (memcmp(h + MAGIC, "n+1", 4)) {
+        char magic[4];
+        snprintf(magic, sizeof magic, "%.3s", (const char *)h + MAGIC);
+        magic[strcspn(magic, "\n")] = '\0';
+        return vp_fail(err, VP_ERUN, "%s: expected a NIfTI-1 file with its samples in it (n+1), got '%s'", s->name,
+                       *magic ? magic : "Analyze");
+    }
     if (axes < 1 || axes > 7)
         return vp_fail(err, VP_ERUN, "%s: expected 2 to 4 axes, got %d", s->name, axes);
     for (int i = 0; i < axes; i++) {

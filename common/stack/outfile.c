@@ -84,24 +84,48 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
     return 0;
 }
 
-/* Remembers a name of the file, until it is released; -1 with errno. */
-static int take_slot(struct vp_outfile *f, const char *name, size_t length)
+/* Remembers a name until its slot is set to 0. Returns the slot, or -1 with errno. */
+static int take(const char *name)
 {
+    const size_t length = strlen(name);
+    int slot = -1;
     if (length >= PATH_MAX) {
         errno = ENAMETOOLONG;
         return -1;
     }
     vp_at_signal(vp_outputs_unlink);
     pthread_mutex_lock(&temporary_lock);
-    for (int i = 0; i < MAX_TEMPORARIES && !f->used; i++)
+    for (int i = 0; i < MAX_TEMPORARIES && slot < 0; i++)
         if (!temporary_used[i]) {
-            f->temporary = memcpy(temporary[i], name, length + 1);
-            f->used = &temporary_used[i];
-            *f->used = 1;
+            memcpy(temporary[i], name, length + 1);
+            temporary_used[i] = 1;
+            slot = i;
         }
     pthread_mutex_unlock(&temporary_lock);
     errno = EMFILE;
-    return f->used ? 0 : -1;
+    return slot;
+}
+
+static int take_slot(struct vp_outfile *f, const char *name)
+{
+    const int slot = take(name);
+    if (slot < 0)
+        return -1;
+    f->temporary = temporary[slot];
+    f->used = &temporary_used[slot];
+    return 0;
+}
+
+int vp_outfile_expect(const char *name, struct vp_err *err)
+{
+    const int slot = take(name);
+    return slot < 0 ? vp_fail_errno(err, "%s", name) : slot;
+}
+
+void vp_outfile_arrived(int slot)
+{
+    if (slot >= 0)
+        temporary_used[slot] = 0;
 }
 
 static void give_slot(struct vp_outfile *f)
@@ -112,14 +136,34 @@ static void give_slot(struct vp_outfile *f)
     f->temporary = NULL;
 }
 
-/* Makes the temporary file beside the target. */
+/* Names a temporary file beside the target. Returns the length of the name, which is cut to `size`. */
+static size_t name_temporary(const char *path, int serial, char *name, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    const int dir = slash ? (int)(slash - path + 1) : 0;
+    return (size_t)snprintf(name, size, "%.*s.voxpipe-%ld-%d.tmp", dir, path, (long)getpid(), serial);
+}
+
 static int name_slot(struct vp_outfile *f, int serial)
 {
-    char name[PATH_MAX];
-    const char *slash = strrchr(f->path, '/');
-    const int dir = slash ? (int)(slash - f->path + 1) : 0;
-    const int n = snprintf(name, sizeof name, "%.*s.voxpipe-%ld-%d.tmp", dir, f->path, (long)getpid(), serial);
-    return take_slot(f, name, (size_t)n);
+    char name[PATH_MAX + 1];
+    name_temporary(f->path, serial, name, sizeof name);
+    return take_slot(f, name);
+}
+
+int vp_outfile_propose(const char *path, char *name, size_t size, struct vp_err *err)
+{
+    char *target = vp_follow_links(path, true);
+    struct stat st;
+    size_t n;
+    int serial = 0;
+    if (!target)
+        return vp_fail_errno(err, "%s", path);
+    do
+        n = name_temporary(target, serial++, name, size);
+    while (n < size && !lstat(name, &st));
+    free(target);
+    return n < size ? 0 : vp_fail(err, VP_ERUN, "%s: the name is too long", path);
 }
 
 /* True if the new file has the access control list of the old one, or neither has one: a folder may hand down its
@@ -265,7 +309,7 @@ int vp_outfile_join(struct vp_outfile **out, const char *path, const char *name,
         return -1;
     f->joined = true;
     f->fd = vp_open_fd(name, O_RDWR | O_CLOEXEC, 0);
-    if (f->fd >= 0 && !take_slot(f, name, strlen(name))) {
+    if (f->fd >= 0 && !take_slot(f, name)) {
         *out = f;
         return 0;
     }

@@ -34,6 +34,12 @@ void vp_outputs_unlink(void);
 
 /* Opens the temporary file of another process, as `path`: closing it changes no name, aborting it removes it. */
 int vp_outfile_join(struct vp_outfile **f, const char *path, const char *temporary, struct vp_err *err);
+/* Before a process opens `path`, it proposes the name of its temporary file (an unused one, with its zero within `size`
+ * bytes) to the others, which expect it: if one of them is ended by a signal, it removes that file, so none is left if
+ * the first is killed before it can say that it has opened it. Returns a slot, for vp_outfile_arrived (-1: no slot). */
+int vp_outfile_propose(const char *path, char *name, size_t size, struct vp_err *err);
+int vp_outfile_expect(const char *name, struct vp_err *err);
+void vp_outfile_arrived(int slot);
 /* True if `path` would be one. */
 bool vp_outfile_is_new(const char *path);
 

@@ -46,6 +46,9 @@ static int list_images(struct vp_source *s, struct txrm *t, struct vp_err *err)
 {
     const int64_t n = s->stack.pages;
     const uint64_t page = vp_page_bytes(&s->stack);
+    if (!page || (uint64_t)n > s->in.size / page)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld images of %llu bytes, got a file of %llu bytes", s->name, (long long)n,
+                       (unsigned long long)page, (unsigned long long)s->in.size);
     if (!(t->stream = vp_alloc((size_t)n, sizeof *t->stream, "the list of images", err)))
         return -1;
     s->need += (uint64_t)n * sizeof *t->stream;

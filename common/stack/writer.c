@@ -322,7 +322,8 @@ static int open_format(struct vp_writer *w, struct vp_err *err)
     if (w->joined)
         return vp_fail(err, VP_EUSAGE, "%s: several ranks write TIFF only", name);
     if (!w->format->head)
-        return vp_h5_writer_open(&w->hdf5, w->file->temporary, name, &w->stack, w->compress, err);
+        return vp_h5_writer_open(&w->hdf5, w->file->temporary, name, &w->stack, w->compress, w->options.frames,
+                                 err);
     if (w->compress)
         return vp_fail(err, VP_EUSAGE, "%s: %s is written without compression", name, w->format->name);
     if (w->stack.pages < 0 && !w->file->temporary)
@@ -387,8 +388,8 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
         return -1;
     w->raw = o->raw;
     w->numbered = !o->temporary && vp_series_parse(&w->series, path);
-    w->options = (struct vp_writer_options){.raw = o->raw, .compress = o->compress, .pyramid = o->pyramid};
     w->format = w->numbered || o->raw ? NULL : vp_format_of(path);
+    w->options = (struct vp_writer_options){o->raw, o->compress, o->pyramid, .frames = w->format ? o->frames : NULL};
     w->compress = w->numbered ? VP_COMPRESS_NONE : o->compress;
     w->joined = o->temporary;
     w->page_bytes = vp_page_bytes(stack);

@@ -15,6 +15,15 @@ const char *vp_output_format(const char *path);
 /* True if pages of that format must come in order. */
 bool vp_output_in_order(const char *path);
 
+/* A scan as HDF5 describes it (NXtomo). The last pages of the stack may be flats, then darks. */
+struct vp_frames {
+    int64_t flats, darks;
+    int64_t views;       /* number of angles; 0: unknown */
+    const double *angle; /* degrees, counter-clockwise */
+    double pitch[2];     /* size of a pixel, mm */
+    double sod, sdd;     /* source to axis and to detector, mm; 0: parallel beam */
+};
+
 struct vp_writer_options {
     bool raw;                    /* samples only, little endian */
     enum vp_compress compress;   /* not with pipes or raw */
@@ -23,6 +32,7 @@ struct vp_writer_options {
     const char *temporary;       /* another of them has opened it under this name; or NULL */
     bool gives;                  /* pages of memory may be given to a pipe (stack/given.h) */
     uint64_t memory;             /* bytes that the program may take; 0: no limit */
+    const struct vp_frames *frames; /* copied; NULL: no scan. Formats other than HDF5 have no place for flats */
 };
 
 /* Opens the output. path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
