@@ -339,6 +339,12 @@ int lower(struct vp_queue *q, const struct vp_pair_shape *s, int64_t z, int64_t 
     return exchange(q, s->n, z, count, slices, (float *)columns, false, err);
 }
 
+int raise(struct vp_queue *q, const struct vp_pair_shape *s, int64_t z, int64_t count, const float *slices, float *columns,
+          struct vp_err *err)
+{
+    return exchange(q, s->n, z, count, (float *)slices, columns, true, err);
+}
+
 int plan(int device, struct vp_pair_shape *s, struct vp_err *err)
 {
     const uint64_t columns = (uint64_t)(s->n[0] * s->n[1] * (s->n[2] + 2 * EDGE)) * sizeof(float);
@@ -366,4 +372,4 @@ int clear(struct vp_queue *q, float *p, uint64_t bytes, struct vp_err *err)
 } // namespace
 
 extern "C" const struct vp_pair_kernels vp_gpu_pair; /* device.c */
-const struct vp_pair_kernels vp_gpu_pair = {plan, clear, lift, lower, project, weigh, collect};
+const struct vp_pair_kernels vp_gpu_pair = {plan, clear, lift, lower, project, weigh, collect, raise};

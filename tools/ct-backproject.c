@@ -35,8 +35,8 @@ static const struct vp_opt options[] = {
               .help = "weight of a sample: fdk, or adjoint for the transpose of ct-project",
               .more = "adjoint is the exact transpose of ct-project(1), for iterative methods. It takes any "
                       "projections, and adds them with the weights that ct-project gives the voxels. All views count "
-                      "equally; on a helix all views count that see a voxel. It runs on one GPU if the volume fits "
-                      "its memory twice, otherwise on the CPU."),
+                       "equally; on a helix all views count that see a voxel. It runs on GPUs; a volume that does not fit "
+                       "their memory is brought to them in slabs of 512 slices."),
     VP_OPT_END,
 };
 #undef P

@@ -26,6 +26,7 @@ struct params {
     struct vp_range views;
     struct vp_grid_params grid;
     int64_t margin;
+    struct vp_place_params place;
     int method;
     int64_t iterations, blocks;
     double relax, tv, norm;
@@ -109,6 +110,7 @@ static const struct vp_opt options[] = {
            .help = "slices added at both ends during the iterations (-1: as the rays need)",
            .more = "Rays of a cone beam pass through slices beyond the volume. Without a margin, their attenuation "
                    "would appear as bright rims in the first and last slices."),
+    VP_OPTIONS(P, place, vp_place_options),
     VP_OPT_END,
 };
 #undef P
@@ -169,9 +171,18 @@ static const char sections[] =
     "MEMORY\n"
     "fista-tv holds 7 volumes of 32-bit floats in memory, all other methods 4. "
     "Projections are read again in every iteration; cgls reads them again only every 16 iterations. Projections from "
-    "a pipe are kept in memory. With --device cuda the GPUs project and back-project, if their memory holds the "
-    "volume twice; all other work is done on the CPU. The result has the same bits for any "
-    "number of threads and any limit of memory.";
+    "a pipe are kept in memory.\n\n"
+    "With --device cuda the GPUs project and back-project; all other work is done on the CPU. "
+    "The volumes stay in host memory:\n"
+    "- cgls then holds 3 volumes, if the GPUs hold all slabs or the host the projections of all views.\n"
+    "- If the GPUs have memory for the volume twice, they hold all of its slabs, of 512 slices, during an iteration.\n"
+    "- Otherwise slabs are brought to the GPUs in turn, once for each block of views; if there is memory for two, the "
+    "next one is brought while the present one is worked on. The projections of a block are held in host memory, as "
+    "many as --memory allows. One slab must fit.\n"
+    "- Views half a turn apart are summed together. If the scan has them, a block is a whole pass.\n\n"
+    "--plan shows which way is taken, the memory of each GPU and an estimate of the time of an iteration on an H100. The "
+    "result has the same bits for any number of threads, GPUs, and any limit of memory. Results of the CPU and of GPUs "
+    "differ by rounding.";
 
 struct work {
     const struct params *p;
@@ -419,11 +430,15 @@ static int plan(struct work *w, struct vp_err *err)
 {
     struct vp_run *run = w->run;
     const struct vp_grid *g = &w->grid;
-    const struct vp_iterate *job = &w->job;
+    struct vp_iterate *const job = &w->job;
     const uint64_t volume = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float);
     const uint64_t page = vp_page_bytes(vp_reader_stack(w->reader));
     w->kept = keeps(w) ? (uint64_t)w->geom.views * page : 0;
     w->bytes = volume * (w->mask ? 2 : 1) + w->kept + vp_reader_holds(w->reader, false) + vp_views_bytes(w->source);
+    job->memory = run->common.memory > w->bytes ? run->common.memory - w->bytes : 0;
+    job->mask_held = w->mask != NULL;
+    if (vp_iterate_plan(job, err))
+        return -1;
     const uint64_t bytes = w->bytes + vp_iterate_bytes(job);
     if (bytes > run->common.memory)
         return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory, or choose larger voxels",
@@ -441,7 +456,13 @@ static int plan(struct work *w, struct vp_err *err)
     vp_report_plan(run, "method", "%s, at most %lld iterations", vp_iterate_name(job->method), (long long)job->iterations);
     if (w->kept)
         vp_report_plan(run, "input", "a pipe: kept in memory, %s", vp_bytes_text(w->kept).text);
+    vp_report_plan(run, "volumes", "%d in host memory, %s each", vp_iterate_volumes(job) + 1 + (w->mask ? 1 : 0),
+                   vp_bytes_text(volume).text);
+    if (job->place.travels)
+        vp_report_plan(run, "blocks", "%lld views at once, in host memory", (long long)job->block);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
+    const double updates = 2 * (double)(job->last - job->first) * (double)(volume / sizeof(float));
+    vp_place_plan(run, &job->place, "an iteration", updates, vp_iterate_traffic(job));
     return vp_report_plan_done(run);
 }
 
@@ -575,12 +596,11 @@ static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err 
     w->checkpoint = (struct vp_checkpoint){.run = run, .grid = &w->grid, .method = job->method};
     const double voxels = (double)w->grid.n[0] * (double)w->grid.n[1] * (double)w->grid.n[2];
     const double passes = 2 * (double)job->iterations * (double)(job->last - job->first);
-    if (vp_place_choose(run, voxels * passes, &job->place, err))
+    if (vp_place_choose(run, voxels * passes, w->p->place.device_memory, &job->place, err))
         return -1;
     const int done = plan(w, err);
     if (done)
         return done > 0 ? 0 : -1;
-    job->memory = run->common.memory - w->bytes;
     int rc = vp_session_volume(w->reader, &w->grid, w->below, w->below + w->slices, &out, err)
           || vp_open_output(run, &out, writer, err) || keep_input(w, err) || load_pixels(w, err) || load_volumes(w, err)
           || open_history(w, err) || vp_iterate_run(job, err) ? -1 : 0;
@@ -600,6 +620,7 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     int rc = reconstruct(&w, &writer, err);
     if (w.history && fclose(w.history) && !rc)
         rc = vp_fail_errno(err, "%s", w.p->history);
+    vp_pair_close(w.job.pair);
     vp_place_settle();
     vp_views_close(w.source);
     vp_views_close(w.weight_views);

@@ -20,6 +20,7 @@ struct params {
     double noise;
     int64_t seed;
     bool counts;
+    struct vp_place_params place;
 };
 
 #define P struct params
@@ -44,6 +45,7 @@ static const struct vp_opt options[] = {
            .more = "The same seed gives the same noise, to the bit."),
     VP_FLAG(P, counts, "counts", 0,
             .help = "write the counted photons instead of line integrals (needs --noise)"),
+    VP_OPTIONS(P, place, vp_place_options),
     VP_OPT_END,
 };
 #undef P
@@ -181,8 +183,15 @@ static int plan(struct project *w, struct vp_run *run, struct vp_err *err)
 {
     const struct vp_grid *g = &w->grid;
     const bool held = w->job.sinograms && !vp_output_any_order(run);
-    const uint64_t bytes = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float) + vp_forward_bytes(&w->job, held)
-                         + vp_reader_holds(w->volume, false) + (w->source ? vp_views_bytes(w->source) : 0);
+    const double voxels = (double)g->n[0] * (double)g->n[1] * (double)g->n[2];
+    const uint64_t volume = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float);
+    const uint64_t others = volume + vp_reader_holds(w->volume, false) + (w->source ? vp_views_bytes(w->source) : 0);
+    const uint64_t least = others + vp_forward_bytes(&w->job, held);
+    const uint64_t rest = run->common.memory > least ? run->common.memory - least : 0;
+    const int64_t views = w->job.last - w->job.first;
+    if ((w->job.block = vp_place_block(&w->job.place, &w->projections, g, w->job.threads, views, rest / 2, err)) < 0)
+        return -1;
+    const uint64_t bytes = others + vp_forward_bytes(&w->job, held);
     if (bytes > run->common.memory)
         return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory, or project fewer slices or pixels",
                             "%s: the volume and its projections take %s: expected at most %s", vp_reader_name(w->volume),
@@ -193,6 +202,12 @@ static int plan(struct project *w, struct vp_run *run, struct vp_err *err)
                    (long long)w->projections.nv, (long long)w->job.first, (long long)w->job.last - 1,
                    (long long)w->projections.n_views);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
+    if (w->job.place.travels)
+        vp_report_plan(run, "blocks", "%lld views at once, in host memory", (long long)w->job.block);
+    const double all = (double)views * (double)(w->projections.nu * w->projections.nv) * sizeof(float);
+    const double blocks = w->job.place.travels ? (double)vp_div_up(views, w->job.block) : 1;
+    vp_place_plan(run, &w->job.place, "to project", (double)views * voxels,
+                  blocks * (double)volume + all * (double)w->job.place.slabs);
     return vp_report_plan_done(run);
 }
 
@@ -226,7 +241,7 @@ static int project(struct project *w, struct vp_run *run, struct vp_writer **wri
     w->job.stats = run->stats;
     w->job.progress = run->progress;
     const double voxels = (double)w->grid.n[0] * (double)w->grid.n[1] * (double)w->grid.n[2];
-    if (vp_place_choose(run, voxels * (double)(w->job.last - w->job.first), &w->job.place, err))
+    if (vp_place_choose(run, voxels * (double)(w->job.last - w->job.first), w->p->place.device_memory, &w->job.place, err))
         return -1;
     const int done = plan(w, run, err);
     if (done || read_volume(w, run, err) || header(w, err) || vp_open_output(run, &w->out, writer, err))
@@ -268,7 +283,8 @@ const struct vp_tool vp_program = {
         "The geometry may be a cone beam, a parallel beam, a fan of one row, an offset or tilted detector, a helix, "
         "or one 3x4 matrix for each view. Rays end at the faces of the volume.\n\n"
         "The volume is held in memory as 32-bit floats. Projections are written view by view while others are "
-        "computed. With --device cuda one GPU projects, if its memory holds the volume twice.",
+        "computed. With --device cuda the GPUs project; if their memory does not hold the volume, slabs of 512 slices are "
+        "brought to them in turn for each block of views, as many as --memory allows.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -3,24 +3,37 @@
 
 #include "app/tool.h"
 #include "base/err.h"
+#include "base/opt.h"
+#include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
 #include "engine/rates.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The pair takes about this many times as long as FDK's back-projection, for which rates are. */
-static const double SLOWER = 3;
+static const double SLOWER = 3, SLOWER_ON_DEVICE = 1.5;
 
-int vp_place_choose(const struct vp_run *run, double updates, struct vp_pair_place *place, struct vp_err *err)
+const struct vp_opt vp_place_options[] = {
+    VP_LIMIT(struct vp_place_params, device_memory, "device-memory", 0, .metavar = "SIZE",
+             .group = "Limits",
+             .help = "use at most SIZE of the memory of each GPU (default: what is free)",
+             .more = "If the volume does not fit, slabs of 512 slices are brought to the GPUs one after the other; the "
+                     "result has the same bits. --plan shows whether this applies."),
+    VP_OPT_END,
+};
+
+int vp_place_choose(const struct vp_run *run, double updates, uint64_t memory, struct vp_pair_place *place,
+                    struct vp_err *err)
 {
     const char *const name = run->common.device;
     const struct vp_effort effort = {.on_cpu = SLOWER * updates / vp_rates.cpu_updates / (double)run->common.threads,
-                                     .start = vp_rates.device_start, .work = SLOWER * updates / vp_rates.gpu_updates};
+                                     .start = vp_rates.device_start, .work = SLOWER_ON_DEVICE * updates / vp_rates.gpu_updates};
     const struct vp_backend *backend;
     int *devices = NULL, n;
-    *place = (struct vp_pair_place){.automatic = !strcmp(name, "auto")};
+    *place = (struct vp_pair_place){.automatic = !strcmp(name, "auto"), .memory = memory};
     if (place->automatic && !vp_choose(&effort, 1))
         return 0;
     vp_devices_only(name);
@@ -39,9 +52,43 @@ int vp_place_choose(const struct vp_run *run, double updates, struct vp_pair_pla
          ? 0 : vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", name);
 }
 
+void vp_place_plan(struct vp_run *run, const struct vp_pair_place *place, const char *what, double updates, double bytes)
+{
+    const double devices = (double)vp_min64(place->n_devices, place->slabs);
+    double seconds = SLOWER * updates / vp_rates.cpu_updates / (double)run->common.threads;
+    if (!place->used) {
+        vp_report_plan(run, "device", "cpu%s%s", *place->refused ? ": " : "", place->refused);
+    } else {
+        char list[8 * VP_PAIR_DEVICES] = "";
+        for (int d = 0; d < (int)devices; d++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", d ? "," : "", place->devices[d]);
+        vp_report_plan(run, "device", "%s:%s: %lld slab%s, %s%s: %s of %s each", place->backend->name, list,
+                       (long long)place->slabs, place->slabs == 1 ? "" : "s",
+                       !place->travels ? "all held" : place->ahead ? "in turn, the next one beside the present one" : "in turn",
+                       place->travels ? ", from host memory" : "", vp_bytes_text(place->bytes).text,
+                       vp_bytes_text(place->room).text);
+        seconds = (SLOWER_ON_DEVICE * updates / vp_rates.gpu_updates + bytes / vp_rates.views_up) / devices;
+    }
+    vp_report_plan(run, "time", "about %.2g s %s", seconds, what);
+}
+
+int64_t vp_place_block(struct vp_pair_place *place, const struct vp_projections *scan, const struct vp_grid *grid, int threads,
+                       int64_t views, uint64_t memory, struct vp_err *err)
+{
+    struct vp_pair *pair = NULL;
+    int64_t block = VP_PAIR_VIEWS;
+    int rc = 0;
+    if (place->backend && !(rc = vp_pair_open(&pair, scan, grid, threads, NULL, err) || vp_pair_plan(pair, place, err) ? -1 : 0))
+        block = vp_pair_block(pair, views, memory);
+    vp_pair_close(pair);
+    return rc ? -1 : block;
+}
+
 void vp_place_report(struct vp_run *run, const struct vp_pair_place *place)
 {
     vp_stats_text(run->stats, "device", place->used ? place->backend->name : "cpu");
+    if (place->used)
+        vp_stats_text(run->stats, "slabs", place->travels ? "in turn" : "held");
     if (*place->refused)
         vp_note(run, "on the CPU: %s", place->refused);
 }

@@ -23,10 +23,11 @@ const struct vp_opt vp_reconstruct_options[] = {
         .more = "Each view keeps its weight in the whole scan, so the volumes of disjoint subsets add up to the "
                 "volume of all views; see ct-reduce(1)."),
     VP_OPTIONS(struct vp_reconstruct_params, grid, vp_grid_options),
-    VP_BYTES(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
+    VP_LIMIT(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
              .group = "Limits",
              .help = "use at most SIZE of the memory of each GPU (default: what is free)",
-             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. If "
+             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections (with "
+                     "--weight adjoint in one pass: slabs are brought to the GPUs in turn). If "
                      "the filtered projections fit beside the volume, the first slices are written while the last "
                      "ones are computed; --plan shows whether this applies."),
     VP_INT(struct vp_reconstruct_params, subsets, "subsets", 0, .min = 0, .max = 1024, .metavar = "N", .def = "0",
@@ -366,9 +367,15 @@ int vp_session_fill(struct vp_session *s, struct vp_run *run, float *x, struct v
 }
 
 /* Checks the memory, and adds the plan to the report. */
-static int plan_adjoint(struct vp_session *s, const struct vp_adjoint *a, struct vp_run *run, struct vp_err *err)
+static int plan_adjoint(struct vp_session *s, struct vp_adjoint *a, struct vp_run *run, struct vp_err *err)
 {
     const struct vp_projections *of = a->scan;
+    const int64_t views = a->last - a->first;
+    const uint64_t least = vp_adjoint_bytes(a) + vp_views_bytes(s->source);
+    const double voxels = (double)a->grid->n[0] * (double)a->grid->n[1] * (double)a->grid->n[2];
+    if ((a->block = vp_place_block(&a->place, of, a->grid, a->threads, views, s->job.memory > least ? s->job.memory - least : 0,
+                                   err)) < 0)
+        return -1;
     const uint64_t bytes = vp_adjoint_bytes(a) + vp_views_bytes(s->source);
     if (bytes > s->job.memory)
         return vp_fail_hint(err, VP_ERESOURCE, "make it in parts with --slab, or allow more with --memory",
@@ -380,6 +387,12 @@ static int plan_adjoint(struct vp_session *s, const struct vp_adjoint *a, struct
                    (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1], s->grid.voxel[2]);
     vp_report_plan(run, "kernel", "area weights");
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(s->job.memory).text);
+    if (a->place.travels)
+        vp_report_plan(run, "blocks", "%lld views at once, in host memory", (long long)a->block);
+    const double all = (double)views * (double)(of->nu * of->nv) * sizeof(float);
+    const double blocks = a->place.travels ? 2 * (double)vp_div_up(views, a->block) - 1 : 1;
+    vp_place_plan(run, &a->place, "to add the views", (double)views * voxels,
+                  blocks * voxels * sizeof(float) + all * (double)a->place.slabs);
     return 0;
 }
 
@@ -403,7 +416,7 @@ int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *
                            .first = s->job.first, .last = s->job.last, .threads = s->job.threads, .stats = run->stats,
                            .progress = run->progress};
     if (!s->job.backend->on_host) {
-        a.place = (struct vp_pair_place){.backend = s->job.backend, .automatic = !strcmp(run->common.device, "auto"),
+        a.place = (struct vp_pair_place){.backend = s->job.backend, .memory = s->job.device_memory, .automatic = !strcmp(run->common.device, "auto"),
                                          .n_devices = (int)vp_min64(s->job.n_devices, VP_PAIR_DEVICES)};
         memcpy(a.place.devices, s->devices, (size_t)a.place.n_devices * sizeof *s->devices);
     }

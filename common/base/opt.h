@@ -75,6 +75,7 @@ struct vp_opt {
 #define VP_STRINGS(S, f, nm, ch, ...) {.name = nm, .letter = ch, .type = VP_T_STRINGS, .offset = VP_FIELD(S, f, struct vp_strings), .history = true, __VA_ARGS__}
 #define VP_CHOICE(S, f, nm, ch, list, ...) {.name = nm, .letter = ch, .type = VP_T_CHOICE, .offset = VP_FIELD(S, f, int), .choices = list, .history = true, __VA_ARGS__}
 #define VP_BYTES(S, f, nm, ch, ...)   {.name = nm, .letter = ch, .type = VP_T_BYTES, .offset = VP_FIELD(S, f, uint64_t), .history = true, __VA_ARGS__}
+#define VP_LIMIT(S, f, nm, ch, ...)   {.name = nm, .letter = ch, .type = VP_T_BYTES, .offset = VP_FIELD(S, f, uint64_t), .history = false, __VA_ARGS__}
 #define VP_SIZE(S, f, nm, ch, ...)    {.name = nm, .letter = ch, .type = VP_T_SIZE, .offset = VP_FIELD(S, f, struct vp_size), .history = true, __VA_ARGS__}
 #define VP_RANGE(S, f, nm, ch, ...)   {.name = nm, .letter = ch, .type = VP_T_RANGE, .offset = VP_FIELD(S, f, struct vp_range), .history = true, __VA_ARGS__}
 #define VP_INSTEAD(nm, ch, meant)     {.name = nm, .letter = ch, .type = VP_T_INSTEAD, .help = meant, .hidden = true}

@@ -16,6 +16,7 @@ struct vp_adjoint {
     int64_t z0, z1;             /* slices [z0, z1) */
     int64_t first, last;        /* views [first, last) */
     struct vp_writer *writer;
+    int64_t block;              /* views that the planned pair takes at once; 0: VP_PAIR_VIEWS */
     int threads;
     struct vp_stats *stats;
     struct vp_progress *progress;

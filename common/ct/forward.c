@@ -16,8 +16,10 @@ struct forward {
     struct vp_forward *f;
     struct vp_pair *pair;
     int64_t view, views;        /* samples of a view; number of views */
-    float *batch;               /* VP_PAIR_VIEWS views */
+    int64_t block;              /* views that are projected at once */
+    float *batch;               /* a block of views */
     float *other;               /* the same of the measured ones, or of rows of sinograms; or NULL */
+    int64_t *numbers;           /* numbers of the views */
     float *held;                /* all sinograms, if they are written in order; or NULL */
 };
 
@@ -29,7 +31,7 @@ static bool in_order(const struct vp_forward *f)
 uint64_t vp_forward_bytes(const struct vp_forward *f, bool held)
 {
     const uint64_t view = (uint64_t)(f->scan->nu * f->scan->nv) * sizeof(float);
-    return vp_pair_bytes(f->scan, f->grid, f->threads) + 2 * VP_PAIR_VIEWS * view
+    return vp_pair_bytes(f->scan, f->grid, f->threads) + 2 * (uint64_t)vp_max64(f->block, VP_PAIR_VIEWS) * view
          + (held ? (uint64_t)(f->last - f->first) * view : 0);
 }
 
@@ -38,10 +40,13 @@ static int open_buffers(struct forward *w, struct vp_err *err)
     const struct vp_forward *f = w->f;
     w->view = f->scan->nu * f->scan->nv;
     w->views = f->last - f->first;
-    return vp_pair_open(&w->pair, f->scan, f->grid, f->threads, NULL, err) || vp_pair_use(w->pair, &w->f->place, err)
-        || vp_pair_load(w->pair, f->volume, err)
-        || !(w->batch = vp_alloc_raw((size_t)w->view, VP_PAIR_VIEWS * sizeof(float), "the projections", err))
-        || !(w->other = vp_alloc_raw((size_t)w->view, VP_PAIR_VIEWS * sizeof(float), "the projections", err))
+    if (vp_pair_open(&w->pair, f->scan, f->grid, f->threads, NULL, err) || vp_pair_use(w->pair, &w->f->place, err)
+        || vp_pair_load(w->pair, f->volume, err))
+        return -1;
+    w->block = f->place.travels ? vp_max64(f->block, VP_PAIR_VIEWS) : VP_PAIR_VIEWS;
+    return !(w->batch = vp_pair_room(w->pair, w->block, err))
+        || !(w->other = vp_alloc_raw((size_t)w->view, (size_t)w->block * sizeof(float), "the projections", err))
+        || !(w->numbers = vp_alloc((size_t)w->views, sizeof *w->numbers, "the views", err))
         || (in_order(f) && !(w->held = vp_alloc_raw((size_t)w->view, (size_t)w->views * sizeof(float), "the sinograms", err)))
          ? -1 : 0;
 }
@@ -94,12 +99,11 @@ static int run(struct forward *w, struct vp_err *err)
     struct vp_forward *f = w->f;
     double t = vp_now();
     vp_progress_start(f->progress, "project", "views", w->views);
+    for (int64_t i = 0; i < w->views; i++)
+        w->numbers[i] = f->first + i;
     for (int64_t first = f->first, n; first < f->last; first += n) {
-        int64_t view[VP_PAIR_VIEWS];
-        n = vp_min64(VP_PAIR_VIEWS, f->last - first);
-        for (int64_t i = 0; i < n; i++)
-            view[i] = first + i;
-        if (vp_pair_project(w->pair, view, (int)n, w->batch, err))
+        n = vp_min64(w->block, f->last - first);
+        if (vp_pair_project(w->pair, w->numbers + (first - f->first), n, w->batch, err))
             return -1;
         if (f->i0 > 0)
             add_noise(w, first, n);
@@ -123,8 +127,9 @@ int vp_forward_run(struct vp_forward *f, struct vp_err *err)
     struct forward w = {.f = f};
     f->bad = 0;
     const int rc = open_buffers(&w, err) ? -1 : run(&w, err);
+    vp_pair_leave(w.pair, w.batch);
     vp_pair_close(w.pair);
-    free(w.batch);
+    free(w.numbers);
     free(w.other);
     free(w.held);
     return rc;

@@ -21,6 +21,7 @@ struct vp_forward {
     bool counts;                /* photons, not line integrals */
     bool sinograms;             /* pages are detector rows, else views */
     struct vp_writer *writer;
+    int64_t block;              /* views that the planned pair takes at once; 0: VP_PAIR_VIEWS */
     int threads;
     struct vp_stats *stats;
     struct vp_progress *progress;

@@ -153,11 +153,12 @@ static int64_t block_views(const struct vp_iteration *it, int64_t at)
 
 /* ---- sirt, os-sart, mlem, osem ---- */
 
-/* Fills `to` with A'W of n views. */
+/* Fills `to`, unless it is NULL, with A'W of n views. */
 static int sum_weights(struct vp_iteration *it, const int64_t *view, int64_t n, float *to, struct vp_pass_sums *sums,
                        struct vp_err *err)
 {
-    vp_iterate_clear(it, to);
+    if (to)
+        vp_iterate_clear(it, to);
     return vp_iterate_pass(it, VP_ITERATE_WEIGHTS, view, n, NULL, to, sums, err);
 }
 
@@ -231,7 +232,7 @@ static int step_weighted(struct vp_iteration *it, struct vp_iterate_state *state
 
 enum { CG_SQUARE, CG_DATA, CG_GAMMA, CG_FIRST }; /* |r|^2, |y|^2, |s|^2, and the first of these */
 
-/* Makes s = A'W (y - A x), and |r|^2, of the samples. Volumes: p, s, A'W A p. */
+/* Makes s = A'W (y - A x), and |r|^2, of the samples. Volumes: p, s, and A'W A p unless the pair gives it. */
 static int renew(struct vp_iteration *it, struct vp_iterate_state *state, bool zero, struct vp_err *err)
 {
     struct vp_pass_sums sums;
@@ -258,6 +259,26 @@ static int start_gradients(struct vp_iteration *it, struct vp_iterate_state *sta
     return 0;
 }
 
+struct gradient {
+    struct vp_iteration *it;
+    float *s;
+    double alpha;
+};
+
+/* s -= alpha w within the mask, for slices of w as they come from a device. */
+static void subtract_slices(void *ctx, int64_t z, int64_t n, const float *w)
+{
+    const struct gradient *g = ctx;
+    const float *const mask = g->it->job->mask;
+    const int threads = vp_pair_give_threads(g->it->pair);
+    const int64_t first = z * g->it->page;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < n * g->it->page; i++) {
+        const float by = !mask || mask[first + i] != 0 ? 0.0f + w[i] : 0; /* no negative zeros */
+        g->s[first + i] = (float)((double)g->s[first + i] - g->alpha * (double)by);
+    }
+}
+
 static int step_gradients(struct vp_iteration *it, struct vp_iterate_state *state, struct vp_iterate_line *line,
                           struct vp_volume_sums *sums, struct vp_err *err)
 {
@@ -265,13 +286,18 @@ static int step_gradients(struct vp_iteration *it, struct vp_iterate_state *stat
     float *const p = it->volume[0], *const s = it->volume[1], *const w = it->volume[2];
     struct vp_pass_sums t = {0};
     double *const c = state->scalar, gamma = c[CG_GAMMA];
-    vp_iterate_clear(it, w);
+    if (w)
+        vp_iterate_clear(it, w);
     if (gamma > 0 && vp_iterate_pass(it, VP_ITERATE_NORMAL, it->order, it->views, p, w, &t, err))
         return -1;
     const double alpha = t.square > 0 ? gamma / t.square : 0;
-    on_slices(it, cut_out, (struct update){.x = w});
+    if (!w && gamma > 0 && vp_pair_give(it->pair, subtract_slices, &(struct gradient){it, s, alpha}, err))
+        return -1;
     *sums = on_slices(it, add_multiple, (struct update){.x = job->x, .by = p, .factor = alpha});
-    on_slices(it, add_multiple, (struct update){.x = s, .by = w, .factor = -alpha});
+    if (w) {
+        on_slices(it, cut_out, (struct update){.x = w});
+        on_slices(it, add_multiple, (struct update){.x = s, .by = w, .factor = -alpha});
+    }
     c[CG_SQUARE] = fmax(c[CG_SQUARE] - alpha * gamma, 0);
     if (state->iteration % VP_ITERATE_RENEWAL == 0 && alpha > 0 && vp_iterate_rereads(job) && renew(it, state, false, err))
         return -1;
@@ -432,39 +458,98 @@ static uint64_t view_bytes(const struct vp_iterate *job)
     return (uint64_t)(job->scan->nu * job->scan->nv) * sizeof(float);
 }
 
-uint64_t vp_iterate_bytes(const struct vp_iterate *job)
+int vp_iterate_volumes(const struct vp_iterate *job)
 {
     const struct method *m = &methods[job->method];
-    return vp_pair_bytes(job->scan, job->grid, job->threads) + (uint64_t)(m->unit ? 4 : 3) * VP_PAIR_VIEWS * view_bytes(job)
-         + (uint64_t)(m->volumes + (m->unit && !job->mask ? 1 : 0)) * voxel_bytes(job)
-         + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
+    return m->volumes - job->given + (m->unit && !job->mask && !job->mask_held ? 1 : 0);
+}
+
+/* Returns the bytes without the kept lengths of rays, of blocks of `block` views. */
+static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
+{
+    const struct method *m = &methods[job->method];
+    return vp_pair_holds(job->pair)
+         + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * block) * view_bytes(job)
+         + (uint64_t)vp_iterate_volumes(job) * voxel_bytes(job) + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
+}
+
+static uint64_t kept_bytes(const struct vp_iterate *job)
+{
+    return job->kept ? (uint64_t)(job->last - job->first) * view_bytes(job) : 0;
+}
+
+uint64_t vp_iterate_bytes(const struct vp_iterate *job)
+{
+    return bytes_of(job, job->block) + kept_bytes(job);
+}
+
+double vp_iterate_traffic(const struct vp_iterate *job)
+{
+    const int64_t views = job->last - job->first;
+    const double blocks = job->place.travels ? (double)vp_div_up(views, job->block) : 1;
+    const double volumes = 2 * blocks + (blocks - 1); /* x, the sum, and the sum of the blocks before */
+    return job->place.used ? volumes * (double)voxel_bytes(job)
+                           + 2 * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
+}
+
+/* Divides the memory among blocks of views, lengths of rays and volumes. */
+static void divide_memory(struct vp_iterate *job)
+{
+    const int64_t views = job->last - job->first;
+    const int64_t least = vp_pair_block(job->pair, views, 0);
+    job->given = job->method == VP_CGLS && vp_pair_gives(job->pair, views, views);
+    const int64_t all = vp_pair_gives(job->pair, views, least) ? least : views;
+    job->kept = false;
+    if (job->given && (all == least || bytes_of(job, all) <= job->memory)) {
+        job->block = all;
+        return;
+    }
+    /* lengths of rays are kept if there is room, else made anew in each iteration */
+    job->given = false;
+    job->kept = methods[job->method].unit;
+    job->kept = job->kept && bytes_of(job, least) + kept_bytes(job) <= job->memory;
+    const uint64_t rest = bytes_of(job, 0) + kept_bytes(job), shares = methods[job->method].unit && !job->kept ? 2 : 1;
+    job->block = vp_pair_block(job->pair, views, job->memory > rest ? (job->memory - rest) / shares : 0);
+}
+
+int vp_iterate_plan(struct vp_iterate *job, struct vp_err *err)
+{
+    if (vp_pair_open(&job->pair, job->scan, job->grid, job->threads, NULL, err) || vp_pair_plan(job->pair, &job->place, err))
+        return -1;
+    divide_memory(job);
+    return 0;
 }
 
 static int open_buffers(struct vp_iteration *it, struct vp_err *err)
 {
-    const struct vp_iterate *job = it->job;
+    struct vp_iterate *const job = it->job;
     const struct method *m = &methods[job->method];
     const size_t view = (size_t)it->view, group = VP_PAIR_VIEWS * sizeof(float);
-    const uint64_t all = (uint64_t)it->views * view_bytes(job);
     const int64_t parts = job->grid->n[2] * (it->page / (1 << 16) + 2);
-    if (vp_pair_open(&it->pair, job->scan, job->grid, job->threads, NULL, err)
-        || vp_pair_use(it->pair, &it->job->place, err)
-        || !(it->order = vp_alloc((size_t)it->views, sizeof *it->order, "the views", err))
+    if (!job->pair && vp_iterate_plan(job, err))
+        return -1;
+    it->pair = job->pair;
+    if (vp_pair_use(it->pair, &job->place, err))
+        return -1;
+    if (!job->place.used)
+        divide_memory(job); /* the devices may have failed */
+    it->block = job->block;
+    it->kept = job->kept;
+    if (!(it->order = vp_alloc((size_t)it->views, sizeof *it->order, "the views", err))
         || !(it->y = vp_alloc_raw(view, group, "the projections", err))
-        || !(it->projected = vp_alloc_raw(view, group, "the projections", err))
+        || !(it->projected = vp_pair_room(it->pair, it->block, err))
         || !(it->weight = vp_alloc_raw(view, group, "the weights", err))
         || !(it->slices = vp_alloc((size_t)parts, sizeof *it->slices, "sums", err))
         || !(it->sums = vp_alloc(VP_PAIR_VIEWS, sizeof *it->sums, "sums", err)))
         return -1;
-    for (int i = 0; i < m->volumes; i++)
+    for (int64_t i = 0; !job->weights && !job->pixels && i < VP_PAIR_VIEWS * it->view; i++)
+        it->weight[i] = 1;
+    for (int i = 0; i < m->volumes - job->given; i++)
         if (!(it->volume[i] = vp_alloc_raw((size_t)it->voxels, sizeof(float), "a volume", err)))
             return -1;
     if (!m->unit)
         return 0;
-    /* lengths of rays are kept if there is room, else made anew in each iteration */
-    it->kept = vp_iterate_bytes(job) + all <= job->memory;
-    if (!(it->ones = vp_alloc_raw(it->kept ? (size_t)it->views * view : view, it->kept ? sizeof(float) : group,
-                                  "the lengths of rays", err)))
+    if (!(it->ones = vp_alloc_raw((size_t)(it->kept ? it->views : it->block), view * sizeof(float), "the lengths of rays", err)))
         return -1;
     if (job->mask)
         it->unit = (float *)(uintptr_t)job->mask;
@@ -477,10 +562,11 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
 
 static void close_buffers(struct vp_iteration *it)
 {
-    vp_pair_close(it->pair);
+    vp_pair_leave(it->job->pair, it->projected);
+    vp_pair_close(it->job->pair);
+    it->job->pair = NULL;
     free(it->order);
     free(it->y);
-    free(it->projected);
     free(it->weight);
     free(it->slices);
     free(it->sums);
@@ -518,8 +604,8 @@ static int count_weights(struct vp_iteration *it, double *weights, struct vp_err
     *weights = (double)(it->views * it->view);
     if (!(it->job->stop.noise > 0) || (!it->job->weights && !it->job->pixels))
         return 0;
-    const int last = methods[it->job->method].volumes - 1; /* holds nothing yet */
-    const int rc = sum_weights(it, it->order, it->views, it->volume[last], &sums, err);
+    float *const last = it->volume[methods[it->job->method].volumes - 1]; /* holds nothing yet; NULL: no sum is wanted */
+    const int rc = sum_weights(it, it->order, it->views, last, &sums, err);
     *weights = sums.weights;
     return rc;
 }

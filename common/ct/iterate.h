@@ -71,6 +71,11 @@ struct vp_iterate {
     struct vp_iterate_stop stop;
     int threads;
     uint64_t memory;            /* bytes that it may take beside x */
+    struct vp_pair *pair;       /* planned by vp_iterate_plan(), which vp_iterate_run() closes; NULL: none is planned */
+    int64_t block;              /* out: views that are projected at once, */
+    bool given;                 /* and no volume holds the sum of cgls: it goes from the devices into its gradient */
+    bool kept;                  /* and lengths of rays are kept */
+    bool mask_held;             /* in: there will be a mask, for vp_iterate_plan() */
     struct vp_stats *stats;
     struct vp_progress *progress;
     /* Called after each iteration, from one thread; 0 or -1. NULL: no call. */
@@ -91,8 +96,14 @@ struct vp_iterate {
 const char *vp_iterate_name(enum vp_iterate_method method);
 /* True if the projections are read more than once. */
 bool vp_iterate_rereads(const struct vp_iterate *it);
-/* Returns the bytes that it takes at least beside x. */
+/* Opens the pair and plans its devices, blocks of views and volumes. 0 or -1. */
+int vp_iterate_plan(struct vp_iterate *it, struct vp_err *err);
+/* Returns the bytes of host memory that the planned run takes beside x. */
 uint64_t vp_iterate_bytes(const struct vp_iterate *it);
+/* Returns the volumes that it holds beside x and the mask. */
+int vp_iterate_volumes(const struct vp_iterate *it);
+/* Returns the bytes that one planned iteration copies to and from devices. */
+double vp_iterate_traffic(const struct vp_iterate *it);
 /* Runs it. 0, or -1: VP_ERESOURCE, VP_ERUN for samples that are not finite (or, mlem and osem, negative) and have
  * weight, for projections of which none meets the volume, and for weights or a mask that are all zero. */
 int vp_iterate_run(struct vp_iterate *it, struct vp_err *err);

@@ -33,8 +33,10 @@ struct vp_iteration {
     struct vp_pair *pair;
     int64_t page, voxels, view, views; /* voxels of a slice and in all; pixels of a view; number of views */
     int64_t *order;             /* views, block after block */
-    float *y, *projected, *weight; /* VP_PAIR_VIEWS views */
-    float *ones;                /* A 1 of all views, if it is kept; or of VP_PAIR_VIEWS */
+    int64_t block;              /* views that the pair takes at once */
+    float *y, *weight;          /* VP_PAIR_VIEWS views */
+    float *projected;           /* a block of views */
+    float *ones;                /* A 1 of all views, if it is kept; or of a block */
     bool kept;
     float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
     float *unit;                /* volume of ones, or the mask */
@@ -45,7 +47,8 @@ struct vp_iteration {
     double begun;
 };
 
-/* Runs a pass over n views of the order. x NULL: A x is 0. `sum` is added to. 0 or -1. */
+/* Runs a pass over n views of the order. x NULL: A x is 0. `sum` is added to, which holds 0; NULL, if the pair gives sums:
+ * vp_pair_give() ends it. 0 or -1. */
 int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Passes over the views, VP_PAIR_VIEWS at a time. */
+/* Passes over the views, a block at a time. */
 #include "ct/iterate_internal.h"
 
 #include "base/err.h"
@@ -10,6 +10,7 @@
 #include "stack/views.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the name of the projections, for messages. */
@@ -45,11 +46,8 @@ static int weigh(struct vp_iteration *it, const int64_t *view, int64_t n, struct
     const struct vp_iterate *job = it->job;
     if (job->weights && read_views(it, job->weights, view, n, it->weight, err))
         return -1;
-    if (!job->weights && !job->pixels) {
-        for (int64_t i = 0; i < n * it->view; i++)
-            it->weight[i] = 1;
-        return 0;
-    }
+    if (!job->weights && !job->pixels)
+        return 0; /* they are 1 from the start */
     int64_t bad = 0;
     for (int64_t s = 0; s < n; s++)
         for (int64_t i = 0; i < it->view; i++) {
@@ -61,15 +59,11 @@ static int weigh(struct vp_iteration *it, const int64_t *view, int64_t n, struct
                          (long long)view[n - 1], (long long)bad) : 0;
 }
 
-/* Makes A 1 of n views, unless it is kept of all. at[s] is set to the place of that of view[s]. x is loaded after it. */
-static int make_ones(struct vp_iteration *it, const int64_t *view, int64_t n, const float *x, int64_t at[VP_PAIR_VIEWS],
-                     struct vp_err *err)
+/* Makes A 1 of n views, unless it is kept of all. x is loaded after it. */
+static int make_ones(struct vp_iteration *it, const int64_t *view, int64_t n, const float *x, struct vp_err *err)
 {
-    for (int64_t s = 0; s < n; s++)
-        at[s] = it->kept ? view[s] - it->job->first : s;
-    if (it->kept)
-        return 0;
-    return vp_pair_load(it->pair, it->unit, err) || vp_pair_project(it->pair, view, (int)n, it->ones, err)
+    return it->kept ? 0
+         : vp_pair_load(it->pair, it->unit, err) || vp_pair_project(it->pair, view, n, it->ones, err)
         || (x && vp_pair_load(it->pair, x, err)) ? -1 : 0;
 }
 
@@ -77,18 +71,17 @@ int vp_iterate_ones(struct vp_iteration *it, struct vp_err *err)
 {
     if (!it->kept)
         return 0;
-    if (vp_pair_load(it->pair, it->unit, err))
-        return -1;
-    for (int64_t s = 0, n; s < it->views; s += n) {
-        int64_t view[VP_PAIR_VIEWS];
-        n = vp_min64(VP_PAIR_VIEWS, it->views - s);
-        for (int64_t i = 0; i < n; i++)
-            view[i] = it->job->first + s + i;
-        if (vp_pair_project(it->pair, view, (int)n, it->ones + s * it->view, err))
-            return -1;
+    int64_t *const view = vp_alloc((size_t)it->views, sizeof *view, "the views", err);
+    int rc = view ? vp_pair_load(it->pair, it->unit, err) : -1;
+    for (int64_t i = 0; i < it->views && !rc; i++)
+        view[i] = it->job->first + i;
+    for (int64_t s = 0, n; s < it->views && !rc; s += n) {
+        n = vp_min64(it->block, it->views - s);
+        rc = vp_pair_project(it->pair, view + s, n, it->ones + s * it->view, err);
         vp_progress_add(it->job->progress, n);
     }
-    return 0;
+    free(view);
+    return rc;
 }
 
 /* Computes the pixels of a view that A' takes, in place of A x. */
@@ -177,30 +170,21 @@ static int check(const struct vp_iteration *it, enum vp_iterate_kind pass, const
     return 0;
 }
 
-/* Passes n views, at most VP_PAIR_VIEWS. */
-static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
-                      struct vp_pass_sums *sums, struct vp_err *err)
+/* Makes the pixels that A' takes of n views, at most VP_PAIR_VIEWS, from place `at` of a block on. */
+static int make_pixels(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t at, int64_t n,
+                       struct vp_pass_sums *sums, struct vp_err *err)
 {
     const struct vp_iterate *job = it->job;
     const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
     const bool looks = reads && it->looked < it->views; /* the first pass, or passes of blocks, have each view once */
-    int64_t at[VP_PAIR_VIEWS] = {0};
-    double t = vp_now(), next;
-    if (pass == VP_ITERATE_SCALED && make_ones(it, view, n, x, at, err))
-        return -1;
-    if (x && vp_pair_project(it->pair, view, (int)n, it->projected, err))
-        return -1;
-    if (!x)
-        memset(it->projected, 0, (size_t)(n * it->view) * sizeof *it->projected);
-    const float *const ones = pass == VP_ITERATE_SCALED ? it->ones : NULL;
-    vp_stats_time(job->stats, "project", (next = vp_now()) - t);
+    float *const projected = it->projected + at * it->view;
     if ((reads && read_views(it, job->scan->source, view, n, it->y, err)) || weigh(it, view, n, err))
         return -1;
-    vp_stats_time(job->stats, "read", (t = vp_now()) - next);
 #pragma omp parallel for num_threads(job->threads) schedule(dynamic, 1)
     for (int64_t s = 0; s < n; s++) {
-        pixels_of(it, pass, reads ? it->y + s * it->view : NULL, it->weight + s * it->view,
-                  ones ? ones + at[s] * it->view : NULL, it->projected + s * it->view, &it->sums[s]);
+        const float *ones = pass == VP_ITERATE_SCALED ? it->ones + (it->kept ? view[s] - job->first : at + s) * it->view : NULL;
+        pixels_of(it, pass, reads ? it->y + s * it->view : NULL, it->weight + s * it->view, ones, projected + s * it->view,
+                  &it->sums[s]);
         it->sums[s].missed = looks ? sum_missed(it, view[s], it->y + s * it->view, it->weight + s * it->view) : 0;
     }
     for (int64_t s = 0; s < n; s++) {
@@ -209,10 +193,30 @@ static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const 
         it->measured += looks ? it->sums[s].total : 0;
     }
     it->looked += looks ? n : 0;
-    if (vp_pair_back(it->pair, it->projected, view, (int)n, err))
+    vp_progress_add(job->progress, n);
+    return 0;
+}
+
+/* Passes n views, at most a block. */
+static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
+                      struct vp_pass_sums *sums, struct vp_err *err)
+{
+    const struct vp_iterate *job = it->job;
+    double t = vp_now(), next;
+    if (pass == VP_ITERATE_SCALED && make_ones(it, view, n, x, err))
+        return -1;
+    if (x && vp_pair_project(it->pair, view, n, it->projected, err))
+        return -1;
+    if (!x)
+        memset(it->projected, 0, (size_t)(n * it->view) * sizeof *it->projected);
+    vp_stats_time(job->stats, "project", (next = vp_now()) - t);
+    for (int64_t s = 0; s < n; s += VP_PAIR_VIEWS)
+        if (make_pixels(it, pass, view + s, s, vp_min64(VP_PAIR_VIEWS, n - s), sums, err))
+            return -1;
+    vp_stats_time(job->stats, "read", (t = vp_now()) - next);
+    if (vp_pair_back(it->pair, it->projected, view, n, err))
         return -1;
     vp_stats_time(job->stats, "back-project", vp_now() - t);
-    vp_progress_add(job->progress, n);
     return 0;
 }
 
@@ -220,10 +224,16 @@ int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const in
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err)
 {
     *sums = (struct vp_pass_sums){0};
+    double t = vp_now();
     if ((x && vp_pair_load(it->pair, x, err)) || vp_pair_begin(it->pair, 0, it->job->grid->n[2], sum, err))
         return -1;
-    for (int64_t s = 0; s < n; s += VP_PAIR_VIEWS)
-        if (pass_views(it, pass, view + s, vp_min64(VP_PAIR_VIEWS, n - s), x, sums, err))
+    vp_stats_time(it->job->stats, "project", vp_now() - t);
+    for (int64_t s = 0; s < n; s += it->block)
+        if (pass_views(it, pass, view + s, vp_min64(it->block, n - s), x, sums, err))
             return -1;
-    return vp_pair_end(it->pair, err) ? -1 : check(it, pass, sums, err);
+    t = vp_now();
+    if (sum && vp_pair_end(it->pair, err))
+        return -1;
+    vp_stats_time(it->job->stats, "back-project", vp_now() - t);
+    return check(it, pass, sums, err);
 }

@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "ct/backproject.h"
 #include "ct/orbit.h"
+#include "device/device.h"
 
 #include <math.h>
 #include <omp.h>
@@ -95,9 +96,7 @@ uint64_t vp_pair_bytes(const struct vp_projections *scan, const struct vp_grid *
 {
     const int64_t view = vp_max64(pitch_of(scan, grid), scan->nv) * scan->nu;
     return sizeof(struct vp_pair) + (uint64_t)scan->n_views * sizeof(struct vp_pair_view)
-         + (uint64_t)(threads * part_of(scan, grid, threads) + VP_PAIR_VIEWS * view) * sizeof(float)
-         + (uint64_t)(grid->n[2] > VP_PAIR_SLAB ? vp_div_up(grid->n[2], VP_PAIR_SLAB) : 0)
-               * (uint64_t)(VP_PAIR_VIEWS * scan->nu * scan->nv) * sizeof(float);
+         + (uint64_t)(threads * part_of(scan, grid, threads) + VP_PAIR_VIEWS * view) * sizeof(float);
 }
 
 int vp_pair_open(struct vp_pair **out, const struct vp_projections *scan, const struct vp_grid *grid, int threads,
@@ -352,14 +351,14 @@ void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int
 
 /* ---- on the CPU or on devices ---- */
 
-int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
+int vp_pair_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
 {
     struct vp_err why = VP_ERR_INIT;
-    place->used = false;
+    place->used = place->travels = place->ahead = false;
     place->refused[0] = '\0';
     if (!place->backend)
         return 0;
-    if (!vp_pair_slabs_open(p, place, &why)) {
+    if (!vp_pair_slabs_plan(p, place, &why)) {
         place->used = true;
         return 0;
     }
@@ -370,17 +369,80 @@ int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *e
     return 0;
 }
 
+int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
+{
+    struct vp_err why = VP_ERR_INIT;
+    if ((!p->slabs && vp_pair_plan(p, place, err)))
+        return -1;
+    if (!p->slabs || !vp_pair_slabs_open(p, &why))
+        return 0;
+    vp_pair_slabs_close(p);
+    place->used = place->travels = false;
+    if (!place->automatic)
+        return vp_err_keep(err, &why);
+    snprintf(place->refused, sizeof place->refused, "%.199s", why.msg);
+    return 0;
+}
+
+uint64_t vp_pair_holds(const struct vp_pair *p)
+{
+    const int64_t line = vp_max64(p->pitch, p->nv) * p->nu;
+    const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
+    return p->slabs ? views * (uint64_t)(p->n_slabs + 1) + vp_pair_slabs_holds(p)
+                    : views + (uint64_t)(p->threads * p->part + VP_PAIR_VIEWS * line) * sizeof(float);
+}
+
+int64_t vp_pair_block(const struct vp_pair *p, int64_t views, uint64_t bytes)
+{
+    const int64_t view = p->nu * p->nv * (int64_t)sizeof(float);
+    int64_t step = VP_PAIR_VIEWS;
+    if (!p->travels)
+        return VP_PAIR_VIEWS;
+    for (int i = 0; i < p->n_slabs; i++) {
+        const int64_t own = vp_pair_device_step(&p->slabs[i].shape);
+        if (own == 0)
+            return views;
+        while (step % own) /* powers of two */
+            step *= 2;
+    }
+    const int64_t room = (int64_t)(bytes / (uint64_t)view) / step * step;
+    return vp_min64(vp_max64(room, step), views);
+}
+
+bool vp_pair_gives(const struct vp_pair *p, int64_t views, int64_t block)
+{
+    return p->slabs && (!p->travels || block >= views);
+}
+
+float *vp_pair_room(const struct vp_pair *p, int64_t n, struct vp_err *err)
+{
+    const size_t view = (size_t)(p->nu * p->nv);
+    size_t floats, bytes;
+    float *const pinned = p->slabs && vp_mul_size(&floats, view, (size_t)n) && vp_mul_size(&bytes, floats, sizeof(float))
+                        ? p->backend->host_alloc(bytes) : NULL;
+    return p->slabs ? pinned ? pinned : (vp_fail(err, VP_ERESOURCE, "out of memory: %lld projections", (long long)n), NULL)
+                    : vp_alloc_raw(view, (size_t)n * sizeof(float), "the projections", err);
+}
+
+void vp_pair_leave(const struct vp_pair *p, float *room)
+{
+    if (p && p->slabs && room)
+        p->backend->host_free(room);
+    else
+        free(room);
+}
+
 int vp_pair_load(struct vp_pair *p, const float *x, struct vp_err *err)
 {
     p->from = x;
     return p->slabs ? vp_pair_slabs_load(p, err) : 0;
 }
 
-int vp_pair_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err)
+int vp_pair_project(struct vp_pair *p, const int64_t *view, int64_t n, float *y, struct vp_err *err)
 {
     if (p->slabs)
         return vp_pair_slabs_project(p, view, n, y, err);
-    vp_pair_forward(p, p->from, view, n, y);
+    vp_pair_forward(p, p->from, view, (int)n, y);
     return 0;
 }
 
@@ -389,20 +451,32 @@ int vp_pair_begin(struct vp_pair *p, int64_t z0, int64_t z1, float *x, struct vp
     p->to = x;
     p->z0 = z0;
     p->z1 = z1;
+    p->begun = false;
+    p->n_held = 0;
     return p->slabs ? vp_pair_slabs_begin(p, err) : 0;
 }
 
-int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err)
+int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int64_t n, struct vp_err *err)
 {
     if (p->slabs)
         return vp_pair_slabs_back(p, y, view, n, err);
-    vp_pair_adjoint(p, y, view, n, p->z0, p->z1, p->to);
+    vp_pair_adjoint(p, y, view, (int)n, p->z0, p->z1, p->to);
     return 0;
 }
 
 int vp_pair_end(struct vp_pair *p, struct vp_err *err)
 {
-    return p->slabs ? vp_pair_slabs_end(p, err) : 0;
+    return p->slabs ? vp_pair_slabs_end(p, NULL, NULL, err) : 0;
+}
+
+int vp_pair_give(struct vp_pair *p, vp_pair_slices *take, void *ctx, struct vp_err *err)
+{
+    return vp_pair_slabs_end(p, take, ctx, err);
+}
+
+int vp_pair_give_threads(const struct vp_pair *p)
+{
+    return (int)vp_max64(1, p->threads / vp_max64(1, p->n_devices));
 }
 
 void vp_pair_seconds(const struct vp_pair *p, double *project, double *back)

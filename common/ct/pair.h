@@ -29,7 +29,7 @@ enum { VP_PAIR_VIEWS = 16, VP_PAIR_SEGMENT = 128, VP_PAIR_SLAB = 512, VP_PAIR_DE
  * NULL (best of this CPU) or "avx512", "avx2", "generic". VP_ERESOURCE. */
 int vp_pair_open(struct vp_pair **p, const struct vp_projections *scan, const struct vp_grid *grid, int threads,
                  const char *isa, struct vp_err *err);
-/* Returns the bytes that an open pair takes. */
+/* Returns the bytes that an open pair takes on the CPU. */
 uint64_t vp_pair_bytes(const struct vp_projections *scan, const struct vp_grid *grid, int threads);
 /* Returns "columns, avx512", "3x4 matrices, avx2", "fan, generic". */
 const char *vp_pair_describe(const struct vp_pair *p);
@@ -40,24 +40,49 @@ void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int
 void vp_pair_close(struct vp_pair *p); /* NULL is fine */
 
 /* The same on the CPU or, after vp_pair_use(), on devices, with whole volumes: load x once, then project views of it;
- * begin a sum, add views, and end it, which adds the sum to x. 0 or -1. */
+ * begin a sum of 0 in x, add views, and end it. A call takes n <= vp_pair_block() views. x holds no sum before the end; y
+ * of vp_pair_back() and the views must stay until then if x is NULL. 0 or -1. */
 int vp_pair_load(struct vp_pair *p, const float *x, struct vp_err *err);
-int vp_pair_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err);
+int vp_pair_project(struct vp_pair *p, const int64_t *view, int64_t n, float *y, struct vp_err *err);
 int vp_pair_begin(struct vp_pair *p, int64_t z0, int64_t z1, float *x, struct vp_err *err);
-int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err);
+int vp_pair_back(struct vp_pair *p, const float *y, const int64_t *view, int64_t n, struct vp_err *err);
 int vp_pair_end(struct vp_pair *p, struct vp_err *err);
 
-/* Devices for the pair, which hold slabs of `slab` slices (0: VP_PAIR_SLAB) of the volume. backend NULL: the CPU.
- * `automatic`: the CPU if the devices do not do. Bits on devices depend on the slabs, not on the number of devices. */
+/* Takes slices [z, z + n) of a sum; called for ascending slices, for those of several devices from several threads. */
+typedef void vp_pair_slices(void *ctx, int64_t z, int64_t n, const float *sum);
+/* Ends a sum whose x is NULL: its slices are given to take() and held nowhere. `threads` that a call may use: */
+int vp_pair_give(struct vp_pair *p, vp_pair_slices *take, void *ctx, struct vp_err *err);
+int vp_pair_give_threads(const struct vp_pair *p);
+
+/* Devices for the pair, which hold slabs of `slab` slices (0: VP_PAIR_SLAB) of the volume; or, if their memory does not do
+ * for all, one slab after the other (it travels): the block of views then bounds the number of journeys. backend NULL:
+ * the CPU. `automatic`: the CPU if the devices do not do. Bits on devices depend on the size of slabs and on the views of a
+ * pass, not on the number of devices, their memory or blocks. */
 struct vp_pair_place {
     const struct vp_backend *backend;
     int devices[VP_PAIR_DEVICES], n_devices;
     int64_t slab;
+    uint64_t memory;        /* limit in bytes of the memory of each device; 0: what is free */
     bool automatic;
-    bool used;              /* out: the work was on the devices */
+    bool used;              /* out: the work is on the devices */
+    bool travels, ahead;    /* out: slabs travel, and while one is worked on the next one does */
+    int64_t slabs;          /* out: number of slabs */
+    uint64_t bytes, room;   /* out: memory that is taken of a device, at most, and what there is */
     char refused[200];      /* out: why it was not, or "" */
 };
+/* Plans the work on the devices, if there are any, without their memory. 0 or -1: VP_ERESOURCE, unless automatic. */
+int vp_pair_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
+/* Opens the devices, if there are any, which vp_pair_plan() planned or are planned now. 0 or -1, as vp_pair_plan(). */
+int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
+/* Returns the bytes of host memory that it takes where it is planned. */
+uint64_t vp_pair_holds(const struct vp_pair *p);
+/* Returns the number of views that a call takes, of `views` in a pass: if slabs travel the most that `bytes` of host
+ * memory hold, at least what the devices need; else VP_PAIR_VIEWS. */
+int64_t vp_pair_block(const struct vp_pair *p, int64_t views, uint64_t bytes);
+/* True if a pass of `views`, in blocks, can end without a volume for its sum. */
+bool vp_pair_gives(const struct vp_pair *p, int64_t views, int64_t block);
+/* Returns memory for n views, which is copied to devices at full speed; NULL and VP_ERESOURCE. */
+float *vp_pair_room(const struct vp_pair *p, int64_t n, struct vp_err *err);
+void vp_pair_leave(const struct vp_pair *p, float *room); /* NULL is fine */
 /* Returns the seconds that the kernels of a device took for projections and for sums, the most of any; 0 on the CPU. */
 void vp_pair_seconds(const struct vp_pair *p, double *project, double *back);
-/* Opens the devices, if there are any. 0 or -1: VP_ERESOURCE, unless they are automatic. */
-int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);

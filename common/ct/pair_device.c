@@ -34,6 +34,7 @@ struct vp_pair_device {
     int *order;                 /* places in the order in which their views came */
     int *place_of;              /* place for each view of the scan, -1: it does not wait */
     double project, collect;    /* seconds */
+    struct vp_pair_stage *stage; /* pinned memory for copies of slices; or NULL */
 };
 
 static uint64_t batch_bytes(const struct vp_pair *p)
@@ -41,12 +42,21 @@ static uint64_t batch_bytes(const struct vp_pair *p)
     return (uint64_t)(VP_PAIR_VIEWS * p->nu * p->nv) * sizeof(float);
 }
 
-/* Returns the number of views that may wait. */
-static int room_of(const struct vp_pair_shape *s)
+static int64_t most_waiting(const struct vp_pair_shape *s)
 {
-    const int64_t most = WAITING_BYTES / (s->nu * s->nv * (int64_t)sizeof(float));
-    const int64_t slots = vp_min64(s->slots, s->n_views);
-    return (int)(s->opposite && most >= s->n_views / 2 + VP_PAIR_VIEWS ? vp_min64(most, s->n_views) : slots);
+    return WAITING_BYTES / (s->nu * s->nv * (int64_t)sizeof(float));
+}
+
+/* Returns the number of views that may wait. */
+static int room_of(const struct vp_pair_shape *s, unsigned use)
+{
+    const int64_t room = s->opposite ? most_waiting(s) : s->slots;
+    return use & VP_PAIR_SUMS ? (int)vp_min64(room, s->n_views) : 1;
+}
+
+static uint64_t waiting_bytes(const struct vp_pair_shape *s, unsigned use)
+{
+    return (uint64_t)(room_of(s, use) * s->nu * s->nv) * sizeof(float);
 }
 
 static int64_t chunk_of(const struct vp_pair *p)
@@ -125,29 +135,72 @@ static void forget(struct vp_pair_device *d)
         d->place_of[i] = -1;
 }
 
+int vp_pair_device_plan(struct vp_pair_shape *shape, const struct vp_pair *p, const struct vp_backend *backend, int device,
+                        struct vp_err *err)
+{
+    const struct vp_pair_kernels *kernels = backend->kernels ? backend->kernels("pair") : NULL;
+    *shape = (struct vp_pair_shape){.n = {p->n[0], p->n[1], p->n[2]}, .nu = p->nu, .nv = p->nv,
+                                    .n_views = p->n_views, .scan = p->views,
+                                    .voxel = {p->voxel[0], p->voxel[1], p->voxel[2]}};
+    if (!kernels)
+        return vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", backend->name);
+    measure(shape, p);
+    if (kernels->plan(device, shape, err))
+        return -1;
+    shape->opposite &= most_waiting(shape) >= shape->n_views / 2 + VP_PAIR_VIEWS;
+    return 0;
+}
+
+/* Cuts the bytes of what is not used. */
+static struct vp_pair_shape needed(const struct vp_pair_shape *shape, unsigned use)
+{
+    struct vp_pair_shape s = *shape;
+    if (!(use & VP_PAIR_PROJECTS))
+        s.x_bytes = VP_ALIGN;
+    if (!(use & VP_PAIR_SUMS))
+        s.sum_bytes = s.lines_bytes = VP_ALIGN;
+    return s;
+}
+
+uint64_t vp_pair_device_bytes(const struct vp_pair_shape *shape, const struct vp_pair *p, unsigned use)
+{
+    const struct vp_pair_shape s = needed(shape, use);
+    return s.x_bytes + s.sum_bytes + s.lines_bytes + s.work_bytes + batch_bytes(p) + waiting_bytes(&s, use)
+         + (uint64_t)p->n_views * sizeof *p->views + (uint64_t)(chunk_of(p) * p->n[0] * p->n[1]) * sizeof(float);
+}
+
+int64_t vp_pair_device_step(const struct vp_pair_shape *shape)
+{
+    return shape->opposite ? 0 : shape->slots; /* a view would wait for one of another block */
+}
+
 int vp_pair_device_open(struct vp_pair_device **out, const struct vp_pair *p, const struct vp_backend *backend,
                         int device, struct vp_err *err)
 {
-    const struct vp_pair_kernels *kernels = backend->kernels ? backend->kernels("pair") : NULL;
-    struct vp_pair_shape shape = {.n = {p->n[0], p->n[1], p->n[2]}, .nu = p->nu, .nv = p->nv,
-                                  .n_views = p->n_views, .scan = p->views,
-                                  .voxel = {p->voxel[0], p->voxel[1], p->voxel[2]}};
+    struct vp_pair_shape shape;
+    *out = NULL;
+    return vp_pair_device_plan(&shape, p, backend, device, err)
+        || vp_pair_device_open_planned(out, p, &shape, VP_PAIR_PROJECTS | VP_PAIR_SUMS, backend, device, NULL, err) ? -1 : 0;
+}
+
+int vp_pair_device_open_planned(struct vp_pair_device **out, const struct vp_pair *p, const struct vp_pair_shape *planned,
+                                unsigned use, const struct vp_backend *backend, int device, struct vp_pair_stage *stage,
+                                struct vp_err *err)
+{
+    const struct vp_pair_kernels *const kernels = backend->kernels("pair");
+    const struct vp_pair_shape shape = needed(planned, use);
     struct vp_pair_device *d;
     *out = NULL;
-    if (!kernels)
-        return vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", backend->name);
-    measure(&shape, p);
-    if (kernels->plan(device, &shape, err)
-        || !(d = vp_alloc(1, sizeof *d, "the projector", err)))
+    if (!(d = vp_alloc(1, sizeof *d, "the projector", err)))
         return -1;
     *d = (struct vp_pair_device){.backend = backend, .kernels = kernels, .device = device, .shape = shape,
-                                 .chunk = chunk_of(p), .room = room_of(&shape)};
+                                 .chunk = chunk_of(p), .room = room_of(&shape, use), .stage = stage};
     const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
     if (!backend->queue_create(device, &d->queue, err) && !backend->event_create(device, false, &d->from, err)
         && !backend->event_create(device, false, &d->to, err) && !take(d, &d->x, shape.x_bytes, err)
         && !take(d, &d->sum, shape.sum_bytes, err) && !take(d, &d->lines, shape.lines_bytes, err)
         && !take(d, &d->work, shape.work_bytes, err) && !take(d, &d->y, batch_bytes(p), err)
-        && !take(d, &d->waiting, (uint64_t)(d->room * p->nu * p->nv) * sizeof(float), err)
+        && !take(d, &d->waiting, waiting_bytes(&shape, use), err)
         && (d->view_at = vp_alloc((size_t)d->room, sizeof *d->view_at, "views", err))
         && (d->order = vp_alloc((size_t)d->room, sizeof *d->order, "views", err))
         && (d->place_of = vp_alloc((size_t)p->n_views, sizeof *d->place_of, "views", err))
@@ -182,16 +235,95 @@ void vp_pair_device_close(struct vp_pair_device *d)
     free(d);
 }
 
-int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err *err)
+/* ---- slices ---- */
+
+struct vp_pair_stage {
+    const struct vp_backend *backend;
+    float *half[2];             /* pinned, if there is such memory */
+    bool pinned[2];
+    struct vp_event *done[2];   /* the last copy from or to it */
+    int threads;
+};
+
+uint64_t vp_pair_stage_bytes(const struct vp_pair *p)
+{
+    return (uint64_t)(2 * chunk_of(p) * p->n[0] * p->n[1]) * sizeof(float);
+}
+
+int vp_pair_stage_open(struct vp_pair_stage **out, const struct vp_pair *p, const struct vp_backend *backend, int device,
+                       int threads, struct vp_err *err)
+{
+    const size_t n = (size_t)(chunk_of(p) * p->n[0] * p->n[1]);
+    struct vp_pair_stage *const s = *out = vp_alloc(1, sizeof *s, "slices", err);
+    if (!s)
+        return -1;
+    *s = (struct vp_pair_stage){.backend = backend, .threads = threads};
+    for (int i = 0; i < 2; i++) {
+        s->half[i] = backend->host_alloc(n * sizeof(float));
+        s->pinned[i] = s->half[i] != NULL;
+        if ((!s->half[i] && !(s->half[i] = vp_alloc_raw(n, sizeof(float), "slices", err)))
+            || backend->event_create(device, true, &s->done[i], err))
+            return -1;
+    }
+    return 0;
+}
+
+void vp_pair_stage_close(struct vp_pair_stage *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < 2; i++) {
+        s->backend->event_destroy(s->done[i]);
+        if (s->pinned[i])
+            s->backend->host_free(s->half[i]);
+        else
+            free(s->half[i]);
+    }
+    free(s);
+}
+
+static void copy_floats(float *to, const float *from, int64_t n, int threads)
+{
+    enum { PART = 1 << 18 };
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t at = 0; at < n; at += PART)
+        memcpy(to + at, from + at, (size_t)vp_min64(PART, n - at) * sizeof *to);
+}
+
+/* Copies slices [z0, z1) to the device, chunk after chunk, each put in its place by lift() or raise(). */
+static int send(struct vp_pair_device *d, int64_t z0, int64_t z1, const float *x, float *to, bool sum, struct vp_err *err)
 {
     const int64_t page = d->shape.n[0] * d->shape.n[1];
-    for (int64_t z = 0, n; z < d->shape.n[2]; z += n) {
-        n = vp_min64(d->chunk, d->shape.n[2] - z);
-        if (transfer(d, d->slices, x + z * page, (uint64_t)(n * page) * sizeof *x, VP_UP, err)
-            || d->kernels->lift(d->queue, &d->shape, z, n, d->slices, d->x, err))
+    struct vp_pair_stage *const s = d->stage;
+    int half = 0;
+    for (int64_t z = z0, n; z < z1; z += n, half ^= 1) {
+        const float *from = x + (z - z0) * page;
+        float *const there = sum && d->shape.slices ? to + z * page : d->slices;
+        n = vp_min64(d->chunk, z1 - z);
+        if (s) {
+            if (s->backend->event_synchronize(s->done[half], err))
+                return -1;
+            copy_floats(s->half[half], from, n * page, s->threads);
+            from = s->half[half];
+        }
+        if (transfer(d, there, from, (uint64_t)(n * page) * sizeof *x, VP_UP, err)
+            || (s && s->backend->event_record(d->queue, s->done[half], err)))
+            return -1;
+        if (there == d->slices && (sum ? d->kernels->raise(d->queue, &d->shape, z, n, d->slices, to, err)
+                                       : d->kernels->lift(d->queue, &d->shape, z, n, d->slices, to, err)))
             return -1;
     }
     return finish(d, err);
+}
+
+int vp_pair_device_load(struct vp_pair_device *d, const float *x, struct vp_err *err)
+{
+    return send(d, 0, d->shape.n[2], x, d->x, false, err);
+}
+
+int vp_pair_device_raise(struct vp_pair_device *d, int64_t z0, int64_t z1, const float *x, struct vp_err *err)
+{
+    return send(d, z0, z1, x, d->sum, true, err);
 }
 
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err)
@@ -267,21 +399,53 @@ static int flush(struct vp_pair_device *d, bool all, struct vp_err *err)
     return 0;
 }
 
-int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err)
+/* Queues the copy of slices [z, z + n) of the sum to the host. */
+static int fetch(struct vp_pair_device *d, int64_t z, int64_t n, float *to, struct vp_event *done, struct vp_err *err)
 {
     const int64_t page = d->shape.n[0] * d->shape.n[1];
-    float *const slices = vp_alloc_raw((size_t)(d->chunk * page), sizeof *slices, "slices", err);
-    int rc = slices ? flush(d, true, err) : -1;
-    for (int64_t z = z0, n; z < z1 && !rc; z += n) {
-        const float *from = d->shape.slices ? d->sum + z * page : d->slices;
+    const float *const from = d->shape.slices ? d->sum + z * page : d->slices;
+    return (!d->shape.slices && d->kernels->lower(d->queue, &d->shape, z, n, d->sum, d->slices, err))
+        || transfer(d, to, from, (uint64_t)(n * page) * sizeof *to, VP_DOWN, err)
+        || d->backend->event_record(d->queue, done, err) ? -1 : 0;
+}
+
+int vp_pair_device_take(struct vp_pair_device *d, int64_t z0, int64_t z1, vp_pair_slices *to, void *ctx, struct vp_err *err)
+{
+    const int64_t page = d->shape.n[0] * d->shape.n[1];
+    struct vp_pair_stage *const s = d->stage;
+    float *const own = s ? NULL : vp_alloc_raw((size_t)(d->chunk * page), sizeof *own, "slices", err);
+    int rc = (s || own) && !flush(d, true, err) && (!s || !fetch(d, z0, vp_min64(d->chunk, z1 - z0), s->half[0], s->done[0], err))
+           ? 0 : -1, half = 0;
+    for (int64_t z = z0, n; z < z1 && !rc; z += n, half ^= 1) {
+        const int64_t next = z + d->chunk;
         n = vp_min64(d->chunk, z1 - z);
-        rc = (!d->shape.slices && d->kernels->lower(d->queue, &d->shape, z, n, d->sum, d->slices, err))
-          || transfer(d, slices, from, (uint64_t)(n * page) * sizeof *x, VP_DOWN, err) || finish(d, err) ? -1 : 0;
-        for (int64_t i = 0; i < n * page && !rc; i++)
-            x[(z - z0) * page + i] += slices[i];
+        if (!s)
+            rc = fetch(d, z, n, own, d->to, err) || d->backend->event_synchronize(d->to, err) ? -1 : 0;
+        else
+            rc = (next < z1 && fetch(d, next, vp_min64(d->chunk, z1 - next), s->half[!half], s->done[!half], err))
+              || s->backend->event_synchronize(s->done[half], err) ? -1 : 0;
+        if (!rc)
+            to(ctx, z, n, s ? s->half[half] : own);
     }
-    free(slices);
+    free(own);
     return rc;
+}
+
+struct slices_added { float *x; int64_t z0, page; int threads; };
+
+static void add_slices(void *ctx, int64_t z, int64_t n, const float *sum)
+{
+    const struct slices_added *a = ctx;
+    float *const x = a->x + (z - a->z0) * a->page;
+#pragma omp parallel for num_threads(a->threads) schedule(static)
+    for (int64_t i = 0; i < n * a->page; i++)
+        x[i] += sum[i];
+}
+
+int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err)
+{
+    struct slices_added a = {x, z0, d->shape.n[0] * d->shape.n[1], d->stage ? d->stage->threads : 1};
+    return vp_pair_device_take(d, z0, z1, add_slices, &a, err);
 }
 
 static void choose(struct vp_pair_device *d, const int64_t *view, int n)

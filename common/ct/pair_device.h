@@ -68,9 +68,34 @@ struct vp_pair_kernels {
     /* Adds the transpose of the views in slots [0, shape->count) to the sum. */
     int (*collect)(struct vp_queue *q, const struct vp_pair_shape *shape, const float *lines, float *work, float *sum,
                    struct vp_err *err);
+    /* Copies slices to sum, unless it lies in slices: the opposite of lower(). */
+    int (*raise)(struct vp_queue *q, const struct vp_pair_shape *shape, int64_t z, int64_t n, const float *slices,
+                 float *sum, struct vp_err *err);
 };
 
 struct vp_pair_device;
+struct vp_pair_stage;
+
+/* Parts of the work that need memory of the device. */
+enum { VP_PAIR_PROJECTS = 1, VP_PAIR_SUMS = 2 };
+
+/* Chooses the kernels and their memory for the pair on a device. VP_ERESOURCE as vp_pair_device_open(). */
+int vp_pair_device_plan(struct vp_pair_shape *shape, const struct vp_pair *pair, const struct vp_backend *backend, int device,
+                        struct vp_err *err);
+/* Returns the bytes of device memory that a planned pair takes for these parts. */
+uint64_t vp_pair_device_bytes(const struct vp_pair_shape *shape, const struct vp_pair *pair, unsigned use);
+/* Returns a number of views: a sum that is fetched after a multiple of it, and sent back, has the same bits as one that
+ * was not; 0: only after all views of a pass. */
+int64_t vp_pair_device_step(const struct vp_pair_shape *shape);
+/* Opens a planned one, for parts of the work. `stage`: of the same device, or NULL; the caller's. */
+int vp_pair_device_open_planned(struct vp_pair_device **d, const struct vp_pair *pair, const struct vp_pair_shape *planned,
+                                unsigned use, const struct vp_backend *backend, int device, struct vp_pair_stage *stage,
+                                struct vp_err *err);
+/* Opens host memory for copies of slices at full speed, by one vp_pair_device at a time, with that number of threads. */
+int vp_pair_stage_open(struct vp_pair_stage **s, const struct vp_pair *pair, const struct vp_backend *backend, int device,
+                       int threads, struct vp_err *err);
+uint64_t vp_pair_stage_bytes(const struct vp_pair *pair);
+void vp_pair_stage_close(struct vp_pair_stage *s); /* NULL is fine */
 
 /* Opens the pair on a device. VP_ERESOURCE if the backend has no such kernels or memory falls short. */
 int vp_pair_device_open(struct vp_pair_device **d, const struct vp_pair *pair, const struct vp_backend *backend,
@@ -83,6 +108,10 @@ int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n,
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err);
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err);
 int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err);
+/* Gives slices [z0, z1) of the sum to take(), from the first to the last. */
+int vp_pair_device_take(struct vp_pair_device *d, int64_t z0, int64_t z1, vp_pair_slices *take, void *ctx, struct vp_err *err);
+/* Sets slices [z0, z1) of the sum to x. */
+int vp_pair_device_raise(struct vp_pair_device *d, int64_t z0, int64_t z1, const float *x, struct vp_err *err);
 /* Returns the seconds that kernels of projection and of transpose have taken. */
 void vp_pair_device_seconds(const struct vp_pair_device *d, double *project, double *collect);
 void vp_pair_device_close(struct vp_pair_device *d); /* NULL is fine */

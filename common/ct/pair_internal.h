@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Declarations shared by pair.c, pair_general.c, pair_isa.c and pair_slabs.c. */
+/* Declarations shared by pair.c, pair_general.c, pair_isa.c, pair_slabs.c and
+ * pair_travel.c. */
 #pragma once
 
 #include "ct/pair_device.h"
@@ -41,29 +42,61 @@ struct vp_pair {
 
     struct vp_pair_slab *slabs; /* NULL: the CPU */
     int n_slabs, n_devices;
+    bool opened, travels, ahead;
+    const struct vp_backend *backend;
+    struct vp_pair_lane *lanes; /* one for each device */
     const float *from;          /* volume that is projected */
-    float *to;                  /* slices [z0, z1) of a volume that is summed */
+    float *to;                  /* slices [z0, z1) of a volume that is summed; NULL: they are given away */
     int64_t z0, z1;
+    bool begun;                 /* to holds the sum of views before */
+    const float *held_y;        /* views that wait for vp_pair_give() */
+    const int64_t *held;
+    int64_t n_held;
 };
 
 /* Slices of the volume on a device. */
 struct vp_pair_slab {
     struct vp_pair part;        /* sizes and views of these slices */
-    struct vp_pair_device *device;
+    struct vp_pair_shape shape; /* as planned */
+    struct vp_pair_device *device; /* NULL: it travels */
     int64_t z0;                 /* first slice */
     int owner;                  /* place of its device in the list of devices */
-    float *y;                   /* VP_PAIR_VIEWS projections of it; NULL: it is the only one */
+    float *y;                   /* VP_PAIR_VIEWS projections of it; NULL: it is the only one, or travels */
 };
 
+/* A device. */
+struct vp_pair_lane {
+    int number;
+    struct vp_pair_stage *stage[2];
+    float *y[2];                /* VP_PAIR_VIEWS projections of slabs that travel */
+    double project, back;       /* seconds of kernels of slabs that have travelled */
+};
+
+/* Slices of a slab that begins with z0, for vp_pair_slices. */
+struct vp_pair_gift { vp_pair_slices *take; void *ctx; int64_t z0; };
+void vp_pair_pass_on(void *gift, int64_t z, int64_t n, const float *sum);
+
 /* The functions of ct/pair.h on devices. */
-int vp_pair_slabs_open(struct vp_pair *p, const struct vp_pair_place *place, struct vp_err *err);
+int vp_pair_slabs_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
+int vp_pair_slabs_open(struct vp_pair *p, struct vp_err *err);
 void vp_pair_slabs_close(struct vp_pair *p);
+/* Returns the bytes of host memory that copies take. */
+uint64_t vp_pair_slabs_holds(const struct vp_pair *p);
 int vp_pair_slabs_load(struct vp_pair *p, struct vp_err *err);
-int vp_pair_slabs_project(struct vp_pair *p, const int64_t *view, int n, float *y, struct vp_err *err);
+int vp_pair_slabs_project(struct vp_pair *p, const int64_t *view, int64_t n, float *y, struct vp_err *err);
 int vp_pair_slabs_begin(struct vp_pair *p, struct vp_err *err);
-int vp_pair_slabs_back(struct vp_pair *p, const float *y, const int64_t *view, int n, struct vp_err *err);
-int vp_pair_slabs_end(struct vp_pair *p, struct vp_err *err);
+int vp_pair_slabs_back(struct vp_pair *p, const float *y, const int64_t *view, int64_t n, struct vp_err *err);
+int vp_pair_slabs_end(struct vp_pair *p, vp_pair_slices *take, void *ctx, struct vp_err *err);
 void vp_pair_slabs_seconds(const struct vp_pair *p, double *project, double *back);
+/* Calls work() for each device, of several at once. The first failure counts. stop(ctx), if it is not NULL, is called if
+ * not all of them start: others may wait for them. */
+int vp_pair_on_devices(struct vp_pair *p, int (*work)(struct vp_pair *p, int device, void *ctx, struct vp_err *err), void *ctx,
+                       void (*stop)(void *ctx), struct vp_err *err);
+
+/* The same for slabs that travel (pair_travel.c). take NULL: the sum is put into p->to. */
+int vp_pair_travel_project(struct vp_pair *p, const int64_t *view, int64_t n, float *y, struct vp_err *err);
+int vp_pair_travel_back(struct vp_pair *p, const float *y, const int64_t *view, int64_t n, vp_pair_slices *take, void *ctx,
+                        struct vp_err *err);
 
 struct vp_pair_isa {
     const char *name;

@@ -154,33 +154,77 @@ static void compare(const struct scan *s, const struct vp_backend *backend, int 
     free(views);
 }
 
-/* Runs the pair of a place and keeps the projections and the transpose. */
-static void through(const struct vp_projections *scan, const struct vp_grid *grid, struct vp_pair_place *place,
-                    const float *x, const float *y, const int64_t *list, int n, float *Ax, float *back)
+/* Keeps the slices of a sum. */
+struct kept { float *x; int64_t z0, page; };
+
+static void keep(void *ctx, int64_t z, int64_t n, const float *sum)
 {
-    const int64_t view = scan->nu * scan->nv, z0 = grid->n[2] / 5, z1 = grid->n[2] - 1;
+    const struct kept *k = ctx;
+    memcpy(k->x + (z - k->z0) * k->page, sum, (size_t)(n * k->page) * sizeof *sum);
+}
+
+/* A way of holding the volume: the number of devices, their memory (0: all that is free, 1: one slab, 2: two slabs), and
+ * the views of which there is memory. */
+struct way { int devices, memory, views; bool given; };
+
+/* Runs the pair of a place, in blocks, and keeps the projections and the transpose. */
+static void through(const struct vp_projections *scan, const struct vp_grid *grid, struct vp_pair_place *place,
+                    const struct way *way, const float *x, const float *y, const int64_t *list, int n, float *Ax, float *back)
+{
+    const int64_t view = scan->nu * scan->nv, z0 = grid->n[2] / 5, z1 = grid->n[2] - 1, page = grid->n[0] * grid->n[1];
     struct vp_pair *p;
     struct vp_err err = VP_ERR_INIT;
     CHECK_INT(vp_pair_open(&p, scan, grid, 2, NULL, &err), 0);
+    if (way->memory) { /* less and less until one slab does not fit */
+        uint64_t least = 0, ahead = 0;
+        for (place->memory = 64 << 20; !vp_pair_plan(p, place, &err); place->memory = place->memory / 50 * 49) {
+            CHECK(place->bytes <= place->memory && place->bytes <= place->room);
+            least = place->travels ? place->memory : least;
+            ahead = place->ahead ? place->memory : ahead;
+            vp_pair_close(p);
+            CHECK_INT(vp_pair_open(&p, scan, grid, 2, NULL, &err), 0);
+        }
+        CHECK(strstr(err.msg, "a slab of 13 of ") != NULL);
+        err = (struct vp_err)VP_ERR_INIT;
+        place->memory = way->memory == 1 ? least : ahead;
+        vp_pair_close(p);
+        CHECK_INT(vp_pair_open(&p, scan, grid, 2, NULL, &err), 0);
+    }
     CHECK_INT(vp_pair_use(p, place, &err), 0);
     CHECK(place->used == (place->backend != NULL));
+    CHECK(place->travels == (way->memory > 0) && place->ahead == (way->memory == 2));
+    const int64_t block = vp_pair_block(p, n, (uint64_t)(way->views * view) * sizeof(float));
+    CHECK(block <= n && (place->travels || block == VP_PAIR_VIEWS));
+    if (place->travels && way->views == 0)
+        CHECK(block < n);
     CHECK_INT(vp_pair_load(p, x, &err), 0);
-    CHECK_INT(vp_pair_project(p, list, n, Ax, &err), 0);
-    memset(back, 0, (size_t)((z1 - z0) * grid->n[0] * grid->n[1]) * sizeof *back);
-    CHECK_INT(vp_pair_begin(p, z0, z1, back, &err), 0);
-    CHECK_INT(vp_pair_back(p, y, list, n / 2, &err), 0);
-    CHECK_INT(vp_pair_back(p, y + n / 2 * view, list + n / 2, n - n / 2, &err), 0);
-    CHECK_INT(vp_pair_end(p, &err), 0);
+    for (int64_t at = 0; at < n; at += block)
+        CHECK_INT(vp_pair_project(p, list + at, at + block < n ? block : n - at, Ax + at * view, &err), 0);
+    memset(back, 0, (size_t)((z1 - z0) * page) * sizeof *back);
+    CHECK_INT(vp_pair_begin(p, z0, z1, way->given ? NULL : back, &err), 0);
+    CHECK(!way->given || vp_pair_gives(p, n, block));
+    for (int64_t at = 0; at < n; at += block)
+        CHECK_INT(vp_pair_back(p, y + at * view, list + at, at + block < n ? block : n - at, &err), 0);
+    if (way->given)
+        CHECK_INT(vp_pair_give(p, keep, &(struct kept){back, z0, page}, &err), 0);
+    else
+        CHECK_INT(vp_pair_end(p, &err), 0);
+    CHECK_STR(err.msg, "");
     vp_pair_close(p);
 }
 
-/* Slabs: near the CPU, and the same bits on one device and on all of them. */
+/* Slabs: near the CPU, and the same bits on one device and on all of them, wherever the volume is. */
 static void test_slabs(const struct vp_backend *backend, const int *number, int devices)
 {
     static const struct { const char *text; int64_t n[3]; } scans[] = {
-        {CONE "detector = 40x60\npitch = 1.5\noffset-v = 3.1\nviews = 11\n", {24, 21, 50}},
-        {CONE "detector = 30x44\npitch = 1.5,-1.4\nviews = 6\n", {18, 21, 37}},
+        {CONE "detector = 40x60\npitch = 1.5\noffset-v = 3.1\nviews = 75\n", {24, 21, 50}},
+        {CONE "detector = 30x44\npitch = 1.5,-1.4\nviews = 70\n", {18, 21, 37}},
     };
+    static const struct way ways[] = {
+        {0, 0, 0, false}, {1, 0, 0, false}, {9, 0, 0, false}, {9, 0, 0, true}, {1, 1, 0, false}, {1, 2, 0, false},
+        {9, 1, 0, false}, {9, 2, 0, false}, {1, 1, 99, true}, {9, 2, 99, true}, {9, 2, 99, false},
+    };
+    enum { WAYS = sizeof ways / sizeof *ways };
     for (size_t k = 0; k < sizeof scans / sizeof *scans; k++) {
         const int64_t *const size = scans[k].n, voxels = size[0] * size[1] * size[2];
         const struct vp_grid grid = {.n = {size[0], size[1], size[2]}, .voxel = {1, 1, 1.1}, .center = {0.3, 0, -1}};
@@ -195,25 +239,29 @@ static void test_slabs(const struct vp_backend *backend, const int *number, int 
         const int n = (int)geom.views;
         const int64_t view = geom.nu * geom.nv;
         float *x = random_floats(voxels), *y = random_floats(n * view);
-        float *Ax[3], *back[3];
-        int64_t list[VP_PAIR_VIEWS];
+        float *Ax[WAYS], *back[WAYS];
+        int64_t *list = malloc((size_t)n * sizeof *list);
         for (int i = 0; i < n; i++)
             list[i] = i;
-        for (int way = 0; way < 3; way++) { /* the CPU, one device, all */
-            struct vp_pair_place place = {.backend = way ? backend : NULL, .slab = 13, .n_devices = way == 1 ? 1 : devices};
-            for (int d = 0; d < place.n_devices; d++)
-                place.devices[d] = number[d];
-            through(&scan, &grid, &place, x, y, list, n, Ax[way] = random_floats(n * view), back[way] = random_floats(voxels));
+        for (int w = 0; w < WAYS; w++) {
+            struct vp_pair_place place = {.backend = ways[w].devices ? backend : NULL, .slab = 13};
+            for (; place.n_devices < ways[w].devices && place.n_devices < devices; place.n_devices++)
+                place.devices[place.n_devices] = number[place.n_devices];
+            through(&scan, &grid, &place, &ways[w], x, y, list, n, Ax[w] = random_floats(n * view),
+                    back[w] = random_floats(voxels));
         }
         const int64_t slices = size[2] - 1 - size[2] / 5, some = slices * size[0] * size[1];
         CHECK(error_of(Ax[1], Ax[0], n * view) < 2e-6);
         CHECK(error_of(back[1], back[0], some) < 2e-6);
-        CHECK(!memcmp(Ax[1], Ax[2], (size_t)(n * view) * sizeof **Ax));
-        CHECK(!memcmp(back[1], back[2], (size_t)some * sizeof **back));
-        for (int way = 0; way < 3; way++) {
-            free(Ax[way]);
-            free(back[way]);
+        for (int w = 2; w < WAYS; w++) {
+            CHECK(!memcmp(Ax[1], Ax[w], (size_t)(n * view) * sizeof **Ax));
+            CHECK(!memcmp(back[1], back[w], (size_t)some * sizeof **back));
         }
+        for (int w = 0; w < WAYS; w++) {
+            free(Ax[w]);
+            free(back[w]);
+        }
+        free(list);
         free(x);
         free(y);
         vp_geom_free(&geom);
