@@ -71,7 +71,8 @@ missing_agree() {
     [ "$(wc -l < commands)" -eq "$1" ]
     while read -r command; do
         # shellcheck disable=SC2086
-        device_agrees $command || { echo "with seed $2"; return 1; }
+        echo "seed $2: $command"
+        device_agrees $command
     done < commands
 }
 

@@ -17,11 +17,10 @@ int vp_plot_new(struct vp_canvas *c, const int64_t size[2], uint64_t memory, str
 /* Writes the label of an axis of values: the quantity of the samples with its unit, or "value". */
 void vp_plot_name_values(const struct vp_stack *in, char text[96]);
 
-/* What is written beside the axes; UTF-8. */
+/* Titles of the axes, UTF-8. */
 struct vp_plot_labels { const char *across, *up; };
 
-/* Draws a histogram. `log`: counts are on a
- * logarithmic axis, from 0.5 on. */
+/* Draws a histogram. `log`: counts are on a logarithmic axis, from 0.5 on. */
 void vp_plot_histogram(struct vp_canvas *c, const struct vp_histogram *h, bool log, const struct vp_plot_labels *labels);
 /* Draws the line through n points with x ascending, and changes them; NaN and infinities leave a gap. range: lower and
  * upper end of the axis of y; NULL: from the points. */
