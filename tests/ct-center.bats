@@ -22,6 +22,20 @@ found() { ct-center "${@:2}" | sed -n "s/^$1 = \([-0-9.]*\) .*/\1/p"; }
     near "$(found offset-u -g full.geom full.tif)" -36.2 0.1
 }
 
+@test "ct-center: few views of half a turn are refined with centers of mass, unless the object leaves the detector" {
+    scan few --beam parallel --detector 160x16 --pitch 1 --views 24 --arc 180 --offset-u 6.3
+    ct-center -g few.geom few.tif > report
+    grep -qx '# refined with the centers of mass of the views' report
+    near "$(sed -n 's/^offset-u = \([-0-9.]*\) .*/\1/p' report)" 6.3 0.05
+    # the middle of the detector: the object reaches one end or both
+    for cut in 40:144 24:120; do
+        img-cat --region $cut,0:16 few.tif -o cut.tif
+        ct-center cut.tif > report
+        run -1 grep mass report
+        near "$(sed -n 's/^offset-u.*at column \([0-9.]*\) .*/\1/p' report)" "$(awk "BEGIN { print 85.8 - ${cut%:*} }")" 0.5
+    done
+}
+
 @test "ct-center: fan and cone beam" {
     scan fan --sod 300 --sdd 450 --detector 120x1 --pitch 1 --views 360 --offset-u 4.7
     near "$(found offset-u -g fan.geom fan.tif)" 4.7 0.1

@@ -185,7 +185,7 @@ static void doubt(const struct vp_run *run, const struct found *f, const char *n
 {
     const struct vp_center *c = &f->center;
 
-    if (c->second > VP_CENTER_DOUBT)
+    if (c->second > VP_CENTER_DOUBT && !c->mass)
         vp_warn(run, "%s: another axis, at column %.6g, is %.2f as high as the best: see --try, or give --search", name,
                 c->second_axis, c->second);
     if (!f->roll && fabs(c->drift) > 0.5 && fabs(c->drift) > 5 * c->error)
@@ -212,6 +212,8 @@ static char *report(const struct found *f, const struct vp_geom *geom, const cha
             VP_CENTER_DOUBT);
     fprintf(out, "# from %lld views and %lld rows, correlation %.3f over %.0f columns\n", (long long)c->pairs,
             (long long)c->rows, c->r, c->overlap);
+    if (c->mass)
+        fprintf(out, "# refined with the centers of mass of the views\n");
     if (f->tried)
         fprintf(out, "# entropy of the trial slices is least at offset-u %.3f%s\n", f->trial.least,
                 f->trial.end ? ", the end of those tried" : "");
@@ -356,6 +358,9 @@ const struct vp_tool vp_program = {
         "- the best axis is at the end of the range\n"
         "- no rays have opposites\n"
         "- the rays of a fan beam agree better for the other direction of rotation\n\n"
+        "A half turn of a parallel beam has only a few pairs of opposite views. If the object stays inside the detector in "
+        "all views, their centers of mass (of up to 64 views) are compared with it. If they agree within a pixel, they refine "
+        "the axis, the report says so, and neither a low significance nor another axis matters.\n\n"
         "A warning appears if another axis reaches 0.4 of the height of the best. The uncertainty is the standard "
         "deviation over eight parts of the data. It does not include errors that all parts share, such as an object "
         "that bends or a wrong distance. The last line gives the correlation of rows with their opposites. If it is "

@@ -15,7 +15,8 @@ enum {
     MOST_PARALLEL = 1024, MOST_FAN = 512, FEWEST = 48, /* columns of the levels on which all shifts are tried */
     LEVELS = 3,                                        /* levels, each of half the columns of the one before */
     REACH = 6,                                         /* shifts on each side on a finer level */
-    LINES = 16, LINES_FAN = 4, HEIGHT = 4              /* lines of a view, and rows of each at most */
+    LINES = 16, LINES_FAN = 4, HEIGHT = 4,             /* lines of a view, and rows of each at most */
+    FEW_PAIRS = 4                                      /* up to which other views are looked at, too */
 };
 
 /* ---- reading ---- */
@@ -67,9 +68,8 @@ void vp_center_line(const struct vp_center_place *p, int64_t j, const float *ima
         out[x] /= (float)p->height;
 }
 
-/* Reads the lines of a view. */
-static int take_lines(const struct vp_center_request *q, const struct vp_center_place *p, const struct vp_between *b,
-                      float *image, float *work, float *out, struct vp_err *err)
+int vp_center_take_lines(const struct vp_center_request *q, const struct vp_center_place *p, const struct vp_between *b,
+                         float *image, float *work, float *out, struct vp_err *err)
 {
     const int64_t last = p->first + (p->lines - 1) * p->stride + p->height;
 
@@ -172,12 +172,12 @@ static int read_lines(struct axis_search *s, struct vp_err *err)
              (l->far = vp_alloc_raw((size_t)(l->pairs * of_view), sizeof(float), "rows", err)) ? 0 : -1;
     vp_progress_start(q->progress, "reading", "views", fan ? l->views : l->pairs);
     for (int64_t k = 0; k < l->views && fan && !rc; k++, vp_progress_add(q->progress, 1))
-        rc = take_lines(q, &s->place, &(struct vp_between){{k, k}, {1, 0}, false}, image, work, l->all + k * of_view,
-                        err);
+        rc = vp_center_take_lines(q, &s->place, &(struct vp_between){{k, k}, {1, 0}, false}, image, work,
+                                  l->all + k * of_view, err);
     for (int64_t k = 0; k < l->pairs && !fan && !rc; k++, vp_progress_add(q->progress, 1))
-        rc = take_lines(q, &s->place, &(struct vp_between){{s->view[k], 0}, {1, 0}, false}, image, work,
-                        l->near + k * of_view, err) ||
-             take_lines(q, &s->place, &s->far[k], image, work, l->far + k * of_view, err) ? -1 : 0;
+        rc = vp_center_take_lines(q, &s->place, &(struct vp_between){{s->view[k], 0}, {1, 0}, false}, image, work,
+                                  l->near + k * of_view, err) ||
+             vp_center_take_lines(q, &s->place, &s->far[k], image, work, l->far + k * of_view, err) ? -1 : 0;
     free(image);
     free(work);
     return rc;
@@ -389,6 +389,7 @@ static int search(struct axis_search *s, struct vp_center *c, struct peak *p, st
         c->z = p->z;
         c->second = p->second;
         c->second_axis = axis_of(&best, p->at);
+        c->best_axis = axis_of(&best, (double)p->best);
     }
     if (!rc && fan) { /* the other sense of rotation */
         struct peak other = {0};
@@ -401,17 +402,6 @@ static int search(struct axis_search *s, struct vp_center *c, struct peak *p, st
                               "%s: opposite rays agree better if the scan turns the other way (%.3g against %.3g)",
                               vp_views_name(s->q->source), other.height, p->height);
     }
-    if (!rc && !(p->z >= s->q->p->least))
-        rc = vp_fail_hint(err, VP_ERUN, "see trial slices: --try FILE.png",
-                          "%s: no axis stands out: the best, column %.6g, is %.2g standard deviations above the "
-                          "others, "
-                          "expected %g or more", vp_views_name(s->q->source), axis_of(&best, (double)p->best), p->z,
-                          s->q->p->least);
-    if (!rc && p->second >= VP_CENTER_RIVAL && s->q->p->least > 0)
-        rc = vp_fail_hint(err, VP_ERUN, "give --search LO,HI to leave the other out, or see trial slices: --try FILE.png",
-                          "%s: no axis stands out: that of column %.6g is %.2f as high as the best, of column %.6g, expected "
-                          "less than %g", vp_views_name(s->q->source), c->second_axis, p->second,
-                          axis_of(&best, (double)p->best), VP_CENTER_RIVAL);
     if (!rc && (p->best == p->lo || p->best == p->hi))
         rc = vp_fail_hint(err, VP_ERUN, "give --search LO,HI, or see trial slices: --try FILE.png",
                           "%s: the best axis, column %.6g, is the end of the range that was searched, %.6g to %.6g",
@@ -484,6 +474,23 @@ static int find_pairs(struct axis_search *s, struct vp_err *err)
     return 0;
 }
 
+/* Refuses an axis of pairs that may be chance, unless the centres of mass agree with it. */
+static int check_chance(const struct vp_center_request *q, const struct vp_center *c, struct vp_err *err)
+{
+    if (c->mass)
+        return 0;
+    if (!(c->z >= q->p->least))
+        return vp_fail_hint(err, VP_ERUN, "see trial slices: --try FILE.png",
+                            "%s: no axis stands out: the best, column %.6g, is %.2g standard deviations above the others, "
+                            "expected %g or more", vp_views_name(q->source), c->best_axis, c->z, q->p->least);
+    if (c->second >= VP_CENTER_RIVAL && q->p->least > 0)
+        return vp_fail_hint(err, VP_ERUN, "give --search LO,HI to leave the other out, or see trial slices: --try FILE.png",
+                            "%s: no axis stands out: that of column %.6g is %.2f as high as the best, of column %.6g, "
+                            "expected less than %g", vp_views_name(q->source), c->second_axis, c->second, c->best_axis,
+                            VP_CENTER_RIVAL);
+    return 0;
+}
+
 /* Searches the axis of views that are turned back by `tilt` degrees. */
 static int find_axis(struct axis_search *s, double tilt, struct vp_center *c, struct vp_err *err)
 {
@@ -495,6 +502,9 @@ static int find_axis(struct axis_search *s, double tilt, struct vp_center *c, st
     l->lines = s->place.lines;
     l->items = l->pairs * l->lines;
     int rc = check_memory(s->q, l, err) || read_lines(s, err) || search(s, c, &p, err) ? -1 : 0;
+    if (!rc && !l->fan && l->pairs <= FEW_PAIRS)
+        rc = vp_center_mass(s->q, &s->place, c, err);
+    rc = rc || check_chance(s->q, c, err) ? -1 : 0;
     free(l->near);
     free(l->far);
     free(l->all);

@@ -40,11 +40,13 @@ struct vp_center {
     double roll_error;      /* and of the roll, degrees; 0: not estimated */
     /* height of the best candidate above the mean of all others, in standard deviations of these */
     double z;
+    double best_axis;       /* axis of that candidate, before it was refined */
     double second, second_axis; /* height of the next peak as a part of that, and its axis; 0 if there is none */
     double r;               /* correlation at the best candidate, the mean over rows */
     double drift;           /* axis in the upper half of the rows less that in the lower half, pixels */
     int64_t pairs, rows;    /* used */
     double overlap;         /* columns that both rows see there */
+    bool mass;              /* centres of mass of the views agree, and have refined the axis */
 };
 
 /* Significance below which there is no answer; heights of a second peak from which on there is doubt, and no answer.

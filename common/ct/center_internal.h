@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to center.c, center_lines.c, center_score.c and center_roll.c. */
+/* Private to center.c, center_mass.c, center_score.c and center_roll.c. */
 #pragma once
 
 #include "ct/center.h"
@@ -96,6 +96,14 @@ void vp_center_clean(float *row, int64_t n, bool logarithm, float *work);
 /* Reads a whole view or a mean of two. image: nv x nu. */
 int vp_center_view(const struct vp_center_request *q, const struct vp_between *b, int64_t v0, int64_t v1, float *image,
                    float *work, struct vp_err *err);
+
+/* Reads the lines of a view, or of the mean of two. image: nv x nu, work: (nv + 1) x nu, out: lines x nu. */
+int vp_center_take_lines(const struct vp_center_request *q, const struct vp_center_place *p, const struct vp_between *b,
+                         float *image, float *work, float *out, struct vp_err *err);
+
+/* Refines the axis of a parallel beam by centres of mass of all views, if nothing leaves the detector. */
+int vp_center_mass(const struct vp_center_request *q, const struct vp_center_place *p, struct vp_center *c,
+                   struct vp_err *err);
 
 /* Estimates the roll from views and their opposites, about `axis`. */
 int vp_center_roll(const struct vp_center_request *q, const struct vp_circle *circle, double axis, double *tilt,
