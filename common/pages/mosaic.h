@@ -12,7 +12,7 @@ struct vp_mosaic {
                             down) */
     bool square;         /* one pixel for each sample */
     bool labels;         /* samples are not to be mixed */
-    int64_t columns;     /* slices side by side; 0: about as many as there are rows of them */
+    int64_t columns;     /* slices side by side; 0: about the number of rows of slices */
     int64_t fit[2];      /* size that the picture is shrunk to; 0: none */
     /* made */
     int64_t picture[2];  /* size of all slices together */
