@@ -281,7 +281,7 @@ template <class T> int start_tiles(const nlmeans_job &j, const struct vp_work *a
     l.size[0] = LANES + 2 * j.search[0];
     l.size[1] = (int)threads.y * T::R + 2 * (T::PY + j.search[1]);
     l.size[2] = (int)threads.z * T::D + 2 * (T::PZ + j.search[2]);
-    l.pitch = T::PITCH ? (int)T::PITCH : l.size[0];
+    l.pitch = T::PITCH > 0 ? (int)T::PITCH : l.size[0];
     l.plane = l.pitch * l.size[1];
     const size_t shared = sizeof(float) * (size_t)l.plane * (size_t)l.size[2];
     const int wide = LANES - 2 * j.patch[0];
