@@ -64,7 +64,7 @@ HARDLD  := $(call tries,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
 SECTIONS := -ffunction-sections -fdata-sections
 GC       := $(call tries,-Wl$(comma)--gc-sections)
 ALLCFLAGS = -std=c11 $(SECTIONS) -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) $(HARDC) \
-            -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(SANFLAGS)
+            -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(SMALL) $(SANFLAGS)
 LIBS    := -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime is linked statically if possible: app/tool.c then configures it before it starts
 GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
@@ -182,6 +182,8 @@ $(OBJ)/%.$(1).o: %.c Makefile
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
+# option tables and text: no loops that take time
+$(OBJ)/tools/%.o $(OBJ)/common/app/%.o $(OBJ)/common/geom/%.o: SMALL = $(if $(filter -O3,$(CFLAGS)),-Os)
 $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
