@@ -18,6 +18,12 @@ load helper
     [ -z "$output" ] || { echo "$output"; return 1; }
 }
 
+@test "a man page with a table names tbl in its first line, and no other does" {
+    for page in "$ROOT"/man/*.[157]; do
+        [ "$(grep -c '^\.TS' "$page" | sed 's/[1-9].*/1/')" = "$(head -n 1 "$page" | grep -c "^'.. t\$")" ] || { echo "$page"; return 1; }
+    done
+}
+
 @test "docs/manual is made of the man pages (make docs), and its links lead somewhere" {
     perl "$ROOT/docs/markdown.pl" "$ROOT/man" manual
     diff -r manual "$ROOT/docs/manual"
