@@ -75,8 +75,8 @@ static const struct vp_example examples[] = {
      "ct-center --try sheet.png --trials 9,0.5 -g scan.geom scan.tif"},
     {"Half acquisition: over a full turn, the axis is near the end of the detector, which sees a little more than half "
      "of the object. The commands are the same.",
-     "ct-geom --beam parallel --detector 96x24 --pitch 1 --views 360 --offset-u -38 -o half.geom\n"
-     "ct-phantom -g half.geom --radius 75 --noise 1e5 -o half.tif\n"
+     "ct-geom --beam parallel --detector 96x24 --pitch 1 --views 360 --offset-u -26 -o half.geom\n"
+     "ct-phantom -g half.geom --phantom spheres --radius 70 --noise 1e5 -o half.tif\n"
      "ct-geom --offset-u 0 half.geom -o nominal.geom\n"
      "ct-center -g nominal.geom half.tif -o both.geom\n"
      "ct-fdk -g both.geom half.tif -o whole.tif"},
