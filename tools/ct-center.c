@@ -83,7 +83,10 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-enum { SHEET = 256 /* pixels of a trial slice */ };
+enum {
+    SHEET = 256,      /* pixels of a trial slice */
+    FEW_COLUMNS = 40, /* on which smooth objects are alike about several axes */
+};
 
 /* Checks the options against each other. */
 static int check(const struct params *p, struct vp_err *err)
@@ -188,6 +191,9 @@ static void doubt(const struct vp_run *run, const struct found *f, const char *n
     if (c->second > VP_CENTER_DOUBT && !c->mass)
         vp_warn(run, "%s: another axis, at column %.6g, is %.2f as high as the best: see --try, or give --search", name,
                 c->second_axis, c->second);
+    if (c->overlap < FEW_COLUMNS)
+        vp_warn(run, "%s: opposite rays are compared on %.0f columns, expected %d or more: the axis may be another one, see --try",
+                name, c->overlap, FEW_COLUMNS);
     if (!f->roll && fabs(c->drift) > 0.5 && fabs(c->drift) > 5 * c->error)
         vp_warn(run, "%s: the axis differs by %.2g pixels between lower and upper rows: the detector may be rolled, "
                      "see "
@@ -361,7 +367,8 @@ const struct vp_tool vp_program = {
         "A half turn of a parallel beam has only a few pairs of opposite views. If the object stays inside the detector in "
         "all views, their centers of mass (of up to 64 views) are compared with it. If they agree within a pixel, they refine "
         "the axis, the report says so, and neither a low significance nor another axis matters.\n\n"
-        "A warning appears if another axis reaches 0.4 of the height of the best. The uncertainty is the standard "
+        "A warning appears if another axis reaches 0.4 of the height of the best, or if opposite rays share fewer than 40 "
+        "columns. The uncertainty is the standard "
         "deviation over eight parts of the data. It does not include errors that all parts share, such as an object "
         "that bends or a wrong distance. The last line gives the correlation of rows with their opposites. If it is "
         "far below 1 in a scan of little noise, the angles may be wrong; an object of few details then gives an axis "
