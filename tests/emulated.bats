@@ -294,7 +294,7 @@ launched() {
 }
 
 @test "slabs that travel between host and devices: the bits of those that are held, resumed or not" {
-    ct-geom --sod 3000 --sdd 3100 --detector 6x540 --views 20 -o scan.geom
+    ct-geom --sod 3000 --sdd 3100 --detector 6x540 --pitch 1 --views 20 -o scan.geom
     printf '0 0 0 3 3 400 0 0.02\n' >rod.txt
     ct-phantom -g scan.geom --phantom rod.txt -o p.tif
     it() { ok ct-iterate --volume 4x4x520 --voxel 1 --margin 0 "$@" p.tif; }
