@@ -9,6 +9,7 @@
  */
 #include "../unit/apply.h"
 #include "base/err.h"
+#include "clock.h"
 #include "base/size.h"
 #include "local/convolve.h"
 #include "local/convolve_internal.h"
@@ -18,18 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-/* Of one thread the time of the processor: others may have it in between. */
-static double now(int threads)
-{
-    struct timespec t;
-    if (threads > 1)
-        return vp_now();
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 struct job { int64_t image[3], n[3], nodes; const char *method; int64_t tile[3]; enum vp_type type; /* f64; else f32 */ };
 
@@ -75,7 +65,7 @@ static double measure(const struct job *j, int threads, int times, char text[110
         *predicted = op.cost;
         vp_chain_add(&c, &op, &err);
         for (int i = 0; i < times; i++) {
-            const double t = now(threads);
+            const double t = bench_now(threads);
             if (j->nodes > 1) { /* spectra are part of it */
                 struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)c.stage[0].params)->cpu;
                 cpu->made = false;
@@ -85,7 +75,7 @@ static double measure(const struct job *j, int threads, int times, char text[110
                 }
             }
             vp_chain_apply(&c, &from, wide ? (void *)out64 : out, threads, &err);
-            const double s = now(threads) - t;
+            const double s = bench_now(threads) - t;
             best = s < best ? s : best;
         }
         vp_chain_free(&c);
@@ -128,7 +118,7 @@ static double with_fftw(int64_t n, int64_t k, int64_t tile)
     fftwf_execute(there);
     memcpy(h, f, (size_t)(tile * half) * sizeof *h);
     for (int trial = 0; trial < 3; trial++) {
-        const double t = now(1);
+        const double t = bench_now(1);
         for (int64_t y = 0; y < n; y += out)
             for (int64_t x = 0; x < n; x += out) {
                 const int64_t top = y + k / 2 - (k - 1), left = x + k / 2 - (k - 1);
@@ -148,7 +138,7 @@ static double with_fftw(int64_t n, int64_t k, int64_t tile)
                 for (int64_t r = 0; r < vp_min64(out, n - y); r++)
                     memcpy(to + (y + r) * n + x, part + (r + k - 1) * tile + k - 1, (size_t)vp_min64(out, n - x) * sizeof *to);
             }
-        best = vp_min64((int64_t)((now(1) - t) * 1e9), (int64_t)(best * 1e9)) * 1e-9;
+        best = vp_min64((int64_t)((bench_now(1) - t) * 1e9), (int64_t)(best * 1e9)) * 1e-9;
     }
     fftwf_destroy_plan(there);
     fftwf_destroy_plan(back);

@@ -9,6 +9,7 @@
  * kernels are in memory. The speed of the machine is that of two other jobs, which run before each row. */
 #include "../unit/apply.h"
 #include "base/err.h"
+#include "clock.h"
 #include "base/isa.h"
 #include "engine/rates.h"
 #include "local/convolve.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct job { int64_t image, kernel, nodes; bool anywhere; enum vp_weights weights; };
 
@@ -37,15 +37,6 @@ static const struct job JOBS[] = {
     {1024, 33, 4, true, VP_WEIGHTS_SOURCE},
 };
 enum { JOB_COUNT = sizeof JOBS / sizeof *JOBS };
-
-static double now(int threads)
-{
-    struct timespec t;
-    if (threads > 1)
-        return vp_now();
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double uniform(void)
 {
@@ -126,9 +117,9 @@ static void measure(double *best, const struct job *j, struct input *in, int thr
 
     make(&op, j, in);
     check(vp_chain_add(&c, &op, &err), &err);
-    const double start = now(threads);
+    const double start = bench_now(threads);
     check(vp_chain_apply(&c, &from, in->result, threads, &err), &err);
-    *best = fmin(*best, now(threads) - start);
+    *best = fmin(*best, bench_now(threads) - start);
     vp_chain_free(&c);
 }
 

@@ -38,3 +38,25 @@ static inline int vp_chain_apply(const struct vp_chain *c, const void *const *in
     free(planes);
     return rc;
 }
+
+/* Applies a chain to a constant, f64 or else f32. Returns the number of voxels whose bits are others, or -1. */
+static inline int64_t vp_chain_changes(const struct vp_chain *c, bool f64, int64_t samples, int64_t voxels,
+                                       struct vp_err *err)
+{
+    double *const in = vp_alloc_raw((size_t)samples, sizeof *in, "samples", err);
+    double *const out = vp_alloc_raw((size_t)voxels, sizeof *out, "voxels", err);
+    int64_t others = -1;
+    for (int64_t i = 0; in && i < samples; i++)
+        if (f64)
+            in[i] = 0.1;
+        else
+            ((float *)in)[i] = 0.1f;
+    if (in && out && !vp_chain_apply(c, (const void *[]){in}, out, 1, err)) {
+        others = 0;
+        for (int64_t i = 0; i < voxels; i++)
+            others += f64 ? out[i] != 0.1 : ((float *)out)[i] != 0.1f;
+    }
+    free(in);
+    free(out);
+    return others;
+}

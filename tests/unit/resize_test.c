@@ -144,21 +144,9 @@ static void test_exact(void)
         for (int a = 0; a < 3; a++)
             draw_axis(&p.axis[a], n[a]);
         const int64_t voxels = p.axis[0].m * p.axis[1].m * p.axis[2].m, samples = n[0] * n[1] * n[2];
-        double *in = malloc((size_t)samples * 8), *out = malloc((size_t)voxels * 8);
-        for (int64_t i = 0; i < samples; i++)
-            if (f64)
-                in[i] = 0.1;
-            else
-                ((float *)in)[i] = 0.1f;
         CHECK_INT(vp_resize_chain(&c, &p, f64 ? VP_F64 : VP_F32, f64 ? VP_F64 : VP_F32, &err), 0);
-        CHECK_INT(vp_chain_apply(&c, (const void *[]){in}, out, 1, &err), 0);
-        int64_t others = 0;
-        for (int64_t i = 0; i < voxels; i++)
-            others += f64 ? out[i] != 0.1 : ((float *)out)[i] != 0.1f;
-        CHECK_INT(others, 0);
+        CHECK_INT(vp_chain_changes(&c, f64, samples, voxels, &err), 0);
         vp_chain_free(&c);
-        free(in);
-        free(out);
     }
     struct vp_resize_params p;
     struct vp_chain c = {0};
