@@ -180,8 +180,8 @@ static const char sections[] =
     "next one is brought while the present one is worked on. The projections of a block are held in host memory, as "
     "many as --memory allows. One slab must fit.\n"
     "- Views half a turn apart are summed together. If the scan has them, a block is a whole pass.\n\n"
-    "--plan shows which way is taken, the memory of each GPU and an estimate of the time of an iteration on an H100. The "
-    "result has the same bits for any number of threads, GPUs, and any limit of memory. Results of the CPU and of GPUs "
+    "--plan shows which way is taken, the memory of each GPU and an estimate of the time that kernels and copies of "
+    "slabs take in an iteration (a wide cone takes several times as long). The result has the same bits for any number of threads, GPUs, and any limit of memory. Results of the CPU and of GPUs "
     "differ by rounding.";
 
 struct work {
