@@ -474,7 +474,7 @@ bool opposed(const vp_pair_shape *s)
 int plan_transpose(vp_pair_shape *s, size_t shared, vp_err *err)
 {
     bool single = false;
-    if (choose_collector(s, 1, shared, &single, err) || (single && opposed(s) && choose_collector(s, 2, shared, &s->opposite, err)))
+    if (choose_collector(s, 1, shared, &single, err) || (single && s->may_pair && opposed(s) && choose_collector(s, 2, shared, &s->opposite, err)))
         return -1;
     if (!single)
         return 0;
@@ -483,7 +483,9 @@ int plan_transpose(vp_pair_shape *s, size_t shared, vp_err *err)
     s->sum_bytes = (uint64_t)(s->n[0] * s->n[1] * s->n[2]) * sizeof(float);
     const int64_t slot = s->nv * row_pitch(s, s->opposite) * texel_of(s, s->opposite) * (s->opposite ? 2 : 1)
                        * (int64_t)sizeof(float);
-    s->slots = (int)vp_max64(vp_min64(LINES_BYTES / slot, VP_PAIR_SLOTS), VP_PAIR_VIEWS / 2);
+    s->slots = VP_PAIR_SLOTS; /* a power of two: blocks of views are multiples of it */
+    while (s->slots > VP_PAIR_VIEWS / 2 && s->slots * slot > LINES_BYTES)
+        s->slots /= 2;
     s->lines_bytes = (uint64_t)(s->slots * slot);
     return 0;
 }

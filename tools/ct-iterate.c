@@ -458,11 +458,8 @@ static int plan(struct work *w, struct vp_err *err)
         vp_report_plan(run, "input", "a pipe: kept in memory, %s", vp_bytes_text(w->kept).text);
     vp_report_plan(run, "volumes", "%d in host memory, %s each", vp_iterate_volumes(job) + 1 + (w->mask ? 1 : 0),
                    vp_bytes_text(volume).text);
-    if (job->place.travels)
-        vp_report_plan(run, "blocks", "%lld views at once, in host memory", (long long)job->block);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
-    const double updates = 2 * (double)(job->last - job->first) * (double)(volume / sizeof(float));
-    vp_place_plan(run, &job->place, "an iteration", updates, vp_iterate_traffic(job));
+    vp_place_plan(run, &job->place, job->block, "an iteration", vp_iterate_updates(job), vp_iterate_traffic(job));
     return vp_report_plan_done(run);
 }
 

@@ -186,10 +186,7 @@ static int plan(struct project *w, struct vp_run *run, struct vp_err *err)
     const double voxels = (double)g->n[0] * (double)g->n[1] * (double)g->n[2];
     const uint64_t volume = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float);
     const uint64_t others = volume + vp_reader_holds(w->volume, false) + (w->source ? vp_views_bytes(w->source) : 0);
-    const uint64_t least = others + vp_forward_bytes(&w->job, held);
-    const uint64_t rest = run->common.memory > least ? run->common.memory - least : 0;
-    const int64_t views = w->job.last - w->job.first;
-    if ((w->job.block = vp_place_block(&w->job.place, &w->projections, g, w->job.threads, views, rest / 2, err)) < 0)
+    if (vp_forward_plan(&w->job, run->common.memory > others ? run->common.memory - others : 0, held, err))
         return -1;
     const uint64_t bytes = others + vp_forward_bytes(&w->job, held);
     if (bytes > run->common.memory)
@@ -202,12 +199,8 @@ static int plan(struct project *w, struct vp_run *run, struct vp_err *err)
                    (long long)w->projections.nv, (long long)w->job.first, (long long)w->job.last - 1,
                    (long long)w->projections.n_views);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
-    if (w->job.place.travels)
-        vp_report_plan(run, "blocks", "%lld views at once, in host memory", (long long)w->job.block);
-    const double all = (double)views * (double)(w->projections.nu * w->projections.nv) * sizeof(float);
-    const double blocks = w->job.place.travels ? (double)vp_div_up(views, w->job.block) : 1;
-    vp_place_plan(run, &w->job.place, "to project", (double)views * voxels,
-                  blocks * (double)volume + all * (double)w->job.place.slabs);
+    vp_place_plan(run, &w->job.place, w->job.block, "to project", (double)(w->job.last - w->job.first) * voxels,
+                  vp_forward_traffic(&w->job));
     return vp_report_plan_done(run);
 }
 
@@ -260,6 +253,7 @@ static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
     struct project w = {.p = params};
     struct vp_writer *writer = NULL;
     int rc = project(&w, run, &writer, err);
+    vp_pair_close(w.job.pair);
     vp_place_settle();
     vp_views_close(w.source);
     vp_reader_close(w.measured, NULL);

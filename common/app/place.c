@@ -26,6 +26,15 @@ const struct vp_opt vp_place_options[] = {
     VP_OPT_END,
 };
 
+struct vp_pair_place vp_place_of(const struct vp_run *run, const struct vp_backend *backend, const int *devices, int n,
+                                 uint64_t memory)
+{
+    struct vp_pair_place place = {.automatic = !strcmp(run->common.device, "auto"), .memory = memory, .backend = backend,
+                                  .n_devices = n < VP_PAIR_DEVICES ? n : VP_PAIR_DEVICES};
+    memcpy(place.devices, devices, (size_t)place.n_devices * sizeof *devices);
+    return place;
+}
+
 int vp_place_choose(const struct vp_run *run, double updates, uint64_t memory, struct vp_pair_place *place,
                     struct vp_err *err)
 {
@@ -41,22 +50,20 @@ int vp_place_choose(const struct vp_run *run, double updates, uint64_t memory, s
     if (vp_devices_find(&backend, &devices, &n, name, err))
         return -1;
     const bool able = !backend->on_host && backend->kernels && backend->kernels("pair");
-    if (able) {
-        place->backend = backend;
-        while (place->n_devices < n && place->n_devices < VP_PAIR_DEVICES) {
-            place->devices[place->n_devices] = devices[place->n_devices];
-            place->n_devices++;
-        }
-    }
+    if (able)
+        *place = vp_place_of(run, backend, devices, n, memory);
     free(devices);
     return able || backend->on_host || place->automatic
          ? 0 : vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", name);
 }
 
-void vp_place_plan(struct vp_run *run, const struct vp_pair_place *place, const char *what, double updates, double bytes)
+void vp_place_plan(struct vp_run *run, const struct vp_pair_place *place, int64_t block, const char *what, double updates,
+                   double bytes)
 {
     const double devices = (double)vp_min64(place->n_devices, place->slabs);
     double seconds = SLOWER * updates / vp_rates.cpu_updates / (double)run->common.threads;
+    if (place->travels)
+        vp_report_plan(run, "blocks", "%lld views at once, in host memory", (long long)block);
     if (!place->used) {
         vp_report_plan(run, "device", "cpu%s%s", *place->refused ? ": " : "", place->refused);
     } else {
@@ -71,18 +78,6 @@ void vp_place_plan(struct vp_run *run, const struct vp_pair_place *place, const 
         seconds = (SLOWER_ON_DEVICE * updates / vp_rates.gpu_updates + bytes / vp_rates.views_up) / devices;
     }
     vp_report_plan(run, "time", "about %.2g s %s%s", seconds, what, place->used ? ", kernels and copies of slabs" : "");
-}
-
-int64_t vp_place_block(struct vp_pair_place *place, const struct vp_projections *scan, const struct vp_grid *grid, int threads,
-                       int64_t views, uint64_t memory, struct vp_err *err)
-{
-    struct vp_pair *pair = NULL;
-    int64_t block = VP_PAIR_VIEWS;
-    int rc = 0;
-    if (place->backend && !(rc = vp_pair_open(&pair, scan, grid, threads, NULL, err) || vp_pair_plan(pair, place, err) ? -1 : 0))
-        block = vp_pair_block(pair, views, memory);
-    vp_pair_close(pair);
-    return rc ? -1 : block;
 }
 
 void vp_place_report(struct vp_run *run, const struct vp_pair_place *place)

@@ -370,13 +370,11 @@ int vp_session_fill(struct vp_session *s, struct vp_run *run, float *x, struct v
 static int plan_adjoint(struct vp_session *s, struct vp_adjoint *a, struct vp_run *run, struct vp_err *err)
 {
     const struct vp_projections *of = a->scan;
-    const int64_t views = a->last - a->first;
-    const uint64_t least = vp_adjoint_bytes(a) + vp_views_bytes(s->source);
-    const double voxels = (double)a->grid->n[0] * (double)a->grid->n[1] * (double)a->grid->n[2];
-    if ((a->block = vp_place_block(&a->place, of, a->grid, a->threads, views, s->job.memory > least ? s->job.memory - least : 0,
-                                   err)) < 0)
+    const uint64_t others = vp_views_bytes(s->source);
+    const double voxels = (double)a->grid->n[0] * (double)a->grid->n[1] * (double)(a->z1 - a->z0);
+    if (vp_adjoint_plan(a, s->job.memory > others ? s->job.memory - others : 0, err))
         return -1;
-    const uint64_t bytes = vp_adjoint_bytes(a) + vp_views_bytes(s->source);
+    const uint64_t bytes = vp_adjoint_bytes(a) + others;
     if (bytes > s->job.memory)
         return vp_fail_hint(err, VP_ERESOURCE, "make it in parts with --slab, or allow more with --memory",
                             "the volume and its projections take %s: expected at most %s", vp_bytes_text(bytes).text,
@@ -387,12 +385,7 @@ static int plan_adjoint(struct vp_session *s, struct vp_adjoint *a, struct vp_ru
                    (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1], s->grid.voxel[2]);
     vp_report_plan(run, "kernel", "area weights");
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(s->job.memory).text);
-    if (a->place.travels)
-        vp_report_plan(run, "blocks", "%lld views at once, in host memory", (long long)a->block);
-    const double all = (double)views * (double)(of->nu * of->nv) * sizeof(float);
-    const double blocks = a->place.travels ? 2 * (double)vp_div_up(views, a->block) - 1 : 1;
-    vp_place_plan(run, &a->place, "to add the views", (double)views * voxels,
-                  blocks * voxels * sizeof(float) + all * (double)a->place.slabs);
+    vp_place_plan(run, &a->place, a->block, "to add the views", (double)(a->last - a->first) * voxels, vp_adjoint_traffic(a));
     return 0;
 }
 
@@ -415,15 +408,14 @@ int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *
     struct vp_adjoint a = {.scan = &s->job.projections, .grid = &s->grid, .z0 = s->job.z0, .z1 = s->job.z1,
                            .first = s->job.first, .last = s->job.last, .threads = s->job.threads, .stats = run->stats,
                            .progress = run->progress};
-    if (!s->job.backend->on_host) {
-        a.place = (struct vp_pair_place){.backend = s->job.backend, .memory = s->job.device_memory, .automatic = !strcmp(run->common.device, "auto"),
-                                         .n_devices = (int)vp_min64(s->job.n_devices, VP_PAIR_DEVICES)};
-        memcpy(a.place.devices, s->devices, (size_t)a.place.n_devices * sizeof *s->devices);
-    }
+    if (!s->job.backend->on_host)
+        a.place = vp_place_of(run, s->job.backend, s->devices, s->job.n_devices, s->job.device_memory);
     int rc = plan_adjoint(s, &a, run, err);
-    if (!rc && vp_report_plan_done(run))
+    const bool shown = !rc && vp_report_plan_done(run);
+    rc = rc || shown ? rc : open_adjoint(s, run, &a.writer, err) || vp_adjoint_run(&a, err) ? -1 : 0;
+    vp_pair_close(a.pair);
+    if (shown)
         return 0;
-    rc = rc || open_adjoint(s, run, &a.writer, err) || vp_adjoint_run(&a, err) ? -1 : 0;
     if (!rc)
         vp_place_report(run, &a.place);
     if (!rc && a.bad)

@@ -16,7 +16,6 @@ struct forward {
     struct vp_forward *f;
     struct vp_pair *pair;
     int64_t view, views;        /* samples of a view; number of views */
-    int64_t block;              /* views that are projected at once */
     float *batch;               /* a block of views */
     float *other;               /* the same of the measured ones, or of rows of sinograms; or NULL */
     int64_t *numbers;           /* numbers of the views */
@@ -28,24 +27,56 @@ static bool in_order(const struct vp_forward *f)
     return f->sinograms && !(f->writer && vp_writer_random(f->writer));
 }
 
+/* True if a second block of views is needed: of measured projections, or of rows of sinograms. */
+static bool two_blocks(const struct vp_forward *f)
+{
+    return f->scan->source || f->sinograms;
+}
+
 uint64_t vp_forward_bytes(const struct vp_forward *f, bool held)
 {
     const uint64_t view = (uint64_t)(f->scan->nu * f->scan->nv) * sizeof(float);
-    return vp_pair_bytes(f->scan, f->grid, f->threads) + 2 * (uint64_t)vp_max64(f->block, VP_PAIR_VIEWS) * view
+    return vp_pair_holds(f->pair) + (two_blocks(f) ? 2 : 1) * (uint64_t)f->block * view
          + (held ? (uint64_t)(f->last - f->first) * view : 0);
+}
+
+double vp_forward_traffic(const struct vp_forward *f)
+{
+    const double views = (double)(f->last - f->first) * (double)(f->scan->nu * f->scan->nv);
+    const double volume = (double)f->grid->n[0] * (double)f->grid->n[1] * (double)f->grid->n[2];
+    const double blocks = f->place.travels ? (double)vp_div_up(f->last - f->first, f->block) : 1;
+    return (blocks * volume + views * (double)f->place.slabs) * sizeof(float);
+}
+
+int vp_forward_plan(struct vp_forward *f, uint64_t memory, bool held, struct vp_err *err)
+{
+    const int64_t views = f->last - f->first;
+    f->place.use = VP_PAIR_PROJECTS;
+    f->block = 0;
+    if (vp_pair_open(&f->pair, f->scan, f->grid, f->threads, NULL, err) || vp_pair_plan(f->pair, &f->place, err))
+        return -1;
+    const uint64_t least = vp_forward_bytes(f, held), rest = memory > least ? memory - least : 0;
+    f->block = vp_pair_block(f->pair, views, rest / (two_blocks(f) ? 2 : 1));
+    if (f->place.used && f->place.automatic && vp_forward_bytes(f, held) > memory) {
+        vp_pair_refuse(f->pair, &f->place, "the host's memory is too small for the views of a block");
+        f->block = vp_pair_block(f->pair, views, rest);
+    }
+    return 0;
 }
 
 static int open_buffers(struct forward *w, struct vp_err *err)
 {
-    const struct vp_forward *f = w->f;
+    struct vp_forward *const f = w->f;
+    w->pair = f->pair;
     w->view = f->scan->nu * f->scan->nv;
     w->views = f->last - f->first;
-    if (vp_pair_open(&w->pair, f->scan, f->grid, f->threads, NULL, err) || vp_pair_use(w->pair, &w->f->place, err)
-        || vp_pair_load(w->pair, f->volume, err))
+    if (vp_pair_use(w->pair, &f->place, err) || vp_pair_load(w->pair, f->volume, err))
         return -1;
-    w->block = f->place.travels ? vp_max64(f->block, VP_PAIR_VIEWS) : VP_PAIR_VIEWS;
-    return !(w->batch = vp_pair_room(w->pair, w->block, err))
-        || !(w->other = vp_alloc_raw((size_t)w->view, (size_t)w->block * sizeof(float), "the projections", err))
+    if (!f->place.travels)
+        f->block = VP_PAIR_VIEWS; /* the devices may have failed */
+    return !(w->batch = vp_pair_room(w->pair, f->block, err))
+        || (two_blocks(f)
+            && !(w->other = vp_alloc_raw((size_t)w->view, (size_t)f->block * sizeof(float), "the projections", err)))
         || !(w->numbers = vp_alloc((size_t)w->views, sizeof *w->numbers, "the views", err))
         || (in_order(f) && !(w->held = vp_alloc_raw((size_t)w->view, (size_t)w->views * sizeof(float), "the sinograms", err)))
          ? -1 : 0;
@@ -102,7 +133,7 @@ static int run(struct forward *w, struct vp_err *err)
     for (int64_t i = 0; i < w->views; i++)
         w->numbers[i] = f->first + i;
     for (int64_t first = f->first, n; first < f->last; first += n) {
-        n = vp_min64(w->block, f->last - first);
+        n = vp_min64(f->block, f->last - first);
         if (vp_pair_project(w->pair, w->numbers + (first - f->first), n, w->batch, err))
             return -1;
         if (f->i0 > 0)
@@ -128,7 +159,6 @@ int vp_forward_run(struct vp_forward *f, struct vp_err *err)
     f->bad = 0;
     const int rc = open_buffers(&w, err) ? -1 : run(&w, err);
     vp_pair_leave(w.pair, w.batch);
-    vp_pair_close(w.pair);
     free(w.numbers);
     free(w.other);
     free(w.held);

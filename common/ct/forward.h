@@ -21,14 +21,19 @@ struct vp_forward {
     bool counts;                /* photons, not line integrals */
     bool sinograms;             /* pages are detector rows, else views */
     struct vp_writer *writer;
-    int64_t block;              /* views that the planned pair takes at once; 0: VP_PAIR_VIEWS */
+    struct vp_pair *pair;       /* vp_forward_plan() opens it, vp_pair_close() closes it */
+    int64_t block;              /* views that it takes at once */
     int threads;
     struct vp_stats *stats;
     struct vp_progress *progress;
     int64_t bad;                /* out: NaN and infinite samples of the measured projections */
 };
 
-/* Returns the bytes that it takes beside the volume. `held`: sinograms that are written in order. */
+/* Plans where to work, and the views at once, in `memory` bytes beside the volume. `held`: sinograms that are written in order.
+ * 0 or -1. */
+int vp_forward_plan(struct vp_forward *f, uint64_t memory, bool held, struct vp_err *err);
+/* Return the bytes that a planned one takes beside the volume, and those that are copied to and from devices. */
 uint64_t vp_forward_bytes(const struct vp_forward *f, bool held);
-/* Projects all views to the writer. 0 or -1. */
+double vp_forward_traffic(const struct vp_forward *f);
+/* Projects all views to the writer, as planned. 0 or -1. */
 int vp_forward_run(struct vp_forward *f, struct vp_err *err);

@@ -483,13 +483,26 @@ uint64_t vp_iterate_bytes(const struct vp_iterate *job)
     return bytes_of(job, job->block) + kept_bytes(job);
 }
 
+/* Returns the passes over all views, in both directions together: an ordered subset sums its weights anew, too, from lengths
+ * of rays that are kept or are projections. */
+static double passes_of(const struct vp_iterate *job)
+{
+    return job->blocks == 1 ? 2 : job->kept ? 3 : 4;
+}
+
+double vp_iterate_updates(const struct vp_iterate *job)
+{
+    return passes_of(job) * (double)(job->last - job->first) * (double)(voxel_bytes(job) / sizeof(float));
+}
+
 double vp_iterate_traffic(const struct vp_iterate *job)
 {
     const int64_t views = job->last - job->first;
     const double blocks = job->place.travels ? (double)vp_div_up(views, job->block) : 1;
-    const double volumes = 2 * blocks + (blocks - 1); /* x, the sum, and the sum of the blocks before */
+    const double visits = job->blocks > 1 ? (double)job->blocks : 1; /* passes over the volume */
+    const double volumes = passes_of(job) * fmax(blocks, visits) + (blocks - 1); /* and the sum of the blocks before */
     return job->place.used ? volumes * (double)voxel_bytes(job)
-                           + 2 * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
+                           + passes_of(job) * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
 }
 
 /* Divides the memory among blocks of views, lengths of rays and volumes. */
@@ -517,6 +530,10 @@ int vp_iterate_plan(struct vp_iterate *job, struct vp_err *err)
     if (vp_pair_open(&job->pair, job->scan, job->grid, job->threads, NULL, err) || vp_pair_plan(job->pair, &job->place, err))
         return -1;
     divide_memory(job);
+    if (job->place.used && job->place.automatic && vp_iterate_bytes(job) > job->memory) {
+        vp_pair_refuse(job->pair, &job->place, "the host's memory is too small for the views of a block");
+        divide_memory(job);
+    }
     return 0;
 }
 
@@ -529,10 +546,14 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     if (!job->pair && vp_iterate_plan(job, err))
         return -1;
     it->pair = job->pair;
+    const bool planned = job->place.used;
     if (vp_pair_use(it->pair, &job->place, err))
         return -1;
-    if (!job->place.used)
-        divide_memory(job); /* the devices may have failed */
+    if (planned && !job->place.used) /* the devices have failed: the CPU takes other memory */
+        divide_memory(job);
+    if (planned && !job->place.used && vp_iterate_bytes(job) > job->memory)
+        return vp_fail(err, VP_ERESOURCE, "%s takes %s: expected at most %s", vp_iterate_name(job->method),
+                       vp_bytes_text(vp_iterate_bytes(job)).text, vp_bytes_text(job->memory).text);
     it->block = job->block;
     it->kept = job->kept;
     if (!(it->order = vp_alloc((size_t)it->views, sizeof *it->order, "the views", err))

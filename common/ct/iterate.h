@@ -102,7 +102,9 @@ int vp_iterate_plan(struct vp_iterate *it, struct vp_err *err);
 uint64_t vp_iterate_bytes(const struct vp_iterate *it);
 /* Returns the volumes that it holds beside x and the mask. */
 int vp_iterate_volumes(const struct vp_iterate *it);
-/* Returns the bytes that one planned iteration copies to and from devices. */
+/* Return the updates of voxels (voxels times views) of one planned iteration, and the bytes that it copies to and from
+ * devices. */
+double vp_iterate_updates(const struct vp_iterate *it);
 double vp_iterate_traffic(const struct vp_iterate *it);
 /* Runs it. 0, or -1: VP_ERESOURCE, VP_ERUN for samples that are not finite (or, mlem and osem, negative) and have
  * weight, for projections of which none meets the volume, and for weights or a mask that are all zero. */

@@ -351,37 +351,41 @@ void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int
 
 /* ---- on the CPU or on devices ---- */
 
+void vp_pair_refuse(struct vp_pair *p, struct vp_pair_place *place, const char *why)
+{
+    vp_pair_slabs_close(p);
+    place->used = place->travels = place->ahead = false;
+    snprintf(place->refused, sizeof place->refused, "%.199s", why);
+}
+
+/* Fails for the reason `why`, or takes the work to the CPU. */
+static int refuse(struct vp_pair *p, struct vp_pair_place *place, const struct vp_err *why, struct vp_err *err)
+{
+    vp_pair_refuse(p, place, why->msg);
+    return place->automatic ? 0 : vp_err_keep(err, why);
+}
+
 int vp_pair_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
 {
     struct vp_err why = VP_ERR_INIT;
+    if (p->planned)
+        return 0;
+    p->planned = true;
+    p->use = place->use ? place->use : VP_PAIR_PROJECTS | VP_PAIR_SUMS;
     place->used = place->travels = place->ahead = false;
     place->refused[0] = '\0';
     if (!place->backend)
         return 0;
-    if (!vp_pair_slabs_plan(p, place, &why)) {
-        place->used = true;
-        return 0;
-    }
-    vp_pair_slabs_close(p);
-    if (!place->automatic)
-        return vp_err_keep(err, &why);
-    snprintf(place->refused, sizeof place->refused, "%.199s", why.msg);
-    return 0;
+    place->used = true;
+    return vp_pair_slabs_plan(p, place, &why) ? refuse(p, place, &why, err) : 0;
 }
 
 int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
 {
     struct vp_err why = VP_ERR_INIT;
-    if ((!p->slabs && vp_pair_plan(p, place, err)))
+    if (vp_pair_plan(p, place, err))
         return -1;
-    if (!p->slabs || !vp_pair_slabs_open(p, &why))
-        return 0;
-    vp_pair_slabs_close(p);
-    place->used = place->travels = false;
-    if (!place->automatic)
-        return vp_err_keep(err, &why);
-    snprintf(place->refused, sizeof place->refused, "%.199s", why.msg);
-    return 0;
+    return p->slabs && vp_pair_slabs_open(p, &why) ? refuse(p, place, &why, err) : 0;
 }
 
 uint64_t vp_pair_holds(const struct vp_pair *p)
@@ -398,12 +402,12 @@ int64_t vp_pair_block(const struct vp_pair *p, int64_t views, uint64_t bytes)
     int64_t step = VP_PAIR_VIEWS;
     if (!p->travels)
         return VP_PAIR_VIEWS;
-    for (int i = 0; i < p->n_slabs; i++) {
-        const int64_t own = vp_pair_device_step(&p->slabs[i].shape);
+    for (int i = 0; i < p->n_slabs && p->use & VP_PAIR_SUMS; i++) {
+        const int64_t own = vp_pair_device_step(&p->slabs[i].shape), unit = step;
         if (own == 0)
             return views;
-        while (step % own) /* powers of two */
-            step *= 2;
+        while (step % own)
+            step += unit;
     }
     const int64_t room = (int64_t)(bytes / (uint64_t)view) / step * step;
     return vp_min64(vp_max64(room, step), views);

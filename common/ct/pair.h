@@ -54,6 +54,9 @@ typedef void vp_pair_slices(void *ctx, int64_t z, int64_t n, const float *sum);
 int vp_pair_give(struct vp_pair *p, vp_pair_slices *take, void *ctx, struct vp_err *err);
 int vp_pair_give_threads(const struct vp_pair *p);
 
+/* Parts of the work, which need memory of the device. */
+enum { VP_PAIR_PROJECTS = 1, VP_PAIR_SUMS = 2 };
+
 /* Devices for the pair, which hold slabs of `slab` slices (0: VP_PAIR_SLAB) of the volume; or, if their memory does not do
  * for all, one slab after the other (it travels): the block of views then bounds the number of journeys. backend NULL:
  * the CPU. `automatic`: the CPU if the devices do not do. Bits on devices depend on the size of slabs and on the views of a
@@ -64,16 +67,20 @@ struct vp_pair_place {
     int64_t slab;
     uint64_t memory;        /* limit in bytes of the memory of each device; 0: what is free */
     bool automatic;
+    unsigned use;           /* VP_PAIR_PROJECTS, VP_PAIR_SUMS: what it will be used for; 0: both */
     bool used;              /* out: the work is on the devices */
     bool travels, ahead;    /* out: slabs travel, and while one is worked on the next one does */
     int64_t slabs;          /* out: number of slabs */
     uint64_t bytes, room;   /* out: memory that is taken of a device, at most, and what there is */
     char refused[200];      /* out: why it was not, or "" */
 };
-/* Plans the work on the devices, if there are any, without their memory. 0 or -1: VP_ERESOURCE, unless automatic. */
+/* Plans the work on the devices, if there are any and it is not planned, without their memory. 0 or -1: VP_ERESOURCE, unless
+ * automatic. */
 int vp_pair_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
 /* Opens the devices, if there are any, which vp_pair_plan() planned or are planned now. 0 or -1, as vp_pair_plan(). */
 int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);
+/* Takes the work back to the CPU, where it is planned for devices. */
+void vp_pair_refuse(struct vp_pair *p, struct vp_pair_place *place, const char *why);
 /* Returns the bytes of host memory that it takes where it is planned. */
 uint64_t vp_pair_holds(const struct vp_pair *p);
 /* Returns the number of views that a call takes, of `views` in a pass: if slabs travel the most that `bytes` of host

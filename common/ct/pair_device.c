@@ -145,10 +145,8 @@ int vp_pair_device_plan(struct vp_pair_shape *shape, const struct vp_pair *p, co
     if (!kernels)
         return vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for the pair", backend->name);
     measure(shape, p);
-    if (kernels->plan(device, shape, err))
-        return -1;
-    shape->opposite &= most_waiting(shape) >= shape->n_views / 2 + VP_PAIR_VIEWS;
-    return 0;
+    shape->may_pair = most_waiting(shape) >= shape->n_views / 2 + VP_PAIR_VIEWS;
+    return kernels->plan(device, shape, err);
 }
 
 /* Cuts the bytes of what is not used. */

@@ -29,6 +29,7 @@ struct vp_pair_shape {
     double voxel[3];
     const struct vp_pair_view *views; /* views of the scan, in device memory, */
     const struct vp_pair_view *scan;  /* and in the host's */
+    bool may_pair;              /* views have room to wait for those half a turn away */
     int view[VP_PAIR_SLOTS];    /* views of a call, of a transpose one in each slot, */
     int place[VP_PAIR_SLOTS];   /* their places in y (weigh); */
     int other[VP_PAIR_SLOTS], other_place[VP_PAIR_SLOTS]; /* and, if slots are pairs, the opposite views */
@@ -75,9 +76,6 @@ struct vp_pair_kernels {
 
 struct vp_pair_device;
 struct vp_pair_stage;
-
-/* Parts of the work that need memory of the device. */
-enum { VP_PAIR_PROJECTS = 1, VP_PAIR_SUMS = 2 };
 
 /* Chooses the kernels and their memory for the pair on a device. VP_ERESOURCE as vp_pair_device_open(). */
 int vp_pair_device_plan(struct vp_pair_shape *shape, const struct vp_pair *pair, const struct vp_backend *backend, int device,

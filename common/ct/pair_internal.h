@@ -3,6 +3,7 @@
  * pair_travel.c. */
 #pragma once
 
+#include "base/size.h"
 #include "ct/pair_device.h"
 
 enum {
@@ -42,7 +43,8 @@ struct vp_pair {
 
     struct vp_pair_slab *slabs; /* NULL: the CPU */
     int n_slabs, n_devices;
-    bool opened, travels, ahead;
+    bool planned, travels, ahead;
+    unsigned use;               /* VP_PAIR_PROJECTS, VP_PAIR_SUMS */
     const struct vp_backend *backend;
     struct vp_pair_lane *lanes; /* one for each device */
     const float *from;          /* volume that is projected */
@@ -75,6 +77,14 @@ struct vp_pair_lane {
 /* Slices of a slab that begins with z0, for vp_pair_slices. */
 struct vp_pair_gift { vp_pair_slices *take; void *ctx; int64_t z0; };
 void vp_pair_pass_on(void *gift, int64_t z, int64_t n, const float *sum);
+
+/* Sets the slices of the slab that are summed, of all. False if there are none. */
+static inline bool vp_pair_part(const struct vp_pair *p, const struct vp_pair_slab *s, int64_t *z0, int64_t *z1)
+{
+    *z0 = vp_max64(p->z0, s->z0);
+    *z1 = vp_min64(p->z1, s->z0 + s->part.n[2]);
+    return *z0 < *z1;
+}
 
 /* The functions of ct/pair.h on devices. */
 int vp_pair_slabs_plan(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err);

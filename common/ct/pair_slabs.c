@@ -44,9 +44,10 @@ static int place_slabs(struct vp_pair *p, struct vp_pair_place *place, struct vp
                 room = place->memory;
             for (int i = d; i < p->n_slabs; i += p->n_devices) {
                 const struct vp_pair_slab *const s = &p->slabs[i];
-                const uint64_t in = vp_pair_device_bytes(&s->shape, &s->part, VP_PAIR_PROJECTS);
-                const uint64_t out = vp_pair_device_bytes(&s->shape, &s->part, VP_PAIR_SUMS), most = in > out ? in : out;
-                held += vp_pair_device_bytes(&s->shape, &s->part, VP_PAIR_PROJECTS | VP_PAIR_SUMS);
+                const uint64_t in = vp_pair_device_bytes(&s->shape, &s->part, p->use & VP_PAIR_PROJECTS);
+                const uint64_t out = vp_pair_device_bytes(&s->shape, &s->part, p->use & VP_PAIR_SUMS);
+                const uint64_t most = in > out ? in : out;
+                held += vp_pair_device_bytes(&s->shape, &s->part, p->use);
                 largest = most > largest ? most : largest;
             }
             if (pass == 0) {
@@ -107,7 +108,7 @@ int vp_pair_slabs_open(struct vp_pair *p, struct vp_err *err)
         struct vp_pair_slab *const s = &p->slabs[i];
         const struct vp_pair_lane *const lane = &p->lanes[s->owner];
         if ((p->n_slabs > 1 && !(s->y = vp_pair_room(p, VP_PAIR_VIEWS, err)))
-            || vp_pair_device_open_planned(&s->device, &s->part, &s->shape, VP_PAIR_PROJECTS | VP_PAIR_SUMS, p->backend,
+            || vp_pair_device_open_planned(&s->device, &s->part, &s->shape, p->use, p->backend,
                                            lane->number, lane->stage[0], err))
             return -1;
     }
@@ -238,8 +239,9 @@ int vp_pair_slabs_project(struct vp_pair *p, const int64_t *view, int64_t n, flo
 
 static int clear(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err)
 {
-    (void)p, (void)ctx;
-    return vp_pair_device_clear(s->device, err);
+    int64_t z0, z1;
+    (void)ctx;
+    return vp_pair_part(p, s, &z0, &z1) ? vp_pair_device_clear(s->device, err) : 0;
 }
 
 int vp_pair_slabs_begin(struct vp_pair *p, struct vp_err *err)
@@ -250,8 +252,8 @@ int vp_pair_slabs_begin(struct vp_pair *p, struct vp_err *err)
 static int adjoint(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err)
 {
     const struct views *v = ctx;
-    (void)p;
-    return vp_pair_device_adjoint(s->device, v->y, v->view, v->n, err);
+    int64_t z0, z1;
+    return vp_pair_part(p, s, &z0, &z1) ? vp_pair_device_adjoint(s->device, v->y, v->view, v->n, err) : 0;
 }
 
 int vp_pair_slabs_back(struct vp_pair *p, const float *y, const int64_t *view, int64_t n, struct vp_err *err)
@@ -275,10 +277,10 @@ void vp_pair_pass_on(void *ctx, int64_t z, int64_t n, const float *sum)
 
 static int end(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err)
 {
-    const int64_t z0 = vp_max64(p->z0, s->z0), z1 = vp_min64(p->z1, s->z0 + s->part.n[2]);
     struct vp_pair_gift g = *(const struct vp_pair_gift *)ctx;
+    int64_t z0, z1;
     g.z0 = s->z0;
-    return z0 >= z1 ? 0
+    return !vp_pair_part(p, s, &z0, &z1) ? 0
          : g.take ? vp_pair_device_take(s->device, z0 - s->z0, z1 - s->z0, vp_pair_pass_on, &g, err)
          : vp_pair_device_add(s->device, z0 - s->z0, z1 - s->z0, p->to + (z0 - p->z0) * p->n[0] * p->n[1], err);
 }

@@ -60,6 +60,24 @@ static void close_slab(struct journey *j)
     j->device = NULL;
 }
 
+static void stop(void *ctx)
+{
+    struct travel *const t = ctx;
+    pthread_mutex_lock(&t->lock);
+    t->stopped = true;
+    pthread_cond_broadcast(&t->moved);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* True if another device has failed. */
+static bool stopped(struct travel *t)
+{
+    pthread_mutex_lock(&t->lock);
+    const bool yes = t->stopped;
+    pthread_mutex_unlock(&t->lock);
+    return yes;
+}
+
 /* ---- projection ---- */
 
 static int bring(void *ctx, struct vp_err *err)
@@ -112,7 +130,7 @@ static int project_slab(struct vp_pair *p, struct travel *t, const struct journe
     struct vp_pair_lane *const lane = &p->lanes[p->slabs[j->slab].owner];
     struct views_added a = {.p = p, .t = t, .slab = j->slab};
     int rc = 0;
-    for (int64_t first = 0; first < t->n && !rc; first += VP_PAIR_VIEWS) {
+    for (int64_t first = 0; first < t->n && !rc && !stopped(t); first += VP_PAIR_VIEWS) {
         float *const y = lane->y[first / VP_PAIR_VIEWS % 2];
         rc = vp_pair_device_forward(j->device, t->view + first, (int)vp_min64(VP_PAIR_VIEWS, t->n - first), y, err);
         rc = vp_thread_join(&a.thread, err) || rc ? -1 : 0;
@@ -123,21 +141,12 @@ static int project_slab(struct vp_pair *p, struct travel *t, const struct journe
     return vp_thread_join(&a.thread, err) || rc ? -1 : 0;
 }
 
-static void stop(void *ctx)
-{
-    struct travel *const t = ctx;
-    pthread_mutex_lock(&t->lock);
-    t->stopped = true;
-    pthread_cond_broadcast(&t->moved);
-    pthread_mutex_unlock(&t->lock);
-}
-
 static int project(struct vp_pair *p, int device, void *ctx, struct vp_err *err)
 {
     struct travel *const t = ctx;
     struct journey way[2] = {{.p = p, .t = t, .slab = device}, {.p = p, .t = t, .stage = 1}};
     int rc = bring(&way[0], err), at = 0;
-    for (int i = device; i < p->n_slabs && !rc; i += p->n_devices) {
+    for (int i = device; i < p->n_slabs && !rc && !stopped(t); i += p->n_devices) {
         struct journey *const now = &way[at], *const next = &way[p->ahead ? !at : at];
         const int coming = i + p->n_devices;
         if (p->ahead && coming < p->n_slabs) {
@@ -193,7 +202,9 @@ static int fetch(void *ctx, struct vp_err *err)
     struct journey *const j = ctx;
     const struct vp_pair *p = j->p;
     const struct vp_pair_slab *s = &p->slabs[j->slab];
-    const int64_t z0 = vp_max64(p->z0, s->z0), z1 = vp_min64(p->z1, s->z0 + s->part.n[2]);
+    int64_t z0, z1;
+    if (!vp_pair_part(p, s, &z0, &z1))
+        return 0;
     struct vp_pair_gift g = {j->t->take, j->t->ctx, s->z0};
     const int rc = vp_pair_device_take(j->device, z0 - s->z0, z1 - s->z0, vp_pair_pass_on, &g, err);
     close_slab(j);
@@ -204,13 +215,15 @@ static int fetch(void *ctx, struct vp_err *err)
 static int sum_views(struct journey *j, struct vp_err *err)
 {
     struct vp_pair *const p = j->p;
-    const struct travel *t = j->t;
+    struct travel *const t = j->t;
     const struct vp_pair_slab *s = &p->slabs[j->slab];
-    const int64_t z0 = vp_max64(p->z0, s->z0), z1 = vp_min64(p->z1, s->z0 + s->part.n[2]);
+    int64_t z0, z1;
+    if (!vp_pair_part(p, s, &z0, &z1))
+        return 0;
     if (open_slab(j, VP_PAIR_SUMS, err)
         || (p->begun && vp_pair_device_raise(j->device, z0 - s->z0, z1 - s->z0, p->to + (z0 - p->z0) * p->n[0] * p->n[1], err)))
         return -1;
-    for (int64_t first = 0; first < t->n; first += VP_PAIR_VIEWS)
+    for (int64_t first = 0; first < t->n && !stopped(t); first += VP_PAIR_VIEWS)
         if (vp_pair_device_adjoint(j->device, t->y + first * t->page, t->view + first,
                                    (int)vp_min64(VP_PAIR_VIEWS, t->n - first), err))
             return -1;
@@ -222,8 +235,9 @@ static int back(struct vp_pair *p, int device, void *ctx, struct vp_err *err)
     struct travel *const t = ctx;
     struct journey way[2] = {{.p = p, .t = t}, {.p = p, .t = t, .stage = 1}};
     int rc = 0, at = 0;
-    for (int i = device; i < p->n_slabs && !rc; i += p->n_devices) {
-        if (p->slabs[i].z0 >= p->z1 || p->slabs[i].z0 + p->slabs[i].part.n[2] <= p->z0)
+    for (int i = device; i < p->n_slabs && !rc && !stopped(t); i += p->n_devices) {
+        int64_t z0, z1;
+        if (!vp_pair_part(p, &p->slabs[i], &z0, &z1))
             continue;
         struct journey *const now = &way[at], *const before = &way[!at];
         now->slab = i;
@@ -237,6 +251,8 @@ static int back(struct vp_pair *p, int device, void *ctx, struct vp_err *err)
         rc = vp_thread_join(&way[i].thread, err) || rc ? -1 : 0;
         close_slab(&way[i]);
     }
+    if (rc)
+        stop(t); /* nobody needs what other devices sum */
     return rc;
 }
 
@@ -244,8 +260,8 @@ int vp_pair_travel_back(struct vp_pair *p, const float *y, const int64_t *view, 
                         struct vp_err *err)
 {
     struct travel t = {.view = view, .n = n, .page = p->nu * p->nv, .y = y, .take = take ? take : put,
-                       .ctx = take ? ctx : p};
-    const int rc = vp_pair_on_devices(p, back, &t, NULL, err);
+                       .ctx = take ? ctx : p, .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+    const int rc = vp_pair_on_devices(p, back, &t, stop, err);
     p->begun = true;
     return rc;
 }
