@@ -320,6 +320,10 @@ make_scan() {
 @test "a scan with flats and darks is written as NXtomo, which needs no other file" {
     make_scan
     ok img-convert --flat flats.tif --dark darks.tif views.tif -o scan.h5
+    img-convert --compress deflate scan.h5 -o views.h5 2>warned # not all of it
+    grep -q "scan.h5: its flats and darks are left out: --flat scan.h5:flats" warned
+    ok img-convert --flat scan.h5:flats.0 --dark scan.h5:darks scan.h5 -o again.h5
+    img-cmp -q again.h5:flats flats.tif
     img-cmp -q scan.h5 views.tif
     img-cmp -q scan.h5:flats flats.tif
     img-cmp -q scan.h5:darks darks.tif
@@ -366,7 +370,9 @@ del f['entry/voxpipe']"
     fails 2 "--flat and --dark need the name of one HDF5 file: -o FILE.h5" img-convert --flat flats.tif views.tif -o x.tif
     fails 2 "--flat and --dark need the name of one HDF5 file" img-convert --dark darks.tif views.tif
     fails 2 "--flat and --dark need the name of one HDF5 file" img-convert --flat flats.tif views.tif -o 'x_%d.h5'
-    fails 2 "cannot be combined with --channel, --palette and --pages" img-convert --pages 1 --flat flats.tif views.tif -o x.h5
+    fails 2 "cannot be combined with --channel, --palette, --pages and --region" img-convert --pages 1 --flat flats.tif views.tif -o x.h5
+    fails 2 "need counts without a scale" img-convert --scale 2,100 --flat flats.tif --dark darks.tif views.tif -o x.h5
+    [ ! -e x.h5 ]
     fails 1 "nothing.tif: No such file" img-convert --flat nothing.tif views.tif -o x.h5
     img-convert --type f32 flats.tif -o floats.tif
     fails 1 "floats.tif: expected pages of 12x8 u16 as in views.tif, got 12x8 f32" \

@@ -329,6 +329,7 @@ kernel() {
     printf 'convolve_vector 3\n' > odd.txt
     fails 2 "odd.txt:1: expected \`key = number\`" img-convolve -k kernels.tif --grid 2x2 a.tif --plan --model odd.txt
     fails 1 "none.txt: No such file" img-convolve -k kernels.tif --grid 2x2 a.tif --plan --model none.txt
+    fails 2 "--model needs --plan" img-convolve -k kernels.tif --grid 2x2 a.tif --model half.txt -o b.tif
     noise volume.tif 30x20x10 f32
     noise cube.tif 3x3x3 f32
     ok img-convolve -k cube.tif volume.tif --plan

@@ -286,3 +286,15 @@ bar() {
     shows "TERM=tmux-256color KITTY_WINDOW_ID=1" blocks
     shows "TERM=xterm-kitty TMUX=/tmp/x" blocks
 }
+
+@test "plots of numbers that f64 can hardly tell apart, and of a range that it cannot hold" {
+    ct-phantom --volume 4x4x2 -o near.tif
+    img-math 'a * 0 + z * 16 + 1e17' --type f64 near.tif -o far.tif
+    timeout 20 img-view --histogram log far.tif -o h.png
+    img-math 'a * 0 + (z * 2 - 1) * 1.5e308' --type f64 far.tif -o wide.tif
+    fails 1 "their difference is beyond f64" img-view --histogram linear wide.tif -o no.png
+    for look in "--colormap viridis" --invert "--percentile 1,99" --square "--zoom 2"; do
+        fails 2 "cannot be combined" img-view --histogram log $look far.tif -o no.png
+    done
+    [ ! -e no.png ]
+}

@@ -36,7 +36,8 @@ static const struct vp_opt options[] = {
               .more = "adjoint is the exact transpose of ct-project(1), for iterative methods. It takes any "
                       "projections, and adds them with the weights that ct-project gives the voxels. All views count "
                        "equally; on a helix all views count that see a voxel. It runs on GPUs; a volume that does not fit "
-                       "their memory is brought to them in slabs of 512 slices."),
+                       "their memory is brought to them in slabs of 512 slices. The volume must fit --memory: else the exit "
+                       "status is 3, and --slab makes it in parts."),
     VP_OPT_END,
 };
 #undef P

@@ -184,14 +184,14 @@ static int try_slices(const struct params *p, const struct vp_center_request *q,
 }
 
 /* Warns of what makes the result doubtful. */
-static void doubt(const struct vp_run *run, const struct found *f, const char *name)
+static void doubt(const struct vp_run *run, const struct found *f, int64_t nu, const char *name)
 {
     const struct vp_center *c = &f->center;
 
     if (c->second > VP_CENTER_DOUBT && !c->mass)
         vp_warn(run, "%s: another axis, at column %.6g, is %.2f as high as the best: see --try, or give --search", name,
                 c->second_axis, c->second);
-    if (c->overlap < FEW_COLUMNS)
+    if (!c->mass && c->overlap < fmin(FEW_COLUMNS, 0.5 * (double)nu))
         vp_warn(run, "%s: opposite rays are compared on %.0f columns, expected %d or more: the axis may be another one, see --try",
                 name, c->overlap, FEW_COLUMNS);
     if (!f->roll && fabs(c->drift) > 0.5 && fabs(c->drift) > 5 * c->error)
@@ -328,7 +328,7 @@ static int ct_center(struct vp_run *run, void *params, struct vp_err *err)
                                         .memory = run->common.memory, .threads = (int)run->common.threads};
     rc = search(run, p, &q, &f, err);
     if (!rc)
-        doubt(run, &f, name);
+        doubt(run, &f, geom.nu, name);
 out:
     vp_views_close(source);
     rc = vp_close(run, reader, NULL, rc, err);
@@ -365,8 +365,9 @@ const struct vp_tool vp_program = {
         "- no rays have opposites\n"
         "- the rays of a fan beam agree better for the other direction of rotation\n\n"
         "A half turn of a parallel beam has only a few pairs of opposite views. If the object stays inside the detector in "
-        "all views, their centers of mass (of up to 64 views) are compared with it. If they agree within a pixel, they refine "
-        "the axis, the report says so, and neither a low significance nor another axis matters.\n\n"
+        "all views, their centers of mass (of up to 64 views) are compared with it. If they agree within their "
+        "uncertainties, and within a pixel, they refine the axis, the report says so, and neither a low significance nor "
+        "another axis matters (unless --least is larger than its default).\n\n"
         "A warning appears if another axis reaches 0.4 of the height of the best, or if opposite rays share fewer than 40 "
         "columns. The uncertainty is the standard "
         "deviation over eight parts of the data. It does not include errors that all parts share, such as an object "

@@ -175,14 +175,16 @@ static const char sections[] =
     "With --device cuda the GPUs project and back-project; all other work is done on the CPU. "
     "The volumes stay in host memory:\n"
     "- cgls then holds 3 volumes, if the GPUs hold all slabs or the host the projections of all views.\n"
-    "- If the GPUs have memory for the volume twice, they hold all of its slabs, of 512 slices, during an iteration.\n"
+    "- If the GPUs have memory for the volume twice, and for up to 4.5 GiB of views for each slab of 512 slices, they hold "
+    "all slabs during an iteration.\n"
     "- Otherwise slabs are brought to the GPUs in turn, once for each block of views; if there is memory for two, the "
-    "next one is brought while the present one is worked on. The projections of a block are held in host memory, as "
-    "many as --memory allows. One slab must fit.\n"
-    "- Views half a turn apart are summed together. If the scan has them, a block is a whole pass.\n\n"
+    "next one is brought while the present one is worked on. One slab must fit. The projections of a block are held in "
+    "host memory: as many as --memory allows, at least 16 to 128.\n"
+    "- GPUs of compute capability 9.0 and 10.0 sum views half a turn apart together, if the volume is centred on the axis "
+    "and half of the views fit in 2.5 GiB. A block is then a whole pass.\n\n"
     "--plan shows which way is taken, the memory of each GPU and an estimate of the time that kernels and copies of "
-    "slabs take in an iteration (a wide cone takes several times as long). The result has the same bits for any number of threads, GPUs, and any limit of memory. Results of the CPU and of GPUs "
-    "differ by rounding.";
+    "slabs take in an iteration (a wide cone takes several times as long). The result has the same bits for any number "
+    "of threads and GPUs, and any limit of memory. Results of the CPU and of GPUs differ by rounding.";
 
 struct work {
     const struct params *p;

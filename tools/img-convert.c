@@ -269,8 +269,8 @@ static int append_fields(struct vp_run *run, const struct params *p, const char 
         return 0;
     if (!format || strcmp(format, "HDF5") || run->common.raw_out || strchr(run->common.output, '%'))
         return vp_fail(err, VP_EUSAGE, "--flat and --dark need the name of one HDF5 file: -o FILE.h5");
-    if (p->channel || p->palette || p->select.pages)
-        return vp_fail(err, VP_EUSAGE, "--flat and --dark cannot be combined with --channel, --palette and --pages");
+    if (p->channel || p->palette || p->select.pages || p->select.region)
+        return vp_fail(err, VP_EUSAGE, "--flat and --dark cannot be combined with --channel, --palette, --pages and --region");
     *inputs = vp_alloc((size_t)most, sizeof **inputs, "the names of inputs", err);
     if (!*inputs)
         return -1;
@@ -281,6 +281,24 @@ static int append_fields(struct vp_run *run, const struct params *p, const char 
     run->parsed.operands = *inputs;
     run->common.join = true;
     return append(run, &p->flat, *inputs, &run->flats, err) || append(run, &p->dark, *inputs, &run->darks, err) ? -1 : 0;
+}
+
+/* Warns of flats and darks of a scan that do not go into the new one. */
+static int look_for_fields(const struct vp_run *run, struct vp_err *err)
+{
+    const char *const name = run->parsed.n_operands == 1 ? run->parsed.operands[0] : "";
+    const char *const formats[] = {vp_output_format(name), run->common.output ? vp_output_format(run->common.output) : NULL};
+    struct vp_fields f = {0};
+
+    for (int i = 0; i < 2; i++)
+        if (!formats[i] || strcmp(formats[i], "HDF5"))
+            return 0;
+    if (vp_fields_find(name, &f, err))
+        return -1;
+    if (f.flats || f.darks)
+        vp_warn(run, "%s: its flats and darks are left out: --flat %s:flats.0 --dark %s:darks append them", name, name, name);
+    free(f.at);
+    return 0;
 }
 
 /* Adds the geometry to the header, and checks that it is that of the views. */
@@ -335,7 +353,8 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (check(p, err) || append_fields(run, p, &inputs, err) || vp_open_pages(run, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
+    if (check(p, err) || append_fields(run, p, &inputs, err) || (!inputs && look_for_fields(run, err))
+        || vp_open_pages(run, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
@@ -346,6 +365,12 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
         || set_geometry(run, p, name, &out, err)
         || prepare(run, p, &j, reader, &out, err))
         goto out;
+    if (inputs && vp_meta_get(&out.meta, "scale")) {
+        vp_fail_hint(err, VP_EUSAGE, "img-convert --unscale stores the counts of each as they are",
+                     "%s: --flat and --dark need counts without a scale: ct-normalize reads flats and darks as they are stored",
+                     name);
+        goto out;
+    }
     vp_report_plan(run, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
                    (long long)out.ny, (long long)out.pages, vp_type_name(j.from), vp_type_name(j.to));
     if (p->whole)

@@ -198,7 +198,7 @@ static int outside(struct vp_rotate_params *t, const char *text, const struct vp
     if (vp_type_is_float(type))
         return 0;
     t->outside = rint(t->outside);
-    if (text && !(t->outside >= vp_type_min(type) && t->outside <= vp_type_max(type)))
+    if (!(t->outside >= vp_type_min(type) && t->outside <= vp_type_max(type)))
         return vp_fail_hint(err, VP_EUSAGE, "--outside edge needs none",
                             "--outside %.9g: expected a value in the range of %s samples, %.9g to %.9g", value,
                             vp_type_name(type), vp_scale_value(im->scale, vp_type_min(type)),
@@ -319,8 +319,8 @@ const struct vp_tool vp_program = {
     .summary = "exchange, rotate and flip axes; rotate by any angle; convert views to sinograms",
     .description =
         "Reads a stack and writes it with its axes in another order or direction: slices from the side, sinograms "
-        "from views and back, rotations, mirror images. Samples of any type are copied; only rotations by other angles "
-        "than multiples of 90 degrees (--rotate) interpolate.\n\n"
+        "from views and back, rotations, mirror images. Samples of any type are copied; --rotate interpolates, unless "
+        "every voxel lies on a sample or --method is nearest.\n\n"
         "The third axis is z, or the only axis that the pages have. Channels and times are never mixed. The metadata "
         "are adapted: voxel and origin, the names of axes and, if detector columns stay columns, the scan geometry. "
         "Metadata that are no longer true are left out with a warning. (The origin of a reversed axis is kept if the "
@@ -347,8 +347,8 @@ const struct vp_tool vp_program = {
         "constant stays constant up to the edge. If a NaN or infinite sample has a weight, the voxel is NaN or "
         "infinite. 64-bit integers need --method nearest or a multiple of 90 degrees.\n\n"
         "About z pages pass through one after the other, also from a pipe. About x and y, memory holds the planes "
-        "that a plane of the result needs: height * sin(angle) of them about x. Angles between 90 and 270 degrees "
-        "need the whole volume in memory: use --turn 180 first. The origin moves so that the center stays where it is. "
+        "that a plane of the result needs: height * sin(angle) of them about x. Between 90 and 270 degrees "
+        "they need the whole volume in memory: use --turn 180 with the same --about first. The origin moves so that the center stays where it is. "
         "The scan geometry is left out with a warning. The bits of the result do not depend on threads, memory or "
         "chunks.",
     .see_also = "img-cat(1), img-resize(1), img-view(1), ct-geometry(5), voxpipe-stack(5)",

@@ -149,6 +149,7 @@ static int check_kind(const struct vp_run *run, const struct params *p, struct v
 {
     const bool terminal = vp_given(run, "terminal"), output = run->common.output && strcmp(run->common.output, "-");
     static const char *const slices[] = {"slice", "channel", "axis", "ortho", "montage", "project", "profile"};
+    static const char *const looks[] = {"scale-bar", "animate", "zoom", "colormap", "invert", "percentile", "square"};
 
     for (size_t i = 0; i < sizeof slices / sizeof *slices && p->histogram; i++)
         if (vp_given(run, slices[i]))
@@ -157,9 +158,9 @@ static int check_kind(const struct vp_run *run, const struct params *p, struct v
     if (p->project && (vp_given(run, "slice") || p->montage))
         return vp_fail(err, VP_EUSAGE, "--project and --%s cannot be combined: all slices are in a projection",
                        p->montage ? "montage" : "slice");
-    if (is_plot(p) && (p->scale_bar != 0 || p->animate > 0 || p->zoom > 1))
-        return vp_fail(err, VP_EUSAGE, "--%s and --%s cannot be combined", p->profile.n ? "profile" : "histogram",
-                       p->scale_bar != 0 ? "scale-bar" : p->animate > 0 ? "animate" : "zoom");
+    for (size_t i = 0; i < sizeof looks / sizeof *looks && is_plot(p); i++)
+        if (vp_given(run, looks[i]))
+            return vp_fail(err, VP_EUSAGE, "--%s and --%s cannot be combined", p->profile.n ? "profile" : "histogram", looks[i]);
     if (terminal && p->animate > 0)
         return vp_fail(err, VP_EUSAGE, "--terminal and --animate cannot be combined");
     if (terminal && p->terminal == VP_TERMINAL_AUTO && !run->common.plan && (output || !isatty(STDOUT_FILENO)))

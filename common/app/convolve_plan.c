@@ -22,6 +22,8 @@ int vp_convolve_plan(struct vp_run *run, const struct vp_images *im, const struc
     struct vp_convolve_layout l;
     struct vp_convolve_times t;
 
+    if (model && !run->common.plan)
+        return vp_fail(err, VP_EUSAGE, "--model needs --plan");
     if (model && vp_convolve_speed_read(&speed, model, err))
         return -1;
     if (!run->common.plan)

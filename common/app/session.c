@@ -26,8 +26,7 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_LIMIT(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
              .group = "Limits",
              .help = "use at most SIZE of the memory of each GPU (default: what is free)",
-             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections (with "
-                     "--weight adjoint in one pass: slabs are brought to the GPUs in turn). If "
+             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. If "
                      "the filtered projections fit beside the volume, the first slices are written while the last "
                      "ones are computed; --plan shows whether this applies."),
     VP_INT(struct vp_reconstruct_params, subsets, "subsets", 0, .min = 0, .max = 1024, .metavar = "N", .def = "0",

@@ -477,7 +477,7 @@ static int find_pairs(struct axis_search *s, struct vp_err *err)
 /* Refuses an axis of pairs that may be chance, unless the centres of mass agree with it. */
 static int check_chance(const struct vp_center_request *q, const struct vp_center *c, struct vp_err *err)
 {
-    if (c->mass)
+    if (c->mass && q->p->least <= VP_CENTER_LEAST)
         return 0;
     if (!(c->z >= q->p->least))
         return vp_fail_hint(err, VP_ERUN, "see trial slices: --try FILE.png",
@@ -497,11 +497,14 @@ static int find_axis(struct axis_search *s, double tilt, struct vp_center *c, st
     struct vp_center_lines *l = &s->lines;
     struct peak p = {0};
 
+    c->mass = false;
     if (place_lines(s->q, tilt, &s->place, err))
         return -1;
     l->lines = s->place.lines;
     l->items = l->pairs * l->lines;
     int rc = check_memory(s->q, l, err) || read_lines(s, err) || search(s, c, &p, err) ? -1 : 0;
+    if (!rc && !l->fan && s->far[0].beyond) /* details far from the axis move along arcs, not lines */
+        c->error = hypot(c->error, (double)l->nu / 8 * s->circle.step * s->circle.step);
     if (!rc && !l->fan && l->pairs <= FEW_PAIRS)
         rc = vp_center_mass(s->q, &s->place, c, err);
     rc = rc || check_chance(s->q, c, err) ? -1 : 0;

@@ -12,16 +12,19 @@
 
 enum { MOST_VIEWS = 64, FEWEST_VIEWS = 8 };
 
-/* Samples at the ends, relative to the largest, and deviation of masses, relative to their mean, up to which nothing is
- * taken to leave the detector; the error that is of use, and the difference from the axis of the pairs up to which both agree,
- * pixels. */
-static const double MOST_AT_ENDS = 0.05, MOST_DEVIATION = 0.03, MOST_ERROR = 0.5, MOST_APART = 1;
+/* Samples at the ends, relative to the mean of the rows, and deviation of masses, relative to their mean, up to which nothing is
+ * taken to leave the detector; the error that is of use, pixels; and the difference from the axis of the pairs up to which
+ * both agree: pixels, and standard deviations beyond the error of a parabola. */
+static const double MOST_AT_ENDS = 0.1, MOST_DEVIATION = 0.03, MOST_ERROR = 0.5, MOST_APART = 1, MOST_SIGMAS = 3, PARABOLA = 0.02;
 
-/* Sets the mass of a line above the line through its ends, and the centre of it. False if it reaches an end. */
-static bool moment(const float *f, int64_t n, double *mass, double *centre)
+/* Sums over the views of a row: of its ends, and of masses. */
+struct line_sums { double left, right, mass; bool empty; };
+
+/* Sets the mass of a row above the line through its ends, and the centre of it; adds to the sums. */
+static void moment(const float *f, int64_t n, double *mass, double *centre, struct line_sums *s)
 {
     const int64_t edge = vp_max64(4, n / 32);
-    double left = 0, right = 0, most = 0, sum = 0, first = 0;
+    double left = 0, right = 0, sum = 0, first = 0;
     for (int64_t i = 0; i < edge; i++) {
         left += (double)f[i] / (double)edge;
         right += (double)f[n - 1 - i] / (double)edge;
@@ -29,13 +32,15 @@ static bool moment(const float *f, int64_t n, double *mass, double *centre)
     for (int64_t i = 0; i < n; i++) {
         const double along = (double)i - 0.5 * (double)(n - 1);
         const double above = (double)f[i] - 0.5 * (left + right) - (right - left) * along / (double)(n - edge);
-        most = fmax(most, (double)f[i]);
         sum += above;
         first += above * along;
     }
     *mass = sum;
     *centre = sum > 0 ? first / sum + 0.5 * (double)(n - 1) : 0;
-    return sum > 0 && fmax(fabs(left), fabs(right)) <= MOST_AT_ENDS * most;
+    s->left += left;
+    s->right += right;
+    s->mass += sum;
+    s->empty |= !(sum > 0);
 }
 
 /* Weights of the constant of the fit for each view, whose squares have the sum `square`. False if angles leave it open. */
@@ -85,8 +90,8 @@ static bool constant(const double *mass, int64_t n, int64_t stride)
 
 /* Computes the axis and its error from the lines that stay on the detector, or error = infinity. The error is the larger of
  * two: what the fits leave, and the differences of lines, in which a detector's own pattern shows. */
-static void fit(const double *angle, const double *mass, const double *centre, const bool *good, int64_t n, int64_t lines,
-                double *weight, double *axis, double *error)
+static void fit(const double *angle, const double *mass, const double *centre, const struct line_sums *sums, int64_t n,
+                int64_t lines, int64_t nu, double *weight, double *axis, double *error)
 {
     double square, sum = 0, squares = 0, noise = 0;
     int64_t used = 0;
@@ -95,7 +100,8 @@ static void fit(const double *angle, const double *mass, const double *centre, c
         return;
     for (int64_t j = 0; j < lines; j++) {
         double at = 0;
-        if (!good[j] || !constant(mass + j, n, lines))
+        const double ends = fmax(fabs(sums[j].left), fabs(sums[j].right));
+        if (sums[j].empty || ends > MOST_AT_ENDS * sums[j].mass / (double)nu || !constant(mass + j, n, lines))
             continue;
         for (int64_t i = 0; i < n; i++)
             at += weight[i] * centre[i * lines + j];
@@ -122,26 +128,28 @@ int vp_center_mass(const struct vp_center_request *q, const struct vp_center_pla
     float *const work = vp_alloc_raw((size_t)(p->nu * (q->geom->nv + 1)), sizeof *work, "a view", err);
     float *const line = vp_alloc_raw((size_t)(lines * p->nu), sizeof *line, "rows", err);
     double *const values = vp_alloc_raw(2 * items + 2 * (size_t)n, sizeof *values, "centres of mass", err);
-    bool *const good = vp_alloc_raw((size_t)lines, sizeof *good, "rows", err);
-    int rc = image && work && line && values && good ? 0 : -1;
+    struct line_sums *const sums = vp_alloc((size_t)lines, sizeof *sums, "rows", err);
+    int rc = image && work && line && values && sums ? 0 : -1;
     double *const mass = values, *const centre = values + items, *const angle = centre + items, *const weight = angle + n;
 
-    for (int64_t j = 0; j < lines && !rc; j++)
-        good[j] = true;
     for (int64_t i = 0; i < n && !rc; i++) {
         const int64_t view = i * q->geom->views / n;
         angle[i] = q->views[view].angle;
         rc = vp_center_take_lines(q, p, &(struct vp_between){{view, view}, {1, 0}, false}, image, work, line, err);
         for (int64_t j = 0; j < lines && !rc; j++)
-            good[j] &= moment(line + j * p->nu, p->nu, &mass[i * lines + j], &centre[i * lines + j]);
+            moment(line + j * p->nu, p->nu, &mass[i * lines + j], &centre[i * lines + j], &sums[j]);
     }
     if (!rc) {
         double axis = 0, error;
-        fit(angle, mass, centre, good, n, lines, weight, &axis, &error);
+        fit(angle, mass, centre, sums, n, lines, p->nu, weight, &axis, &error);
         const double apart = fabs(axis - c->axis), both = hypot(error, c->error);
-        if (error <= MOST_ERROR && apart <= MOST_APART) {
-            const double a = 1 / (error * error), b = 1 / (c->error * c->error);
-            c->axis = (a * axis + b * c->axis) / (a + b);
+        /* an axis of pairs that may be chance has no weight */
+        const double a = 1 / (error * error), b = c->z >= q->p->least ? 1 / (c->error * c->error) : 0;
+        const double mean = (a * axis + b * c->axis) / (a + b), middle = 0.5 * (double)(q->geom->nu - 1);
+        const bool inside = q->p->search.n != 2
+                         || (mean >= middle + q->p->search.v[0] && mean <= middle + q->p->search.v[1]);
+        if (error <= MOST_ERROR && apart <= fmin(MOST_APART, MOST_SIGMAS * both + PARABOLA) && inside) {
+            c->axis = mean;
             c->error = fmax(1, apart / both) / sqrt(a + b);
             c->mass = true;
         }
@@ -150,6 +158,6 @@ int vp_center_mass(const struct vp_center_request *q, const struct vp_center_pla
     free(work);
     free(line);
     free(values);
-    free(good);
+    free(sums);
     return rc;
 }

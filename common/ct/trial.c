@@ -141,7 +141,7 @@ static int zoom(struct trial_scan *s, const float *slice, double finest, struct 
     for (int i = 0; i < 2; i++)
         s->grid.center[i] += (0.5 * (double)(lo[i] + hi[i]) - 0.5 * (double)(size - 1)) * s->grid.voxel[i];
     for (int i = 0; i < 2; i++)
-        s->grid.voxel[i] = fmax(s->grid.voxel[i] * side / (double)size, finest);
+        s->grid.voxel[i] = fmax(s->grid.voxel[i] * side / (double)size, fmin(finest, s->grid.voxel[i]));
     return 0;
 }
 

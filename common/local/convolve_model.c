@@ -232,7 +232,7 @@ static int take_line(void *to, const char *path, int64_t number, char *line, str
         *comment = 0;
     if (!line[strspn(line, " \t\r\n")])
         return 0;
-    if (sscanf(line, " %63[a-z_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
+    if (sscanf(line, " %63[A-Za-z0-9_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
         return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `key = number`", path, (long long)number);
     if (!strcmp(key, "convolve_vector"))
         s->vector = value;

@@ -33,8 +33,8 @@ static void load_row(const struct vp_missing *m, const struct vp_part *in, enum 
     const size_t size = vp_type_size(type);
 
     vp_convert(to, VP_F64, vp_part_at(in, size, x, y, z), type, n, 1, 0);
-    for (int64_t i = 0; first && m->valued && i < n; i++)
-        to[i] = to[i] == m->value ? NAN : to[i];
+    for (int64_t i = 0; i < n; i++) /* one NaN, whatever its bits were */
+        to[i] = isnan(to[i]) || (first && m->valued && to[i] == m->value) ? NAN : to[i];
     if (!first || !m->masked)
         return;
     vp_convert(other, VP_F64, vp_part_at(&in[1], size, x, y, z), type, n, 1, 0);
@@ -177,15 +177,15 @@ static void store_row(enum vp_type type, void *out, const double *result, const 
 {
     const size_t size = vp_type_size(type);
 
-    if (type == VP_F32) {
-        for (int64_t i = 0; i < n; i++)
-            if (what[i] != VP_AS_IS)
-                ((float *)out)[i] = (float)(what[i] == VP_MADE ? result[i] : none);
-        return;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = what[i] == VP_MADE && !isnan(result[i]) ? result[i] : what[i] == VP_MADE ? NAN : none;
+        if (what[i] == VP_AS_IS)
+            continue;
+        if (type == VP_F32)
+            ((float *)out)[i] = (float)v;
+        else
+            vp_convert((char *)out + (size_t)i * size, type, &v, VP_F64, 1, 1, 0);
     }
-    for (int64_t i = 0; i < n; i++)
-        if (what[i] != VP_AS_IS)
-            vp_convert((char *)out + (size_t)i * size, type, what[i] == VP_MADE ? &result[i] : &none, VP_F64, 1, 1, 0);
 }
 
 static void make_tile(struct vp_missing_work *w, const struct vp_op *op, const struct vp_part *in,

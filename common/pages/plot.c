@@ -7,6 +7,7 @@
 #include "pages/scale_bar.h"
 #include "pages/statistics.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -110,6 +111,7 @@ static void set_ticks(struct plot_axis *a, double most)
     const double step = round_up((a->hi - a->lo) / fmax(1, most));
 
     a->step = a->log || a->counts ? fmax(1, step) : step;
+    a->step = fmax(a->step, 8 * DBL_EPSILON * fmax(fabs(a->lo), fabs(a->hi))); /* a tick is less than the next one */
 }
 
 /* A frame on a canvas. */

@@ -72,5 +72,10 @@ int vp_tally(struct vp_reader *r, const double *range, uint64_t memory, struct v
         ends[0] = found.min - half;
         ends[1] = found.max + half;
     }
+    if (!(ends[0] < ends[1])) /* large integers, whose neighbours f64 cannot tell apart */
+        ends[1] = nextafter(ends[0], INFINITY);
+    if (!isfinite(ends[1] - ends[0]))
+        return vp_fail_hint(err, VP_ERUN, "give --window LO,HI", "a histogram of %g to %g: their difference is beyond f64", ends[0],
+                            ends[1]);
     return vp_histogram_init(h, ends, unit, bins, err) || pass(r, rows, NULL, h, err) ? -1 : 0;
 }
