@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(THREADS, 8)
 #pragma unroll
         for (int i = 0; i < VP_MAX_INPUTS; i++)
             for (int k = 0; i < in.n && p->stack[i] >= 0 && k < n; k++)
-                v.at(p->stack[i], k) = vp::convert_load(in.part[i].data, vp_place(in.part[i], x + k * threads, y, z), type);
+                v.at(p->stack[i], k) = vp::convert_load(in.part[i].data,
+                                                        vp_place(in.part[i], x + k * threads, y, z), type);
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             if (p->position[0] >= 0)

@@ -222,7 +222,8 @@ struct missing_layout {
     uint8_t *near_x, *near_y;
 };
 
-uint64_t lay_out(const struct vp_op *op, const int64_t in[3], const int64_t out[3], void *memory, struct missing_layout *l)
+uint64_t lay_out(const struct vp_op *op, const int64_t in[3], const int64_t out[3], void *memory,
+                 struct missing_layout *l)
 {
     const vp_missing_params *const m = params(op);
     const struct vp_op inner = inner_of(op);
@@ -310,7 +311,8 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
     whole.scratch = l.inner;
     if (k->launch(&inner, &whole, err))
         return -1;
-    const vp_entropy_params bins = r->word == MISSING_BIN ? *(const vp_entropy_params *)inner.params : vp_entropy_params();
+    const vp_entropy_params bins = r->word == MISSING_BIN ? *(const vp_entropy_params *)inner.params
+                                                          : vp_entropy_params();
     const vp_box all = box_of(p.n[0], p.n[1], p.n[2]), along_x = box_of(p.made[0], p.n[1], p.n[2]);
     return vp_start_voxels(err, work, all, see_kernel, p, all, (int)r->word, bins) ||
            vp_start_voxels(err, work, along_x, near_x_kernel, p, along_x) ||

@@ -2,8 +2,9 @@
 /* Missing samples, rules of weighted sums (local/missing_sums.c): Gaussians, kernels, non-local means. Sums have the
  * CPU's order and are not fused, so they have its bits.
  *
- * Overview: Gaussians take three passes over sums of weight times sample, of the weights of present samples and of those
- *   of absent ones. For kernels and non-local means a thread goes over all samples that its voxel needs.
+ * Overview: Gaussians take three passes over sums of weight times sample, of the weights of present samples and of
+ *   those of absent ones. For kernels and non-local means a thread goes over all samples that its voxel needs.
+ * Mapping: a thread for each voxel. Registers: its sums. Shared memory and synchronisation: none.
  * Global memory: Gaussians 24 bytes for each voxel of a pass along x and of one along y; the others what is seen.
  * Cost: three multiplications and additions in float64 for each weight; of non-local means three of each for a pair. */
 #include "missing.cuh"
@@ -37,7 +38,8 @@ struct gauss_job {
 };
 
 /* Adds samples `step` apart, given as a function of the place. */
-template <class Load> __device__ __forceinline__ void add_taps(const double *bell, int radius, double sum[SUMS], const Load &load)
+template <class Load>
+__device__ __forceinline__ void add_taps(const double *bell, int radius, double sum[SUMS], const Load &load)
 {
     for (int i = 0; i < SUMS; i++)
         sum[i] = 0;
@@ -226,7 +228,8 @@ int gauss_launch(const missing_part &p, const struct vp_op *op, const struct vp_
                  void *scratch, struct vp_err *err)
 {
     const vp_separable *const s = stage<vp_separable>(vp_params<vp_missing_params>(op));
-    const vp_box along_x = {{0, 0, 0}, {p.made[0], p.n[1], p.n[2]}}, along_y = {{0, 0, 0}, {p.made[0], p.made[1], p.n[2]}};
+    const vp_box along_x = {{0, 0, 0}, {p.made[0], p.n[1], p.n[2]}};
+    const vp_box along_y = {{0, 0, 0}, {p.made[0], p.made[1], p.n[2]}};
     gauss_job g = {};
     const double *at = (const double *)table;
     for (int a = 0; a < 3; a++) {

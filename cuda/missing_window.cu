@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Missing samples, rules of neighbourhoods (local/missing_window.c): extrema, ranks, entropy, moments.
  *
- * Overview: a thread goes over the spans of the footprint of its voxel, in their order, so that sums have the CPU's bits.
- *   Ranks are found by halving the range of keys between the smallest and the largest one.
+ * Overview: a thread goes over the spans of the footprint of its voxel, in their order, so that sums have the bits of
+ *   the CPU. Ranks are found by halving the range of keys between the smallest and the largest one.
  * Global memory: neighbouring threads read neighbouring words, which come from the caches.
- * Cost: the samples of the footprint once to count; moments once or twice more; ranks once for each bit in which keys of
- *   the neighbourhood differ; entropy the square of their number.
+ * Mapping: a thread for each voxel. Registers: its sums or limits. Shared memory and synchronisation: none.
+ * Cost: the samples of the footprint once to count; moments once or twice more; ranks once for each bit in which keys
+ *   of the neighbourhood differ; entropy the square of their number.
  * Limits: entropies of at most ENTROPY_SAMPLES samples. */
 #include "missing.cuh"
 
@@ -91,7 +92,8 @@ __global__ void __launch_bounds__(THREADS) rank_kernel(missing_part p, spans s, 
 }
 
 /* Adds the step of each sample's bin after those of the same bin before it. */
-__global__ void __launch_bounds__(THREADS) entropy_kernel(missing_part p, spans s, const long long *step, const long long *t)
+__global__ void __launch_bounds__(THREADS)
+entropy_kernel(missing_part p, spans s, const long long *step, const long long *t)
 {
     missing_each(p, [&](int64_t, int64_t, int64_t, int64_t self, double &result) {
         int n, at = 0;
@@ -190,8 +192,8 @@ template <class Params> const Params *stage(const struct vp_op *op)
     return (const Params *)vp_params<vp_missing_params>(op)->inner.params;
 }
 
-int launch_extremum(const missing_part &p, const struct vp_op *op, const struct vp_work *work, const void *table, void *,
-                    struct vp_err *err)
+int launch_extremum(const missing_part &p, const struct vp_op *op, const struct vp_work *work, const void *table,
+                    void *, struct vp_err *err)
 {
     return vp_start_voxels(err, work, p.out.box, extremum_kernel, p, spans_of(op, table));
 }

@@ -61,8 +61,8 @@ __device__ __forceinline__ float share_of(int64_t at, int64_t shift, int patch, 
     return __fdiv_rn(1.0f, (float)(o.y - o.x + 1));
 }
 
-/* PX, PY, PZ: radii of the patch; PX -1: the one of the job. R, D: voxels of a thread along y and z. PITCH: samples from
- * one row to the next in shared memory; 0: the length of a row. With PX and PITCH as constants the sums along x have no
+/* PX, PY, PZ: radii of the patch; PX -1: the one of the job. R, D: voxels of a thread along y and z. PITCH: samples
+ * from one row to the next in shared memory; 0: the length of a row. With PX and PITCH as constants the sums along x have no
  * loop and the reads no arithmetic. */
 template <int PX_, int PY_, int PZ_, int R_, int D_, int PITCH_> struct tile {
     enum { PX = PX_, PY = PY_, PZ = PZ_, R = R_, D = D_, PITCH = PITCH_, ROWS = R + 2 * PY, PLANES = D + 2 * PZ };
@@ -98,9 +98,10 @@ __device__ __forceinline__ void compare(const nlmeans_job &j, const tile_layout 
                                         float (&total)[T::D][T::R], float (&value)[T::D][T::R])
 {
     constexpr int PY = T::PY, PZ = T::PZ, R = T::R, D = T::D;
-    const int px = T::PX < 0 ? j.patch[0] : (int)T::PX, pitch = T::PITCH ? (int)T::PITCH : l.pitch;
+    const int px = T::PX < 0 ? j.patch[0] : (int)T::PX, pitch = T::PITCH > 0 ? (int)T::PITCH : l.pitch;
     const float whole = __fmul_rn(__fdiv_rn(1.0f, (float)(2 * px + 1)),
-                                  __fmul_rn(__fdiv_rn(1.0f, (float)(2 * PY + 1)), __fdiv_rn(1.0f, (float)(2 * PZ + 1))));
+                                  __fmul_rn(__fdiv_rn(1.0f, (float)(2 * PY + 1)),
+                                            __fdiv_rn(1.0f, (float)(2 * PZ + 1))));
     for (int dz = -j.search[2]; dz <= j.search[2]; dz++)
         for (int dy = -j.search[1]; dy <= j.search[1]; dy++)
             for (int dx = -j.search[0]; dx <= j.search[0]; dx++) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Boxes of another size for every voxel: kernel "radius_map" of local/radius_map.h. Sums are those of integers, which are
- * never rounded, so results equal the CPU's to the bit.
+/* Boxes of another size for every voxel: kernel "radius_map" of local/radius_map.h. Sums are those of integers, which
+ * are never rounded, so results equal the CPU's to the bit. The tables of sat.cu do not do: cells here have up to three
+ * sums of 128 bits.
  *
  * Overview: the table of the part is made along x by a scan of each row, along y and (volumes) z by running sums, and
  *   read at the corners of each box. A cell has all sums of its place: 8 or 16 bytes for narrow integers, 32 or 48 for
  *   floats, whose sums have 128 bits and which count what is not finite.
- * Mapping: a block of ROW_THREADS for each row; a thread for each column, or SEGMENTS of them along y; a thread for each
- *   voxel.
- * Shared memory: a cell for each thread.
+ * Mapping: a block of 32 to THREADS threads for each row; a thread for each column, or SEGMENTS of them along y; a
+ *   thread for each voxel.
+ * Registers: a cell. Shared memory: a cell for each thread. Synchronisation: barriers of the scan of a row.
  * Global memory: cells are written once and read and written once more along y (twice read) and z; four or eight of
  *   them are read for a voxel.
  * Limits: samples of u8, u16, i16 and f32. */
@@ -155,7 +156,8 @@ template <class Cell> __global__ void __launch_bounds__(THREADS) row_kernel(radi
             const int64_t x = at + t;
             Cell own = {};
             if (sums && x > 0 && x < j.row)
-                own.set(j, (double)*vp_at<float>(j.in, j.box.lo[0] + x - 1, j.box.lo[1] + y - 1, j.box.lo[2] + z - first));
+                own.set(j, (double)*vp_at<float>(j.in, j.box.lo[0] + x - 1, j.box.lo[1] + y - 1,
+                                                 j.box.lo[2] + z - first));
             for (int by = 1; sums && by < n; by *= 2) {
                 block[t] = own;
                 __syncthreads();
@@ -338,8 +340,8 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         const int64_t rows = (vp_box_size(&j.box, 1) + 1) * j.planes;
         const unsigned threads = j.row > 128 ? THREADS : j.row > 32 ? 64 : 32;
         const dim3 columns((unsigned)vp_div_up(j.row, COLUMNS), 1, vp_grid_depth(j.planes - j.p.volume));
-        return vp_start(err, work->queue->stream, row_kernel<Cell>, dim3((unsigned)vp_min64(rows, 1 << 16)), dim3(threads),
-                        threads * sizeof(Cell), j, table) ||
+        return vp_start(err, work->queue->stream, row_kernel<Cell>, dim3((unsigned)vp_min64(rows, 1 << 16)),
+                        dim3(threads), threads * sizeof(Cell), j, table) ||
                vp_start(err, work->queue->stream, column_kernel<Cell>, columns, dim3(COLUMNS, SEGMENTS),
                         COLUMNS * SEGMENTS * sizeof(Cell), j, table) ||
                (j.p.volume && vp_start(err, work->queue->stream, depth_kernel<Cell>,

@@ -252,7 +252,7 @@ static int back(struct vp_pair *p, int device, void *ctx, struct vp_err *err)
         close_slab(&way[i]);
     }
     if (rc)
-        stop(t); /* nobody needs what other devices sum */
+        stop(t); /* sums of other devices are not needed */
     return rc;
 }
 

@@ -72,7 +72,7 @@ int vp_tally(struct vp_reader *r, const double *range, uint64_t memory, struct v
         ends[0] = found.min - half;
         ends[1] = found.max + half;
     }
-    if (!(ends[0] < ends[1])) /* large integers, whose neighbours f64 cannot tell apart */
+    if (!(ends[0] < ends[1])) /* large integers: f64 has no number between neighbours */
         ends[1] = nextafter(ends[0], INFINITY);
     if (!isfinite(ends[1] - ends[0]))
         return vp_fail_hint(err, VP_ERUN, "give --window LO,HI", "a histogram of %g to %g: their difference is beyond f64", ends[0],
