@@ -293,6 +293,23 @@ launched() {
     done
 }
 
+@test "slabs that travel between host and devices: the bits of those that are held, resumed or not" {
+    ct-geom --sod 3000 --sdd 3100 --detector 6x540 --pitch 1 --views 20 -o scan.geom
+    printf '0 0 0 3 3 400 0 0.02\n' >rod.txt
+    ct-phantom -g scan.geom --phantom rod.txt -o p.tif
+    it() { ok ct-iterate --volume 4x4x520 --voxel 1 --margin 0 "$@" p.tif; }
+    [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --plan p.tif)" == *"2 slabs, all held: "* ]]
+    [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 1M --plan p.tif)" == *"2 slabs, in turn, from host memory: "* ]]
+    it -n 2 --device cuda:0 -o held.tif
+    it -n 2 --device cuda --device-memory 1M -o turn.tif
+    ok img-cmp -q held.tif turn.tif
+    it -n 1 --device cuda:0 --checkpoint state --every 1 -o part.tif
+    it -n 2 --device cuda:0 --device-memory 1M --resume state -o rest.tif
+    ok img-cmp -q held.tif rest.tif
+    fails 3 "a slab of 512 of 520 slices takes" ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 600K p.tif -o no.tif
+    [ ! -e no.tif ]
+}
+
 @test "samples of 32-bit integers and f64: the CPU, or a refusal in one line" {
     local program type
     noise image.tif 20x12x1 u8
