@@ -4,6 +4,7 @@
 #include "app/iterate_record.h"
 #include "app/open.h"
 #include "app/place.h"
+#include "app/ranked.h"
 #include "app/tool.h"
 #include "base/size.h"
 #include "ct/iterate.h"
@@ -17,6 +18,7 @@ struct params {
     struct vp_iterate_input_params in;
     struct vp_iterate_record_params record;
     struct vp_place_params place;
+    int64_t ranks;
     int method;
     int64_t iterations, blocks;
     double relax, tv, norm;
@@ -98,6 +100,7 @@ static const struct vp_opt options[] = {
            .more = "Rays of a cone beam pass through slices beyond the volume. Without a margin, their attenuation "
                    "would appear as bright rims in the first and last slices."),
     VP_OPTIONS(P, place, vp_place_options),
+    VP_OPTIONS(P, ranks, vp_ranks_option),
     VP_OPT_END,
 };
 #undef P
@@ -284,21 +287,26 @@ static int plan(struct work *w, struct vp_err *err)
     vp_report_plan(run, "method", "%s, at most %lld iterations", vp_iterate_name(job->method), (long long)job->iterations);
     if (in->kept)
         vp_report_plan(run, "input", "a pipe: kept in memory, %s", vp_bytes_text(in->kept).text);
-    vp_report_plan(run, "volumes", "%d in host memory, %s each", vp_iterate_volumes(job) + 1 + (in->mask ? 1 : 0),
-                   vp_bytes_text(volume).text);
+    const int others = vp_iterate_volumes(job) + (in->mask ? 1 : 0), parts = in->ranked ? vp_iterate_volumes(job) - 1 : 0;
+    vp_ranked_plan(in->ranked, run, "slices", g->n[2], vp_iterate_unit(job));
+    if (in->ranked)
+        vp_report_plan(run, "views", "%lld at once, each rank projects its part of them", (long long)job->turn);
+    vp_report_plan(run, "volumes", "%d in host memory, %s each", others + 1 - parts, vp_bytes_text(volume).text);
+    if (parts)
+        vp_report_plan(run, "parts", "%d volumes, of which each rank holds its slices", parts);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
-    vp_place_plan(run, &job->place, job->block, "an iteration", vp_iterate_updates(job), vp_iterate_traffic(job));
-    return vp_report_plan_done(run);
+    vp_place_plan(run, &job->place, job->block, "an iteration", vp_iterate_updates(job) / vp_ranked_count(in->ranked),
+                  vp_iterate_traffic(job));
+    return 0;
 }
 
 /* ---- run ---- */
 
-static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err *err)
+static int prepare(struct work *w, struct vp_err *err)
 {
     struct vp_run *const run = w->run;
     struct vp_iterate *const job = &w->job;
     struct vp_iterate_inputs *const in = &w->in;
-    struct vp_stack out = {0};
     if (set_options(w, err) || vp_iterate_inputs_open(in, err))
         return -1;
     job->threads = (int)run->common.threads;
@@ -306,36 +314,65 @@ static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err 
     job->progress = run->progress;
     vp_iterate_record_start(&w->record);
     const double voxels = (double)in->grid.n[0] * (double)in->grid.n[1] * (double)in->grid.n[2];
-    const double passes = 2 * (double)job->iterations * (double)(job->last - job->first);
-    if (vp_place_choose(run, voxels * passes, w->p->place.device_memory, &job->place, err))
-        return -1;
-    const int done = plan(w, err);
-    if (done)
-        return done > 0 ? 0 : -1;
-    int rc = vp_iterate_inputs_header(in, &out, err) || vp_open_output(run, &out, writer, err) || vp_iterate_inputs_load(in, err)
-          || vp_iterate_record_open(&w->record, err) || vp_iterate_run(job, err) ? -1 : 0;
+    const double passes = 2 * (double)job->iterations * (double)(job->last - job->first) / vp_ranked_count(in->ranked);
+    return vp_place_choose(run, voxels * passes, w->p->place.device_memory, &job->place, err);
+}
+
+static int open_output(struct work *w, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_stack out = {0};
+    if (!vp_ranked_leads(w->in.ranked))
+        return 0;
+    const int rc = vp_iterate_inputs_header(&w->in, &out, err) || vp_open_output(w->run, &out, writer, err) ? -1 : 0;
     vp_stack_free(&out);
-    if (rc)
+    return rc;
+}
+
+/* Each step ends on all ranks before the next begins. */
+static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_iterate *const job = &w->job;
+    struct vp_iterate_inputs *const in = &w->in;
+    struct vp_ranked *const ranked = in->ranked;
+    if (vp_ranked_place(ranked, &job->place, prepare(w, err), err) || vp_ranked_together(ranked, plan(w, err), err))
+        return -1;
+    if (vp_ranked_leads(ranked))
+        (void)vp_report_plan_done(w->run);
+    if (w->run->common.plan)
+        return 0;
+    if (vp_ranked_together(ranked, open_output(w, writer, err), err)
+        || vp_ranked_together(ranked, vp_iterate_inputs_load(in, err) || vp_iterate_record_open(&w->record, err) ? -1 : 0, err)
+        || vp_ranked_worked(ranked, vp_iterate_run(job, err), err))
         return -1;
     vp_iterate_record_report(&w->record);
-    if (job->last == in->geom.views && vp_views_finish(in->source, err))
-        return -1;
-    return vp_writer_pages(*writer, in->slices, vp_iterate_inputs_result(in), job->threads, err);
+    vp_ranked_count_in(ranked, w->run);
+    const int rc = job->last == in->geom.views && vp_views_finish(in->source, err) ? -1 : vp_iterate_inputs_write(in, *writer, err);
+    return vp_ranked_worked(ranked, rc, err);
 }
 
 static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
 {
     const struct params *const p = params;
+    const struct vp_ranked_params ranked = {.ranks = p->ranks};
     struct work w = {.p = p, .run = run, .in = {.params = &p->in, .run = run}, .record = {.params = &p->record}};
     struct vp_writer *writer = NULL;
+    const int opened = vp_ranked_open(&w.in.ranked, run, &ranked, err);
+    if (opened)
+        return opened;
     w.in.job = &w.job;
     w.record.in = &w.in;
-    int rc = reconstruct(&w, &writer, err);
-    rc = vp_iterate_record_close(&w.record, rc, err);
+    w.job.share = vp_ranked_share(w.in.ranked);
+    const int done = reconstruct(&w, &writer, err);
+    int rc = vp_iterate_record_close(&w.record, done, err);
     vp_pair_close(w.job.pair);
     vp_place_settle();
     rc = vp_close(run, w.in.reader, writer, rc, err);
-    vp_iterate_inputs_close(&w.in);
+    if (!done)
+        rc = vp_ranked_together(w.in.ranked, rc, err);
+    if (rc)
+        rc = vp_ranked_end(w.in.ranked, run, err);
+    vp_iterate_inputs_close(&w.in, !rc);
+    vp_ranked_close(w.in.ranked);
     return rc;
 }
 
@@ -356,6 +393,6 @@ const struct vp_tool vp_program = {
     .examples = examples,
     .sections = sections,
     .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-center(1), ct-normalize(1), ct-geometry(5)",
-    .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
+    .flags = VP_TOOL_CUDA | VP_TOOL_RANKS | VP_TOOL_VIEWS,
     .run = ct_iterate,
 };

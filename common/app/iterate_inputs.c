@@ -2,6 +2,7 @@
 #include "app/iterate_inputs.h"
 
 #include "app/open.h"
+#include "app/ranked.h"
 #include "app/session.h"
 #include "app/tool.h"
 #include "app/volumes.h"
@@ -23,7 +24,7 @@ static int open_scan(struct vp_iterate_inputs *in, struct vp_err *err)
 {
     const struct vp_iterate_input_params *p = in->params;
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
-    if (vp_open_input(in->run, 0, VP_AS_VALUES, &in->reader, err))
+    if (vp_ranked_input(in->ranked, in->run, err) || vp_open_input(in->run, 0, VP_AS_VALUES, &in->reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(in->reader);
     const char *const name = vp_reader_name(in->reader);
@@ -110,13 +111,18 @@ static int load_fdk(struct vp_iterate_inputs *in, struct vp_err *err)
     const struct vp_reconstruct_params of = {.projections = p->projections, .views = p->views, .grid = p->grid};
     struct vp_filter_params filter;
     struct vp_session s = {0};
+    const struct vp_share *const share = &in->job->share;
     int rc = vp_opt_defaults(vp_filter_options, &filter, err) || vp_session_open(&s, in->run, &of, VP_NEED_LINES, err) ? -1 : 0;
-    if (!rc) {
-        s.grid = in->grid; /* and the margin */
-        s.job.z0 = 0;
-        s.job.z1 = in->grid.n[2];
+    if (in->ranked)
+        rc = vp_ranked_session(in->ranked, &s, rc, err);
+    const int64_t unit = vp_iterate_unit(in->job);
+    s.grid = in->grid; /* and the margin */
+    s.job.z0 = vp_share_at(share, share->rank, in->grid.n[2], unit);
+    s.job.z1 = vp_share_at(share, share->rank + 1, in->grid.n[2], unit);
+    if (!rc && s.job.z0 < s.job.z1) {
         s.job.memory = in->run->common.memory - in->bytes;
-        rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err) || vp_session_fill(&s, in->run, in->x, err) ? -1 : 0;
+        rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err)
+          || vp_session_fill(&s, in->run, in->x + s.job.z0 * in->grid.n[0] * in->grid.n[1], err) ? -1 : 0;
     }
     vp_session_close(&s);
     return rc;
@@ -172,6 +178,9 @@ int vp_iterate_inputs_open(struct vp_iterate_inputs *in, struct vp_err *err)
 {
     if (open_scan(in, err) || open_others(in, err))
         return -1;
+    if (vp_ranked_file(in->ranked, in->reader, err) || vp_ranked_file(in->ranked, in->dead, err)
+        || vp_ranked_file(in->ranked, in->mask, err) || vp_ranked_file(in->ranked, in->initial, err))
+        return -1;
     in->job->scan = &in->projections;
     in->job->grid = &in->grid;
     return 0;
@@ -201,12 +210,14 @@ int vp_iterate_inputs_load(struct vp_iterate_inputs *in, struct vp_err *err)
     return keep_input(in, err) || load_pixels(in, err) || load_volumes(in, err) ? -1 : 0;
 }
 
-const float *vp_iterate_inputs_result(const struct vp_iterate_inputs *in)
+int vp_iterate_inputs_write(const struct vp_iterate_inputs *in, struct vp_writer *writer, struct vp_err *err)
 {
-    return in->x + in->below * in->grid.n[0] * in->grid.n[1];
+    const int64_t *n = in->grid.n;
+    return vp_share_write(&in->job->share, writer, in->x, n[2], vp_iterate_unit(in->job),
+                          (uint64_t)(n[0] * n[1]) * sizeof *in->x, in->below, in->below + in->slices, in->job->threads, err);
 }
 
-void vp_iterate_inputs_close(struct vp_iterate_inputs *in)
+void vp_iterate_inputs_close(struct vp_iterate_inputs *in, bool well)
 {
     vp_views_close(in->source);
     vp_views_close(in->weight_views);
@@ -216,7 +227,8 @@ void vp_iterate_inputs_close(struct vp_iterate_inputs *in)
     vp_reader_close(in->initial, NULL);
     vp_geom_free(&in->geom);
     free(in->views);
-    free(in->x);
+    if (well || !in->job->share.ranks)
+        free(in->x);
     free(in->pixels);
     free(in->mask_samples);
 }
