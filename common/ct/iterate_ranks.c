@@ -4,9 +4,6 @@
 #include "ct/iterate_internal.h"
 
 #include "base/size.h"
-#include "device/ranks.h"
-
-#include <stdlib.h>
 
 int64_t vp_iterate_unit(const struct vp_iterate *job)
 {
@@ -27,44 +24,21 @@ int64_t vp_iterate_turn(const struct vp_iterate *job, int64_t block)
     return job->place.travels ? block : vp_min64(block * vp_max64(1, job->share.size), job->last - job->first);
 }
 
-/* Choices in which ranks must not differ: the turns of views that they exchange, and devices or CPUs, whose bits differ. */
-struct alike {
-    int64_t turn, slab;
-    bool used, kept, given;
-};
-
 int vp_iterate_agree(struct vp_iterate *job, int rc, struct vp_err *err)
 {
-    job->turn = rc ? 0 : vp_iterate_turn(job, job->block);
-    if (!job->share.ranks)
-        return rc;
-    for (bool again = true; again;) {
-        const int64_t slab = job->place.used ? vp_iterate_unit(job) : 0;
-        struct alike mine = {job->turn, slab, job->place.used, job->kept, job->given};
-        struct alike *const all = vp_alloc((size_t)job->share.size, sizeof *all, "the plans of ranks", err);
-        rc = vp_ranks_agree(job->share.ranks, rc || !all ? -1 : 0, &mine, sizeof mine, all, err);
-        again = false;
-        for (int i = 0; i < job->share.size && !rc; i++) {
-            again = again || all[i].used != mine.used || all[i].slab != mine.slab;
-            mine.kept = mine.kept && all[i].kept;
-            mine.given = mine.given && all[i].given;
-            mine.turn = vp_min64(mine.turn, all[i].turn);
-        }
-        free(all);
-        if (rc)
-            return -1;
-        if (again) {
-            if (job->place.used && !job->place.automatic)
-                rc = vp_fail(err, VP_ERESOURCE, "the devices of ranks are not alike: expected GPUs on all, that hold the same slabs");
-            else if (job->place.used)
-                vp_pair_refuse(job->pair, &job->place, "the devices of ranks are not alike");
-            vp_iterate_divide(job);
-            job->turn = vp_iterate_turn(job, job->block);
-            continue;
-        }
-        job->kept = mine.kept;
-        job->given = mine.given && (!job->place.travels || mine.turn >= job->last - job->first);
-        job->turn = mine.turn;
+    const struct vp_share *const share = &job->share;
+    while ((rc = vp_share_place(share, job->pair, &job->place, vp_iterate_unit(job), rc, err)) > 0) {
+        vp_iterate_divide(job);
+        rc = 0;
     }
+    if (rc)
+        return -1;
+    const int64_t views = job->last - job->first;
+    int64_t kept = job->kept;
+    job->turn = vp_iterate_turn(job, job->block);
+    if (vp_share_least(share, &job->turn, err) || vp_share_least(share, &kept, err))
+        return -1;
+    job->kept = kept;
+    job->given = job->given && (!job->place.travels || job->turn >= views);
     return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "ct/pair.h"
 #include "device/ranks.h"
 #include "stack/writer.h"
 
@@ -73,6 +74,65 @@ static int bring(const struct vp_share *s, int owner, const void *from, void *to
                      : s->ranks->send(s->ranks, 0, VP_LANE_SLICES, from, bytes, m, err))
         return -1;
     return vp_ranks_wait(s->ranks, m, 1, err);
+}
+
+int vp_share_first(const struct vp_share *s, void *x, int64_t n, int64_t unit, uint64_t bytes, struct vp_err *err)
+{
+    for (int owner = 1; owner < s->size && s->ranks; owner++) {
+        const int64_t at = vp_share_at(s, owner, n, unit), end = vp_share_at(s, owner + 1, n, unit);
+        if (end > at && bring(s, owner, item(x, at, bytes), item(x, at, bytes), (uint64_t)(end - at) * bytes, err))
+            return -1;
+    }
+    return 0;
+}
+
+int vp_share_place(const struct vp_share *s, struct vp_pair *pair, struct vp_pair_place *place, int64_t unit, int rc,
+                   struct vp_err *err)
+{
+    const int64_t mine = rc ? 0 : place->used ? unit : -1;
+    bool alike = true;
+    if (!s->ranks)
+        return rc;
+    int64_t *const all = vp_alloc((size_t)s->size, sizeof *all, "the devices of ranks", err);
+    rc = vp_ranks_agree(s->ranks, rc || !all ? -1 : 0, &mine, sizeof mine, all, err);
+    for (int i = 0; i < s->size && !rc; i++)
+        alike = alike && all[i] == mine;
+    free(all);
+    if (rc || alike)
+        return rc ? -1 : 0;
+    if (place->used && !place->automatic)
+        rc = vp_fail(err, VP_ERESOURCE, "expected GPUs on all ranks, that hold the same slabs");
+    else if (place->used)
+        vp_pair_refuse(pair, place, "other ranks have no GPU for it");
+    return vp_ranks_agree(s->ranks, rc, NULL, 0, NULL, err) ? -1 : 1;
+}
+
+/* Gathers a number of each rank, malloc'd. NULL: an error. */
+static int64_t *gather(const struct vp_share *s, int64_t value, struct vp_err *err)
+{
+    int64_t *const all = vp_alloc((size_t)s->size, sizeof *all, "numbers of ranks", err);
+    if (!vp_ranks_agree(s->ranks, all ? 0 : -1, &value, sizeof value, all, err))
+        return all;
+    free(all);
+    return NULL;
+}
+
+int vp_share_least(const struct vp_share *s, int64_t *value, struct vp_err *err)
+{
+    int64_t *const all = s->ranks ? gather(s, *value, err) : NULL;
+    for (int i = 0; i < s->size && all; i++)
+        *value = vp_min64(*value, all[i]);
+    free(all);
+    return s->ranks && !all ? -1 : 0;
+}
+
+int vp_share_sum(const struct vp_share *s, int64_t *value, struct vp_err *err)
+{
+    int64_t *const all = s->ranks ? gather(s, *value, err) : NULL;
+    for (int i = 0; i < s->size && all; i++)
+        *value = i ? *value + all[i] : all[0];
+    free(all);
+    return s->ranks && !all ? -1 : 0;
 }
 
 /* Returns the rank that owns item i. */

@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 struct vp_err;
+struct vp_pair;
+struct vp_pair_place;
 struct vp_ranks;
 struct vp_writer;
 
@@ -29,6 +31,19 @@ int vp_share_next(const struct vp_share *s, void *x, int64_t n, int64_t unit, ui
 
 /* Brings item i of x to rank 0. 0 or -1. Collective. */
 int vp_share_one(const struct vp_share *s, void *x, int64_t n, int64_t unit, uint64_t bytes, int64_t i, struct vp_err *err);
+
+/* Brings all items to rank 0. 0 or -1. Collective. */
+int vp_share_first(const struct vp_share *s, void *x, int64_t n, int64_t unit, uint64_t bytes, struct vp_err *err);
+
+/* Makes all ranks work on devices, or all on CPUs, whose bits differ, after a step that has failed on this one if rc is not 0.
+ * Slabs that devices hold begin at multiples of `unit`, which must not differ either. 1: this rank was taken to the CPU, or
+ * another one was; 0; or -1. Collective. */
+int vp_share_place(const struct vp_share *s, struct vp_pair *pair, struct vp_pair_place *place, int64_t unit, int rc,
+                   struct vp_err *err);
+/* Replaces *value by the least of all ranks. 0 or -1. Collective. */
+int vp_share_least(const struct vp_share *s, int64_t *value, struct vp_err *err);
+/* Replaces *value by the sum of all ranks. 0 or -1. Collective. */
+int vp_share_sum(const struct vp_share *s, int64_t *value, struct vp_err *err);
 
 /* Writes items [first, last) of x, pages of `bytes`, in order, by the writer of rank 0. If that fails, or `writer` is NULL there, the
  * other ranks go on.
