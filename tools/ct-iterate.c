@@ -115,6 +115,8 @@ static const struct vp_example examples[] = {
     {"Start from a filtered back-projection and stop when the residual is that of the noise.",
      "ct-fdk scan.tif -o fdk.tif\n"
      "ct-iterate --method sirt --initial fdk.tif --stop noise:0.005 scan.tif -o sirt.tif"},
+    {"The plan for two ranks of MPI.",
+     "ct-iterate --plan --ranks 2 scan.tif"},
     {"The residual: what the volume does not explain.", "ct-project --subtract scan.tif cgls.tif -o residual.tif"},
     {0},
 };
@@ -174,7 +176,23 @@ static const char sections[] =
     "and half of the views fit in 2.5 GiB. A block is then a whole pass.\n\n"
     "--plan shows which way is taken, the memory of each GPU and an estimate of the time that kernels and copies of "
     "slabs take in an iteration (a wide cone takes several times as long). The result has the same bits for any number "
-    "of threads and GPUs, and any limit of memory. Results of the CPU and of GPUs differ by rounding.";
+    "of threads and GPUs, and any limit of memory. Results of the CPU and of GPUs differ by rounding.\n\n"
+    "MANY HOSTS\n"
+    "ct-iterate also runs as several processes (ranks) of one MPI run: mpirun -n 4 --hostfile hosts ct-iterate scan.tif -o "
+    "vol.tif, or srun in a batch job of Slurm. The result has the bits of one process, for any number of ranks.\n\n"
+    "- Each rank reads and projects its part of the views, and sums all views into its part of the slices.\n"
+    "- Each rank holds its part of the slices of most volumes. It holds the result and one other volume whole (--mask is a third "
+    "one), because a projection needs all slices. --plan shows both.\n"
+    "- In an iteration each rank receives one volume and the projections of the other ranks: 8 GiB for 1024 views of "
+    "1024 x 1024 into 1024 x 1024 x 1024 voxels. os-sart and osem exchange the volume after each block of views, so they need a "
+    "fast network.\n"
+    "- Projections and other inputs are files that all ranks can read. The first rank writes the result, the history, the "
+    "preview and the checkpoint.\n"
+    "- A checkpoint may be resumed by another number of ranks.\n"
+    "- Ranks of one host share its processors and GPUs. Give each its own, or start one rank for each host: one process uses all "
+    "threads and GPUs of a host by itself.\n"
+    "- All ranks use GPUs, or none does.\n\n"
+    "If a rank fails or is killed, all ranks end, with one message and without a result; the last checkpoint stays.";
 
 struct work {
     const struct params *p;
@@ -318,29 +336,22 @@ static int prepare(struct work *w, struct vp_err *err)
     return vp_place_choose(run, voxels * passes, w->p->place.device_memory, &job->place, err);
 }
 
-static int open_output(struct work *w, struct vp_writer **writer, struct vp_err *err)
-{
-    struct vp_stack out = {0};
-    if (!vp_ranked_leads(w->in.ranked))
-        return 0;
-    const int rc = vp_iterate_inputs_header(&w->in, &out, err) || vp_open_output(w->run, &out, writer, err) ? -1 : 0;
-    vp_stack_free(&out);
-    return rc;
-}
-
 /* Each step ends on all ranks before the next begins. */
 static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err *err)
 {
     struct vp_iterate *const job = &w->job;
     struct vp_iterate_inputs *const in = &w->in;
     struct vp_ranked *const ranked = in->ranked;
+    struct vp_stack out = {0};
     if (vp_ranked_place(ranked, &job->place, prepare(w, err), err) || vp_ranked_together(ranked, plan(w, err), err))
         return -1;
     if (vp_ranked_leads(ranked))
         (void)vp_report_plan_done(w->run);
     if (w->run->common.plan)
         return 0;
-    if (vp_ranked_together(ranked, open_output(w, writer, err), err)
+    const int opened = vp_ranked_output(ranked, w->run, &out, writer, vp_iterate_inputs_header(in, &out, err), err);
+    vp_stack_free(&out);
+    if (opened
         || vp_ranked_together(ranked, vp_iterate_inputs_load(in, err) || vp_iterate_record_open(&w->record, err) ? -1 : 0, err)
         || vp_ranked_worked(ranked, vp_iterate_run(job, err), err))
         return -1;
@@ -364,13 +375,11 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     w.job.share = vp_ranked_share(w.in.ranked);
     const int done = reconstruct(&w, &writer, err);
     int rc = vp_iterate_record_close(&w.record, done, err);
-    vp_pair_close(w.job.pair);
-    vp_place_settle();
-    rc = vp_close(run, w.in.reader, writer, rc, err);
     if (!done)
         rc = vp_ranked_together(w.in.ranked, rc, err);
-    if (rc)
-        rc = vp_ranked_end(w.in.ranked, run, err);
+    vp_pair_close(w.job.pair);
+    vp_place_settle();
+    rc = vp_ranked_close_output(w.in.ranked, run, w.in.reader, writer, rc, err);
     vp_iterate_inputs_close(&w.in, !rc);
     vp_ranked_close(w.in.ranked);
     return rc;

@@ -78,7 +78,11 @@ static const char sections[] =
     "If the detector columns are not parallel to the axis of the volume (tilts, C-arms, laminography, most "
     "matrices), the edges of each voxel are projected. This is slower. If there is one slice and one row, they form "
     "a fan, and slice and row have the same height. Voxels on the far side of the source have no share.\n\n"
-    "Sums run in segments of 128 slices, so the result has the same bits for any number of threads.";
+    "Sums run in segments of 128 slices, so the result has the same bits for any number of threads.\n\n"
+    "MANY HOSTS\n"
+    "ct-project also runs as several processes (ranks) of one MPI run: mpirun -n 4 ct-project -g scan.geom vol.tif -o proj.tif. "
+    "Each rank holds the whole volume and projects a part of the views; the first rank writes them. The result has the bits of "
+    "one process. Inputs are files that all ranks can read, and all ranks use GPUs, or none does.";
 
 struct project {
     const struct params *p;
@@ -244,11 +248,6 @@ static int prepare(struct project *w, struct vp_run *run, struct vp_err *err)
     return vp_place_choose(run, voxels * views, p->place.device_memory, &w->job.place, err);
 }
 
-static int open_output(struct project *w, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
-{
-    return header(w, err) || (vp_ranked_leads(w->ranked) && vp_open_output(run, &w->out, writer, err)) ? -1 : 0;
-}
-
 /* Each step ends on all ranks before the next begins. */
 static int project(struct project *w, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
 {
@@ -259,7 +258,7 @@ static int project(struct project *w, struct vp_run *run, struct vp_writer **wri
         (void)vp_report_plan_done(run);
     if (run->common.plan)
         return 0;
-    if (vp_ranked_together(ranked, read_volume(w, run, err) || open_output(w, run, writer, err) ? -1 : 0, err))
+    if (vp_ranked_output(ranked, run, &w->out, writer, read_volume(w, run, err) || header(w, err) ? -1 : 0, err))
         return -1;
     w->job.writer = *writer;
     if (vp_ranked_worked(ranked, vp_forward_run(&w->job, err), err))
@@ -285,11 +284,7 @@ static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
     vp_place_settle();
     vp_views_close(w.source);
     vp_reader_close(w.measured, NULL);
-    int rc = vp_close(run, w.volume, writer, done, err);
-    if (!done)
-        rc = vp_ranked_together(w.ranked, rc, err);
-    if (rc)
-        rc = vp_ranked_end(w.ranked, run, err);
+    const int rc = vp_ranked_close_output(w.ranked, run, w.volume, writer, done, err);
     vp_ranked_close(w.ranked);
     vp_stack_free(&w.out);
     vp_geom_free(&w.geom);

@@ -5,6 +5,7 @@
 #include "app/volumes.h"
 #include "base/err.h"
 #include "device/ranks.h"
+#include "stack/outfile.h"
 #include "stack/reader.h"
 #include "stack/writer.h"
 
@@ -66,6 +67,9 @@ int vp_checkpoint_save(const struct vp_checkpoint *c, const char *path, const st
         snprintf(text, sizeof text, "%s %s", use->row->name, use->value ? use->value : "");
         rc = vp_meta_add(m, "checkpoint.option", text[strlen(text) - 1] == ' ' ? use->row->name : text) ? no_memory(err) : 0;
     }
+    int slot = -1;
+    if (c->share.ranks)
+        rc = vp_ranks_agree(c->share.ranks, rc, NULL, 0, NULL, err) || vp_share_expect(&c->share, path, &slot, err) ? -1 : 0;
     rc = rc || (leads && vp_writer_open(&writer, path, &stack, &(struct vp_writer_options){0}, err)) ? -1 : 0;
     if (c->share.ranks)
         rc = vp_ranks_agree(c->share.ranks, rc, NULL, 0, NULL, err);
@@ -77,6 +81,9 @@ int vp_checkpoint_save(const struct vp_checkpoint *c, const char *path, const st
     if (rc || bad)
         vp_writer_abort(writer);
     rc = rc || bad ? -1 : leads ? vp_writer_close(writer, err) : 0;
+    if (c->share.ranks)
+        rc = vp_ranks_agree(c->share.ranks, rc, NULL, 0, NULL, err);
+    vp_outfile_arrived(slot);
     vp_stack_free(&stack);
     return rc;
 }

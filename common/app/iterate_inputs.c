@@ -122,7 +122,7 @@ static int load_fdk(struct vp_iterate_inputs *in, struct vp_err *err)
     if (!rc && s.job.z0 < s.job.z1) {
         s.job.memory = in->run->common.memory - in->bytes;
         rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err)
-          || vp_session_fill(&s, in->run, in->x + s.job.z0 * in->grid.n[0] * in->grid.n[1], err) ? -1 : 0;
+          || vp_session_fill(&s, in->run, in->x, err) ? -1 : 0;
     }
     vp_session_close(&s);
     return rc;

@@ -180,6 +180,7 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     r->params = p;
     r->size = r->hosts = 1;
+    r->expected = -1;
     if (p->ranks > 1 && !run->common.plan) {
         rc = vp_fail(err, VP_EUSAGE, "--ranks %lld without --plan", (long long)p->ranks);
         vp_hint(err, "a launcher starts ranks: mpirun -n %lld %s ...", (long long)p->ranks, run->tool->name);

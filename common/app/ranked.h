@@ -13,6 +13,7 @@ struct vp_reader;
 struct vp_run;
 struct vp_session;
 struct vp_stack;
+struct vp_writer;
 
 struct vp_ranked_params {
     struct vp_size grid;
@@ -55,12 +56,19 @@ int vp_ranked_place(struct vp_ranked *r, struct vp_pair_place *place, int rc, st
 int vp_ranked_together(struct vp_ranked *r, int rc, struct vp_err *err);
 /* The same after work in which ranks wait for messages of each other, which is stopped on all if it has failed on one. */
 int vp_ranked_worked(struct vp_ranked *r, int rc, struct vp_err *err);
+/* Opens the output on the first rank. Collective, with rc and *err as in vp_ranked_run(); 0 or -1 on all. */
+int vp_ranked_output(struct vp_ranked *r, struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer, int rc,
+                     struct vp_err *err);
 /* Adds to the plan how many ranks there are, and which of n items ("slices") are those of each. */
 void vp_ranked_plan(const struct vp_ranked *r, struct vp_run *run, const char *items, int64_t n, int64_t unit);
 /* Adds the ranks to the statistics. */
 void vp_ranked_count_in(const struct vp_ranked *r, struct vp_run *run);
 /* The same for the devices of a session that it opened alone. */
 int vp_ranked_session(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err);
+/* Closes the input and the output as vp_close() does, and ends the run with vp_ranked_end() if that or `rc`, on which all have
+ * agreed, is a failure. */
+int vp_ranked_close_output(struct vp_ranked *r, struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, int rc,
+                           struct vp_err *err);
 /* Ends a run in which vp_ranked_together() or another collective function has failed, after its outputs are discarded: one rank
  * reports. Returns the exit status, or -1 if this process is alone. */
 int vp_ranked_end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err);

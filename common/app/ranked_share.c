@@ -4,7 +4,8 @@
 
 #include "ct/pair.h"
 #include "base/stats.h"
-#include "stack/reader.h"
+#include "app/open.h"
+#include "stack/outfile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,31 @@ int vp_ranked_place(struct vp_ranked *r, struct vp_pair_place *place, int rc, st
         return -1;
     memmove(place->devices, place->devices + first, (size_t)place->n_devices * sizeof *place->devices);
     return 0;
+}
+
+int vp_ranked_output(struct vp_ranked *r, struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer, int rc,
+                     struct vp_err *err)
+{
+    const char *const path = run->common.output;
+    if (!r)
+        return rc || vp_open_output(run, out, writer, err) ? -1 : 0;
+    const struct vp_share s = vp_ranked_share(r);
+    if (vp_ranked_agree(r, rc, NULL, 0, NULL, err)
+        || (path && strcmp(path, "-") && vp_share_expect(&s, path, &r->expected, err)))
+        return -1;
+    return vp_ranked_agree(r, r->rank == 0 ? vp_open_output(run, out, writer, err) : 0, NULL, 0, NULL, err);
+}
+
+int vp_ranked_close_output(struct vp_ranked *r, struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, int rc,
+                           struct vp_err *err)
+{
+    const bool all = !rc; /* after a failure they have agreed */
+    rc = vp_close(run, reader, writer, rc, err);
+    if (r && all)
+        rc = vp_ranked_agree(r, rc, NULL, 0, NULL, err);
+    if (r)
+        vp_outfile_arrived(r->expected);
+    return rc ? vp_ranked_end(r, run, err) : 0;
 }
 
 int vp_ranked_together(struct vp_ranked *r, int rc, struct vp_err *err)

@@ -526,23 +526,6 @@ void vp_iterate_divide(struct vp_iterate *job)
     job->block = vp_pair_block(job->pair, views, job->memory > rest ? (job->memory - rest) / shares : 0);
 }
 
-static int plan(struct vp_iterate *job, struct vp_err *err)
-{
-    if (vp_pair_open(&job->pair, job->scan, job->grid, job->threads, NULL, err) || vp_pair_plan(job->pair, &job->place, err))
-        return -1;
-    vp_iterate_divide(job);
-    if (job->place.used && job->place.automatic && vp_iterate_bytes(job) > job->memory) {
-        vp_pair_refuse(job->pair, &job->place, "the host's memory is too small for the views of a block");
-        vp_iterate_divide(job);
-    }
-    return 0;
-}
-
-int vp_iterate_plan(struct vp_iterate *job, struct vp_err *err)
-{
-    return vp_iterate_agree(job, plan(job, err), err);
-}
-
 static int open_buffers(struct vp_iteration *it, struct vp_err *err)
 {
     struct vp_iterate *const job = it->job;

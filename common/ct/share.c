@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "ct/pair.h"
 #include "device/ranks.h"
+#include "stack/outfile.h"
 #include "stack/writer.h"
 
 #include <stdlib.h>
@@ -105,6 +106,22 @@ int vp_share_place(const struct vp_share *s, struct vp_pair *pair, struct vp_pai
     else if (place->used)
         vp_pair_refuse(pair, place, "other ranks have no GPU for it");
     return vp_ranks_agree(s->ranks, rc, NULL, 0, NULL, err) ? -1 : 1;
+}
+
+int vp_share_expect(const struct vp_share *s, const char *path, int *slot, struct vp_err *err)
+{
+    enum { LONGEST = 4096 };
+    char name[LONGEST] = "", (*all)[LONGEST];
+    *slot = -1;
+    if (!s->ranks)
+        return 0;
+    all = vp_alloc((size_t)s->size, sizeof *all, "the names of files", err);
+    int rc = !all || (s->rank == 0 && vp_outfile_propose(path, name, sizeof name, err)) ? -1 : 0;
+    rc = vp_ranks_agree(s->ranks, rc, name, sizeof name, all, err);
+    if (!rc && s->rank > 0)
+        rc = (*slot = vp_outfile_expect(all[0], err)) < 0 ? -1 : 0;
+    free(all);
+    return vp_ranks_agree(s->ranks, rc, NULL, 0, NULL, err);
 }
 
 /* Gathers a number of each rank, malloc'd. NULL: an error. */

@@ -45,6 +45,10 @@ int vp_share_least(const struct vp_share *s, int64_t *value, struct vp_err *err)
 /* Replaces *value by the sum of all ranks. 0 or -1. Collective. */
 int vp_share_sum(const struct vp_share *s, int64_t *value, struct vp_err *err);
 
+/* Before rank 0 opens `path` for writing: makes the others remove its temporary file if a signal ends them, so that none is
+ * left if rank 0 is killed. *slot is for vp_outfile_arrived(), once the file is closed. 0 or -1. Collective. */
+int vp_share_expect(const struct vp_share *s, const char *path, int *slot, struct vp_err *err);
+
 /* Writes items [first, last) of x, pages of `bytes`, in order, by the writer of rank 0. If that fails, or `writer` is NULL there, the
  * other ranks go on.
  * 0 or -1. Collective. */
