@@ -39,7 +39,7 @@ struct params {
 
 #define P struct params
 static const struct vp_opt options[] = {
-    VP_CHOICE(P, method, "method", 0, "sirt|os-sart|cgls|mlem|osem|fista-tv", .def = "cgls", .group = "Method",
+    VP_CHOICE(P, method, "method", 0, "sirt|os-sart|cgls|mlem|osem|fista-tv|pdhg-tv", .def = "cgls", .group = "Method",
               .help = "method of reconstruction", .more = "See METHODS."),
     VP_INT(P, iterations, "iterations", 'n', .metavar = "N", .min = 0, .max = 1e9, .def = "0",
            .help = "largest number of iterations (default: cgls, os-sart, osem 10, mlem 20, fista-tv 60, sirt 100)"),
@@ -237,14 +237,14 @@ static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *e
 static int set_options(struct work *w, struct vp_err *err)
 {
     static const int64_t usual[] = {[VP_SIRT] = 100, [VP_OS_SART] = 10, [VP_CGLS] = 10, [VP_MLEM] = 20, [VP_OSEM] = 10,
-                                    [VP_FISTA_TV] = 60};
+                                    [VP_FISTA_TV] = 60, [VP_PDHG_TV] = 100};
     static const struct { const char *option; unsigned methods; } fits[] = {
         {"blocks", 1u << VP_OS_SART | 1u << VP_OSEM},
         {"relax", 1u << VP_SIRT | 1u << VP_OS_SART},
         {"min", ~(1u << VP_CGLS)},
         {"max", ~(1u << VP_CGLS)},
-        {"tv", 1u << VP_FISTA_TV},
-        {"norm", 1u << VP_FISTA_TV},
+        {"tv", 1u << VP_FISTA_TV | 1u << VP_PDHG_TV},
+        {"norm", 1u << VP_FISTA_TV | 1u << VP_PDHG_TV},
     };
     const struct params *p = w->p;
     struct vp_iterate *const job = &w->job;

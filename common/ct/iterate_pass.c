@@ -237,3 +237,11 @@ int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const in
     vp_stats_time(it->job->stats, "back-project", vp_now() - t);
     return check(it, pass, sums, err);
 }
+
+int vp_iterate_sum_weights(struct vp_iteration *it, const int64_t *view, int64_t n, float *to, struct vp_pass_sums *sums,
+                           struct vp_err *err)
+{
+    if (to)
+        vp_iterate_clear(it, to);
+    return vp_iterate_pass(it, VP_ITERATE_WEIGHTS, view, n, NULL, to, sums, err);
+}

@@ -54,3 +54,52 @@ void vp_iterate_clear(struct vp_iteration *it, float *x)
 {
     vp_iterate_slices(it, clear, x);
 }
+
+struct vp_volume_sums vp_iterate_update(struct vp_iteration *it, vp_slice_work *work, struct vp_update u)
+{
+    u.job = it->job;
+    u.mask = it->job->mask;
+    return vp_iterate_slices(it, work, &u);
+}
+
+/* x += factor by */
+static void add_multiple(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums)
+{
+    const struct vp_update *u = ctx;
+    for (int64_t i = at; i < at + n; i++) {
+        const float before = u->x[i];
+        u->x[i] = (float)((double)before + u->factor * (double)u->by[i]);
+        vp_update_count(sums, before, u->x[i]);
+    }
+}
+
+struct vp_volume_sums vp_iterate_add(struct vp_iteration *it, float *x, double factor, const float *by)
+{
+    return vp_iterate_update(it, add_multiple, (struct vp_update){.x = x, .by = by, .factor = factor});
+}
+
+static void cut_out(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums)
+{
+    const struct vp_update *u = ctx;
+    (void)sums;
+    for (int64_t i = at; i < at + n && u->mask; i++)
+        u->x[i] = u->mask[i] != 0 ? u->x[i] : 0;
+}
+
+void vp_iterate_cut_out(struct vp_iteration *it, float *x)
+{
+    vp_iterate_update(it, cut_out, (struct vp_update){.x = x});
+}
+
+static void fill(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums)
+{
+    const struct vp_update *u = ctx;
+    (void)sums;
+    for (int64_t i = at; i < at + n; i++)
+        u->x[i] = !u->mask || u->mask[i] != 0 ? (float)u->factor : 0;
+}
+
+void vp_iterate_fill(struct vp_iteration *it, float *x, double value)
+{
+    vp_iterate_update(it, fill, (struct vp_update){.x = x, .factor = value});
+}
