@@ -7,6 +7,7 @@
 #include "app/tool.h"
 #include "app/volumes.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "base/stats.h"
 #include "ct/iterate.h"
 #include "ct/margin.h"
@@ -27,6 +28,7 @@ struct params {
     struct vp_grid_params grid;
     int64_t margin;
     struct vp_place_params place;
+    const char *scratch;
     int method;
     int64_t iterations, blocks;
     double relax, tv, norm;
@@ -111,6 +113,10 @@ static const struct vp_opt options[] = {
            .more = "Rays of a cone beam pass through slices beyond the volume. Without a margin, their attenuation "
                    "would appear as bright rims in the first and last slices."),
     VP_OPTIONS(P, place, vp_place_options),
+    VP_FILE(P, scratch, "scratch", 0, .metavar = "DIR", .history = false,
+            .help = "keep volumes that exceed --memory in a file in DIR, if GPUs work",
+            .more = "DIR must be on a disk. The file has no name, so nothing is left of it, even if the program is "
+                    "killed. --plan shows the number of volumes in it. The result has the same bits."),
     VP_OPT_END,
 };
 #undef P
@@ -203,7 +209,7 @@ struct work {
     FILE *history;
     double *residuals, *objectives;
     int64_t lines, room;
-    uint64_t bytes, kept;
+    uint64_t bytes, kept, held; /* held: volumes in memory */
 };
 
 /* ---- options ---- */
@@ -376,7 +382,7 @@ static int load_fdk(struct work *w, struct vp_err *err)
         s.grid = w->grid; /* and the margin */
         s.job.z0 = 0;
         s.job.z1 = w->grid.n[2];
-        s.job.memory = w->run->common.memory - w->bytes;
+        s.job.memory = w->run->common.memory - w->bytes - w->held;
         rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err) || vp_session_fill(&s, w->run, w->x, err) ? -1 : 0;
     }
     vp_session_close(&s);
@@ -389,7 +395,7 @@ static int load_volumes(struct work *w, struct vp_err *err)
     const int64_t page = w->grid.n[0] * w->grid.n[1], all = page * w->grid.n[2];
     const int threads = (int)w->run->common.threads;
     int64_t bad = 0, used = 0;
-    if (!(w->x = vp_alloc((size_t)all, sizeof *w->x, "the volume", err)))
+    if (!(w->x = vp_iterate_open_result(&w->job, err)))
         return -1;
     if (begins(w, "fdk") && load_fdk(w, err))
         return -1;
@@ -403,9 +409,10 @@ static int load_volumes(struct work *w, struct vp_err *err)
         return vp_fail(err, VP_ERUN, "--initial %s: %lld voxels are NaN or infinite", w->p->initial, (long long)bad);
     w->job.x = w->x;
     w->job.started = w->initial || begins(w, "fdk");
+    vp_spill_leave(w->x, (uint64_t)all * sizeof *w->x, w->job.started);
     if (!w->mask)
         return 0;
-    if (!(w->mask_samples = vp_alloc_raw((size_t)all, sizeof *w->x, "the mask", err)))
+    if (!(w->mask_samples = vp_iterate_open_mask(&w->job, err)))
         return -1;
     for (int64_t i = 0; i < all; i++)
         w->mask_samples[i] = 1;
@@ -416,6 +423,7 @@ static int load_volumes(struct work *w, struct vp_err *err)
         used += w->mask_samples[i] != 0;
     }
     w->job.mask = w->mask_samples;
+    vp_spill_leave(w->mask_samples, (uint64_t)all * sizeof *w->x, true);
     return used ? 0 : vp_fail(err, VP_ERUN, "--mask %s: no voxel may change", w->p->mask);
 }
 
@@ -436,14 +444,19 @@ static int plan(struct work *w, struct vp_err *err)
     const uint64_t volume = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float);
     const uint64_t page = vp_page_bytes(vp_reader_stack(w->reader));
     w->kept = keeps(w) ? (uint64_t)w->geom.views * page : 0;
-    w->bytes = volume * (w->mask ? 2 : 1) + w->kept + vp_reader_holds(w->reader, false) + vp_views_bytes(w->source);
+    w->bytes = w->kept + vp_reader_holds(w->reader, false) + vp_views_bytes(w->source);
     job->memory = run->common.memory > w->bytes ? run->common.memory - w->bytes : 0;
     job->mask_held = w->mask != NULL;
+    job->scratch = w->p->scratch;
     if (vp_iterate_plan(job, err))
         return -1;
+    const int volumes = vp_iterate_volumes(job);
+    w->held = volume * (uint64_t)(volumes - job->spilled);
     const uint64_t bytes = w->bytes + vp_iterate_bytes(job);
     if (bytes > run->common.memory)
-        return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory, or choose larger voxels",
+        return vp_fail_hint(err, VP_ERESOURCE, job->place.used && !job->scratch
+                            ? "allow more with --memory, keep volumes on a disk with --scratch, or choose larger voxels"
+                            : "allow more with --memory, or choose larger voxels",
                             "%s of %lld x %lld x %lld voxels takes %s: expected at most %s", vp_iterate_name(job->method),
                             (long long)g->n[0], (long long)g->n[1], (long long)g->n[2], vp_bytes_text(bytes).text,
                             vp_bytes_text(run->common.memory).text);
@@ -458,8 +471,10 @@ static int plan(struct work *w, struct vp_err *err)
     vp_report_plan(run, "method", "%s, at most %lld iterations", vp_iterate_name(job->method), (long long)job->iterations);
     if (w->kept)
         vp_report_plan(run, "input", "a pipe: kept in memory, %s", vp_bytes_text(w->kept).text);
-    vp_report_plan(run, "volumes", "%d in host memory, %s each", vp_iterate_volumes(job) + 1 + (w->mask ? 1 : 0),
-                   vp_bytes_text(volume).text);
+    vp_report_plan(run, "volumes", "%d in host memory, %s each", volumes - job->spilled, vp_bytes_text(volume).text);
+    if (job->spilled)
+        vp_report_plan(run, "scratch", "%d volume%s in %s, %s", job->spilled, job->spilled == 1 ? "" : "s", job->scratch,
+                       vp_bytes_text((uint64_t)job->spilled * volume).text);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
     vp_place_plan(run, &job->place, job->block, "an iteration", vp_iterate_updates(job), vp_iterate_traffic(job));
     return vp_report_plan_done(run);
@@ -609,7 +624,8 @@ static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err 
     report(w);
     if (job->last == w->geom.views && vp_views_finish(w->source, err))
         return -1;
-    return vp_writer_pages(*writer, w->slices, w->x + w->below * w->grid.n[0] * w->grid.n[1], job->threads, err);
+    const int64_t page = w->grid.n[0] * w->grid.n[1];
+    return vp_volumes_write(*writer, w->slices, w->x + w->below * page, (uint64_t)page * sizeof *w->x, job->threads, err);
 }
 
 static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
@@ -630,9 +646,9 @@ static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
     vp_reader_close(w.initial, NULL);
     vp_geom_free(&w.geom);
     free(w.views);
-    free(w.x);
+    vp_spill_close(w.x);
     free(w.pixels);
-    free(w.mask_samples);
+    vp_spill_close(w.mask_samples);
     free(w.residuals);
     free(w.objectives);
     return rc;

@@ -5,7 +5,9 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "base/stats.h"
+#include "engine/rates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -115,7 +117,8 @@ static struct vp_volume_sums on_slices(struct vp_iteration *it, vp_slice_work *w
 {
     u.job = it->job;
     u.mask = it->job->mask;
-    return vp_iterate_slices(it, work, &u);
+    const struct vp_slice_use use = {.read = {u.by, u.over, u.mask}, .write = {u.x, u.to, u.more}};
+    return vp_iterate_slices(it, &use, work, &u);
 }
 
 /* ---- blocks of views ---- */
@@ -254,7 +257,7 @@ static int start_gradients(struct vp_iteration *it, struct vp_iterate_state *sta
         return 0;
     if (renew(it, state, !it->job->started, err))
         return -1;
-    memcpy(it->volume[0], it->volume[1], (size_t)it->voxels * sizeof(float));
+    vp_iterate_copy(it, it->volume[0], it->volume[1]);
     state->scalar[CG_GAMMA] = state->scalar[CG_FIRST] = vp_iterate_dot(it, it->volume[1], it->volume[1]);
     return 0;
 }
@@ -272,11 +275,17 @@ static void subtract_slices(void *ctx, int64_t z, int64_t n, const float *w)
     const float *const mask = g->it->job->mask;
     const int threads = vp_pair_give_threads(g->it->pair);
     const int64_t first = z * g->it->page;
+    const uint64_t bytes = (uint64_t)(n * g->it->page) * sizeof *w;
+    if (!vp_spill_fetch(g->s + first, bytes, true) || (mask && !vp_spill_fetch(mask + first, bytes, false)))
+        return; /* vp_spill_check() */
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n * g->it->page; i++) {
         const float by = !mask || mask[first + i] != 0 ? 0.0f + w[i] : 0; /* no negative zeros */
         g->s[first + i] = (float)((double)g->s[first + i] - g->alpha * (double)by);
     }
+    vp_spill_leave(g->s + first, bytes, true);
+    if (mask)
+        vp_spill_leave(mask + first, bytes, false);
 }
 
 static int step_gradients(struct vp_iteration *it, struct vp_iterate_state *state, struct vp_iterate_line *line,
@@ -344,7 +353,8 @@ static int find_norm(struct vp_iteration *it, double *norm, struct vp_err *err)
         if (!(sums.weights > 0))
             return vp_fail(err, VP_ERUN, "the weights of all pixels are 0");
         on_slices(it, cut_out, (struct update){.x = w});
-        const struct vp_volume_sums q = vp_iterate_slices(it, divide, &(struct quotients){z, w});
+        const struct vp_volume_sums q = vp_iterate_slices(it, &(struct vp_slice_use){.read = {z, w}}, divide,
+                                                         &(struct quotients){z, w});
         if (!(q.product > 0))
             return vp_fail_hint(err, VP_ERUN, "check --volume, --center, --mask and the geometry", "no ray meets the volume");
         *norm = fmin(*norm, q.max * (1 + 1e-5)); /* float32 rounds each of the two products */
@@ -368,7 +378,7 @@ static int start_smooth(struct vp_iteration *it, struct vp_iterate_state *state,
         return -1;
     state->scalar[TV_TIME] = 1;
     state->scalar[TV_NORM] = job->norm;
-    memcpy(it->volume[0], job->x, (size_t)it->voxels * sizeof(float));
+    vp_iterate_copy(it, it->volume[0], job->x);
     for (int a = 1; a <= 3; a++)
         vp_iterate_clear(it, it->volume[a]);
     return 0;
@@ -458,10 +468,50 @@ static uint64_t view_bytes(const struct vp_iterate *job)
     return (uint64_t)(job->scan->nu * job->scan->nv) * sizeof(float);
 }
 
-int vp_iterate_volumes(const struct vp_iterate *job)
+/* Volumes in the order in which they leave the memory: the mask, ones, the result, and the method's. */
+enum { MASK, UNIT, RESULT, FIRST };
+
+static bool has_volume(const struct vp_iterate *job, int i)
 {
     const struct method *m = &methods[job->method];
-    return m->volumes - job->given + (m->unit && !job->mask && !job->mask_held ? 1 : 0);
+    const bool mask = job->mask || job->mask_held;
+    return i == MASK ? mask : i == UNIT ? m->unit && !mask : i < FIRST + m->volumes - job->given;
+}
+
+/* Returns the place of volume i, if it is one; or the number of volumes, for a large i. */
+static int place_of(const struct vp_iterate *job, int i)
+{
+    int place = 0;
+    for (int other = 0; other < i; other++)
+        place += has_volume(job, other);
+    return place;
+}
+
+static bool spills(const struct vp_iterate *job, int i)
+{
+    return place_of(job, i) < job->spilled;
+}
+
+int vp_iterate_volumes(const struct vp_iterate *job)
+{
+    return place_of(job, FIRST + VP_ITERATE_VOLUMES);
+}
+
+static float *open_volume(const struct vp_iterate *job, int i, struct vp_err *err)
+{
+    const size_t n = (size_t)(voxel_bytes(job) / sizeof(float));
+    return spills(job, i) ? vp_spill_open(job->scratch, voxel_bytes(job), "a volume", err)
+         : i == RESULT ? vp_alloc(n, sizeof(float), "a volume", err) : vp_alloc_raw(n, sizeof(float), "a volume", err);
+}
+
+float *vp_iterate_open_result(const struct vp_iterate *job, struct vp_err *err)
+{
+    return open_volume(job, RESULT, err);
+}
+
+float *vp_iterate_open_mask(const struct vp_iterate *job, struct vp_err *err)
+{
+    return open_volume(job, MASK, err);
 }
 
 /* Returns the bytes without the kept lengths of rays, of blocks of `block` views. */
@@ -470,7 +520,9 @@ static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
     const struct method *m = &methods[job->method];
     return vp_pair_holds(job->pair)
          + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * block) * view_bytes(job)
-         + (uint64_t)vp_iterate_volumes(job) * voxel_bytes(job) + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
+         + (uint64_t)(vp_iterate_volumes(job) - job->spilled) * voxel_bytes(job)
+         + (uint64_t)job->spilled * vp_iterate_window(job->grid->n[0] * job->grid->n[1])
+         + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
 }
 
 static uint64_t kept_bytes(const struct vp_iterate *job)
@@ -505,8 +557,8 @@ double vp_iterate_traffic(const struct vp_iterate *job)
                            + passes_of(job) * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
 }
 
-/* Divides the memory among blocks of views, lengths of rays and volumes. */
-static void divide_memory(struct vp_iterate *job)
+/* Divides the memory among blocks of views, lengths of rays and volumes, of which job->spilled are in the scratch folder. */
+static void divide_rest(struct vp_iterate *job)
 {
     const int64_t views = job->last - job->first;
     const int64_t least = vp_pair_block(job->pair, views, 0);
@@ -523,6 +575,36 @@ static void divide_memory(struct vp_iterate *job)
     job->kept = job->kept && bytes_of(job, least) + kept_bytes(job) <= job->memory;
     const uint64_t rest = bytes_of(job, 0) + kept_bytes(job), shares = methods[job->method].unit && !job->kept ? 2 : 1;
     job->block = vp_pair_block(job->pair, views, job->memory > rest ? (job->memory - rest) / shares : 0);
+}
+
+/* Returns the seconds that an iteration copies: to devices, and, three times for each visit of a volume, to a disk. */
+static double copies_of(const struct vp_iterate *job)
+{
+    const double visits = job->place.travels ? (double)vp_div_up(job->last - job->first, job->block) : 1;
+    return vp_iterate_traffic(job) / vp_rates.views_up
+         + 3 * visits * (double)job->spilled * (double)voxel_bytes(job) * vp_rates.again;
+}
+
+/* Divides the memory. If it is too small for all volumes, the number of them in the scratch folder is the one that copies
+ * least: more of them leave memory for larger blocks of views. */
+static void divide_memory(struct vp_iterate *job)
+{
+    double best = INFINITY;
+    int chosen = 0;
+    job->spilled = 0;
+    divide_rest(job);
+    if (vp_iterate_bytes(job) <= job->memory || !job->scratch || !job->place.used)
+        return;
+    for (int all = vp_iterate_volumes(job), n = 1; n <= all; n++) {
+        job->spilled = n;
+        divide_rest(job);
+        if (n > vp_iterate_volumes(job) || vp_iterate_bytes(job) > job->memory || copies_of(job) >= best)
+            continue;
+        best = copies_of(job);
+        chosen = n;
+    }
+    job->spilled = chosen;
+    divide_rest(job);
 }
 
 int vp_iterate_plan(struct vp_iterate *job, struct vp_err *err)
@@ -566,7 +648,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     for (int64_t i = 0; !job->weights && !job->pixels && i < VP_PAIR_VIEWS * it->view; i++)
         it->weight[i] = 1;
     for (int i = 0; i < m->volumes - job->given; i++)
-        if (!(it->volume[i] = vp_alloc_raw((size_t)it->voxels, sizeof(float), "a volume", err)))
+        if (!(it->volume[i] = open_volume(job, FIRST + i, err)))
             return -1;
     if (!m->unit)
         return 0;
@@ -574,7 +656,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
         return -1;
     if (job->mask)
         it->unit = (float *)(uintptr_t)job->mask;
-    else if (!(it->unit = vp_alloc_raw((size_t)it->voxels, sizeof(float), "a volume", err)))
+    else if (!(it->unit = open_volume(job, UNIT, err)))
         return -1;
     else
         on_slices(it, fill, (struct update){.x = it->unit, .factor = 1});
@@ -593,9 +675,9 @@ static void close_buffers(struct vp_iteration *it)
     free(it->sums);
     free(it->ones);
     for (int i = 0; i < VP_ITERATE_VOLUMES; i++)
-        free(it->volume[i]);
+        vp_spill_close(it->volume[i]);
     if (it->unit != it->job->mask)
-        free(it->unit);
+        vp_spill_close(it->unit);
 }
 
 /* ---- the loop ---- */
@@ -644,7 +726,7 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, bool
     while (state->iteration < job->iterations) {
         struct vp_volume_sums sums = {0};
         struct vp_iterate_line line = {.iteration = ++state->iteration};
-        if (m->step(it, state, &line, &sums, err))
+        if (m->step(it, state, &line, &sums, err) || vp_spill_check(err))
             return -1;
         line.seconds = vp_now() - it->begun;
         line.min = sums.min;

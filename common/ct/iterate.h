@@ -70,7 +70,9 @@ struct vp_iterate {
     bool started;               /* x is not zero */
     struct vp_iterate_stop stop;
     int threads;
-    uint64_t memory;            /* bytes that it may take beside x */
+    uint64_t memory;            /* bytes that it may take, with x and the mask */
+    const char *scratch;        /* folder for volumes beyond them, if devices work; NULL: none */
+    int spilled;                /* out: volumes in that folder */
     struct vp_pair *pair;       /* planned by vp_iterate_plan(), which vp_iterate_run() closes; NULL: none is planned */
     int64_t block;              /* out: views that are projected at once, */
     bool given;                 /* and no volume holds the sum of cgls: it goes from the devices into its gradient */
@@ -98,10 +100,13 @@ const char *vp_iterate_name(enum vp_iterate_method method);
 bool vp_iterate_rereads(const struct vp_iterate *it);
 /* Opens the pair and plans its devices, blocks of views and volumes. 0 or -1. */
 int vp_iterate_plan(struct vp_iterate *it, struct vp_err *err);
-/* Returns the bytes of host memory that the planned run takes beside x. */
+/* Returns the bytes of host memory that the planned run takes. */
 uint64_t vp_iterate_bytes(const struct vp_iterate *it);
-/* Returns the volumes that it holds beside x and the mask. */
+/* Returns the volumes that it has, x and the mask included; and these two, x of zeros, in memory or in the scratch folder as
+ * planned, to be freed by vp_spill_close(); NULL: an error. */
 int vp_iterate_volumes(const struct vp_iterate *it);
+float *vp_iterate_open_result(const struct vp_iterate *it, struct vp_err *err);
+float *vp_iterate_open_mask(const struct vp_iterate *it, struct vp_err *err);
 /* Return the updates of voxels (voxels times views) of one planned iteration, and the bytes that it copies to and from
  * devices. */
 double vp_iterate_updates(const struct vp_iterate *it);
