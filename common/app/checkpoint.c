@@ -4,6 +4,7 @@
 #include "app/tool.h"
 #include "app/volumes.h"
 #include "base/err.h"
+#include "base/spill.h"
 #include "stack/reader.h"
 #include "stack/writer.h"
 
@@ -66,7 +67,8 @@ int vp_checkpoint_save(const struct vp_checkpoint *c, const char *path, const st
     }
     rc = rc || vp_writer_open(&writer, path, &stack, &(struct vp_writer_options){0}, err) ? -1 : 0;
     for (int i = 0; i < state->volumes && !rc; i++)
-        rc = vp_writer_pages(writer, n[2], state->volume[i], (int)c->run->common.threads, err);
+        rc = vp_volumes_write(writer, n[2], state->volume[i], (uint64_t)(n[0] * n[1]) * sizeof(float),
+                              (int)c->run->common.threads, err);
     if (rc)
         vp_writer_abort(writer);
     else
@@ -134,6 +136,7 @@ static int read_state(const struct vp_checkpoint *c, struct vp_reader *reader, s
         if (got != 1)
             return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: truncated: expected %lld pages, got %lld", name,
                                           (long long)s->pages, (long long)z);
+        vp_spill_leave(to, (uint64_t)(s->nx * s->ny) * sizeof(float), true);
     }
     return 1;
 }

@@ -5,7 +5,9 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "base/stats.h"
+#include "engine/rates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,7 +70,7 @@ bool vp_iterate_positive(enum vp_iterate_method method)
 
 bool vp_iterate_rereads(const struct vp_iterate *it)
 {
-    return it->method != VP_CGLS || it->iterations >= VP_ITERATE_RENEWAL;
+    return it->iterations > methods[it->method]->reads;
 }
 
 /* ---- memory ---- */
@@ -83,10 +85,50 @@ static uint64_t view_bytes(const struct vp_iterate *job)
     return (uint64_t)(job->scan->nu * job->scan->nv) * sizeof(float);
 }
 
-int vp_iterate_volumes(const struct vp_iterate *job)
+/* Volumes in the order in which they leave the memory: the mask, ones, the result, and the method's. */
+enum { MASK, UNIT, RESULT, FIRST };
+
+static bool has_volume(const struct vp_iterate *job, int i)
 {
     const struct vp_method *m = methods[job->method];
-    return m->volumes - job->given + (m->unit && !job->mask && !job->mask_held ? 1 : 0);
+    const bool mask = job->mask || job->mask_held;
+    return i == MASK ? mask : i == UNIT ? m->unit && !mask : i < FIRST + m->volumes - job->given;
+}
+
+/* Returns the place of volume i, if it is one; or the number of volumes, for a large i. */
+static int place_of(const struct vp_iterate *job, int i)
+{
+    int place = 0;
+    for (int other = 0; other < i; other++)
+        place += has_volume(job, other);
+    return place;
+}
+
+static bool spills(const struct vp_iterate *job, int i)
+{
+    return place_of(job, i) < job->spilled;
+}
+
+int vp_iterate_volumes(const struct vp_iterate *job)
+{
+    return place_of(job, FIRST + VP_ITERATE_VOLUMES);
+}
+
+static float *open_volume(const struct vp_iterate *job, int i, struct vp_err *err)
+{
+    const size_t n = (size_t)(voxel_bytes(job) / sizeof(float));
+    return spills(job, i) ? vp_spill_open(job->scratch, voxel_bytes(job), "a volume", err)
+         : i == RESULT ? vp_alloc(n, sizeof(float), "a volume", err) : vp_alloc_raw(n, sizeof(float), "a volume", err);
+}
+
+float *vp_iterate_open_result(const struct vp_iterate *job, struct vp_err *err)
+{
+    return open_volume(job, RESULT, err);
+}
+
+float *vp_iterate_open_mask(const struct vp_iterate *job, struct vp_err *err)
+{
+    return open_volume(job, MASK, err);
 }
 
 /* Returns the bytes without the kept lengths of rays, of blocks of `block` views. */
@@ -95,7 +137,9 @@ static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
     const struct vp_method *m = methods[job->method];
     return vp_pair_holds(job->pair)
          + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * block) * view_bytes(job)
-         + (uint64_t)vp_iterate_volumes(job) * voxel_bytes(job) + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
+         + (uint64_t)(vp_iterate_volumes(job) - job->spilled) * voxel_bytes(job)
+         + (uint64_t)job->spilled * vp_iterate_window(job->grid->n[0] * job->grid->n[1])
+         + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
 }
 
 static uint64_t kept_bytes(const struct vp_iterate *job)
@@ -130,12 +174,12 @@ double vp_iterate_traffic(const struct vp_iterate *job)
                            + passes_of(job) * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
 }
 
-/* Divides the memory among blocks of views, lengths of rays and volumes. */
-static void divide_memory(struct vp_iterate *job)
+/* Divides the memory among blocks of views, lengths of rays and volumes, of which job->spilled are in the scratch folder. */
+static void divide_rest(struct vp_iterate *job)
 {
     const int64_t views = job->last - job->first;
     const int64_t least = vp_pair_block(job->pair, views, 0);
-    job->given = job->method == VP_CGLS && vp_pair_gives(job->pair, views, views);
+    job->given = methods[job->method]->gives && vp_pair_gives(job->pair, views, views);
     const int64_t all = vp_pair_gives(job->pair, views, least) ? least : views;
     job->kept = false;
     if (job->given && (all == least || bytes_of(job, all) <= job->memory)) {
@@ -148,6 +192,36 @@ static void divide_memory(struct vp_iterate *job)
     job->kept = job->kept && bytes_of(job, least) + kept_bytes(job) <= job->memory;
     const uint64_t rest = bytes_of(job, 0) + kept_bytes(job), shares = methods[job->method]->unit && !job->kept ? 2 : 1;
     job->block = vp_pair_block(job->pair, views, job->memory > rest ? (job->memory - rest) / shares : 0);
+}
+
+/* Returns the seconds that an iteration copies: to devices, and, three times for each visit of a volume, to a disk. */
+static double copies_of(const struct vp_iterate *job)
+{
+    const double visits = job->place.travels ? (double)vp_div_up(job->last - job->first, job->block) : 1;
+    return vp_iterate_traffic(job) / vp_rates.views_up
+         + 3 * visits * (double)job->spilled * (double)voxel_bytes(job) * vp_rates.again;
+}
+
+/* Divides the memory. If it is too small for all volumes, the number of them in the scratch folder is the one that copies
+ * least: more of them leave memory for larger blocks of views. */
+static void divide_memory(struct vp_iterate *job)
+{
+    double best = INFINITY;
+    int chosen = 0;
+    job->spilled = 0;
+    divide_rest(job);
+    if (vp_iterate_bytes(job) <= job->memory || !job->scratch || !job->place.used)
+        return;
+    for (int all = vp_iterate_volumes(job), n = 1; n <= all; n++) {
+        job->spilled = n;
+        divide_rest(job);
+        if (n > vp_iterate_volumes(job) || vp_iterate_bytes(job) > job->memory || copies_of(job) >= best)
+            continue;
+        best = copies_of(job);
+        chosen = n;
+    }
+    job->spilled = chosen;
+    divide_rest(job);
 }
 
 int vp_iterate_plan(struct vp_iterate *job, struct vp_err *err)
@@ -191,7 +265,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     for (int64_t i = 0; !job->weights && !job->pixels && i < VP_PAIR_VIEWS * it->view; i++)
         it->weight[i] = 1;
     for (int i = 0; i < m->volumes - job->given; i++)
-        if (!(it->volume[i] = vp_alloc_raw((size_t)it->voxels, sizeof(float), "a volume", err)))
+        if (!(it->volume[i] = open_volume(job, FIRST + i, err)))
             return -1;
     if (!m->unit)
         return 0;
@@ -199,7 +273,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
         return -1;
     if (job->mask)
         it->unit = (float *)(uintptr_t)job->mask;
-    else if (!(it->unit = vp_alloc_raw((size_t)it->voxels, sizeof(float), "a volume", err)))
+    else if (!(it->unit = open_volume(job, UNIT, err)))
         return -1;
     else
         vp_iterate_fill(it, it->unit, 1);
@@ -218,9 +292,9 @@ static void close_buffers(struct vp_iteration *it)
     free(it->sums);
     free(it->ones);
     for (int i = 0; i < VP_ITERATE_VOLUMES; i++)
-        free(it->volume[i]);
+        vp_spill_close(it->volume[i]);
     if (it->unit != it->job->mask)
-        free(it->unit);
+        vp_spill_close(it->unit);
 }
 
 /* ---- the loop ---- */
@@ -269,7 +343,7 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, stru
     while (state->iteration < job->iterations) {
         struct vp_volume_sums sums = {0};
         struct vp_iterate_line line = {.iteration = ++state->iteration, .gradient = -1};
-        if (m->step(it, state, &line, &sums, err))
+        if (m->step(it, state, &line, &sums, err) || vp_spill_check(err))
             return -1;
         line.seconds = vp_now() - it->begun;
         line.min = sums.min;

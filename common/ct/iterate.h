@@ -83,7 +83,9 @@ struct vp_iterate {
     bool started;               /* x is not zero */
     struct vp_iterate_stop stop;
     int threads;
-    uint64_t memory;            /* bytes that it may take beside x */
+    uint64_t memory;            /* bytes that it may take, with x and the mask */
+    const char *scratch;        /* folder for volumes beyond them, if devices work; NULL: none */
+    int spilled;                /* out: volumes in that folder */
     struct vp_pair *pair;       /* planned by vp_iterate_plan(), which vp_iterate_run() closes; NULL: none is planned */
     int64_t block;              /* out: views that are projected at once, */
     bool given;                 /* and no volume holds the sum of cgls: it goes from the devices into its gradient */
@@ -109,7 +111,7 @@ struct vp_iterate {
 const char *vp_iterate_name(enum vp_iterate_method method);
 /* Returns the number of iterations by default. */
 int vp_iterate_usual(enum vp_iterate_method method);
-/* True if the method has the option, such as "relax". */
+/* True if the method has the option, such as "relax", or the rule "gradient" of --stop. */
 bool vp_iterate_has(enum vp_iterate_method method, const char *option);
 /* True if the method takes neither negative samples nor an initial volume of zeros. */
 bool vp_iterate_positive(enum vp_iterate_method method);
@@ -117,10 +119,13 @@ bool vp_iterate_positive(enum vp_iterate_method method);
 bool vp_iterate_rereads(const struct vp_iterate *it);
 /* Opens the pair and plans its devices, blocks of views and volumes. 0 or -1. */
 int vp_iterate_plan(struct vp_iterate *it, struct vp_err *err);
-/* Returns the bytes of host memory that the planned run takes beside x. */
+/* Returns the bytes of host memory that the planned run takes. */
 uint64_t vp_iterate_bytes(const struct vp_iterate *it);
-/* Returns the volumes that it holds beside x and the mask. */
+/* Returns the volumes that it has, x and the mask included; and these two, x of zeros, in memory or in the scratch folder as
+ * planned, to be freed by vp_spill_close(); NULL: an error. */
 int vp_iterate_volumes(const struct vp_iterate *it);
+float *vp_iterate_open_result(const struct vp_iterate *it, struct vp_err *err);
+float *vp_iterate_open_mask(const struct vp_iterate *it, struct vp_err *err);
 /* Return the updates of voxels (voxels times views) of one planned iteration, and the bytes that it copies to and from
  * devices. */
 double vp_iterate_updates(const struct vp_iterate *it);

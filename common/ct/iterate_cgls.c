@@ -3,9 +3,9 @@
 #include "ct/iterate_internal.h"
 
 #include "base/err.h"
+#include "base/spill.h"
 
 #include <math.h>
-#include <string.h>
 
 /* x = by + factor x */
 static void scale_and_add(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums)
@@ -40,7 +40,7 @@ static int start_gradients(struct vp_iteration *it, struct vp_iterate_state *sta
         return 0;
     if (renew(it, state, !it->job->started, err))
         return -1;
-    memcpy(it->volume[0], it->volume[1], (size_t)it->voxels * sizeof(float));
+    vp_iterate_copy(it, it->volume[0], it->volume[1]);
     state->scalar[CG_GAMMA] = state->scalar[CG_FIRST] = vp_iterate_dot(it, it->volume[1], it->volume[1]);
     return 0;
 }
@@ -58,11 +58,17 @@ static void subtract_slices(void *ctx, int64_t z, int64_t n, const float *w)
     const float *const mask = g->it->job->mask;
     const int threads = vp_pair_give_threads(g->it->pair);
     const int64_t first = z * g->it->page;
+    const uint64_t bytes = (uint64_t)(n * g->it->page) * sizeof *w;
+    if (!vp_spill_fetch(g->s + first, bytes, true) || (mask && !vp_spill_fetch(mask + first, bytes, false)))
+        return; /* vp_spill_check() */
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n * g->it->page; i++) {
         const float by = !mask || mask[first + i] != 0 ? 0.0f + w[i] : 0; /* no negative zeros */
         g->s[first + i] = (float)((double)g->s[first + i] - g->alpha * (double)by);
     }
+    vp_spill_leave(g->s + first, bytes, true);
+    if (mask)
+        vp_spill_leave(mask + first, bytes, false);
 }
 
 static int step_gradients(struct vp_iteration *it, struct vp_iterate_state *state, struct vp_iterate_line *line,
@@ -99,6 +105,6 @@ static int step_gradients(struct vp_iteration *it, struct vp_iterate_state *stat
 }
 
 const struct vp_method vp_method_cgls = {
-    .name = "cgls", .options = " ", .iterations = 10, .volumes = 3, .kept = 3, .scalars = 4, .start = start_gradients,
-    .step = step_gradients,
+    .name = "cgls", .options = " gradient ", .iterations = 10, .volumes = 3, .kept = 3, .scalars = 4, .gives = true,
+    .reads = VP_ITERATE_RENEWAL - 1, .start = start_gradients, .step = step_gradients,
 };

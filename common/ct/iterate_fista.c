@@ -6,7 +6,6 @@
 #include "base/stats.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { TV_TIME, TV_NORM };
 
@@ -22,7 +21,7 @@ static int start_smooth(struct vp_iteration *it, struct vp_iterate_state *state,
         return -1;
     state->scalar[TV_TIME] = 1;
     state->scalar[TV_NORM] = job->norm;
-    memcpy(it->volume[0], job->x, (size_t)it->voxels * sizeof(float));
+    vp_iterate_copy(it, it->volume[0], job->x);
     for (int a = 1; a <= 3; a++)
         vp_iterate_clear(it, it->volume[a]);
     return 0;

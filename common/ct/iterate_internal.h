@@ -53,12 +53,14 @@ struct vp_iteration {
  * iteration. */
 struct vp_method {
     const char *name;
-    const char *options;    /* those that it has, each between spaces */
+    const char *options;    /* those that it has, each between spaces; "gradient": that rule of --stop */
     int iterations;         /* by default */
     bool positive;          /* takes neither negative samples nor an initial volume of zeros */
     int volumes;            /* beside x */
     int kept, scalars;      /* volumes of the state, x and the first of these; and numbers */
     bool unit;              /* needs A 1 */
+    bool gives;             /* takes the sum of a pass from the pair, in place of its last volume */
+    int reads;              /* iterations for which the projections are read once */
     int (*start)(struct vp_iteration *it, struct vp_iterate_state *state, bool resumed, struct vp_err *err);
     int (*step)(struct vp_iteration *it, struct vp_iterate_state *state, struct vp_iterate_line *line,
                 struct vp_volume_sums *sums, struct vp_err *err);
@@ -79,11 +81,23 @@ int vp_iterate_sum_weights(struct vp_iteration *it, const int64_t *view, int64_t
 /* Makes A 1 of all views, if there is memory to keep it. 0 or -1. */
 int vp_iterate_ones(struct vp_iteration *it, struct vp_err *err);
 
+/* Volumes that a loop reads and changes, in any place; others NULL. */
+enum { VP_USE = 6 };
+struct vp_slice_use { const float *read[VP_USE], *write[VP_USE]; };
+
+/* Calls work() for all slices, slab after slab if volumes are in the scratch folder. */
+void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, void (*work)(void *ctx, int64_t z0, int64_t z1),
+                     void *ctx);
+/* Returns the bytes of memory that each volume in the scratch folder takes, of slices of `page` voxels. */
+uint64_t vp_iterate_window(int64_t page);
+
 /* Calls work() for each slice, from several threads, and combines the sums. */
 typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);
-struct vp_volume_sums vp_iterate_slices(struct vp_iteration *it, vp_slice_work *work, void *ctx);
+struct vp_volume_sums vp_iterate_slices(struct vp_iteration *it, const struct vp_slice_use *use, vp_slice_work *work,
+                                        void *ctx);
 double vp_iterate_dot(struct vp_iteration *it, const float *a, const float *b);
 void vp_iterate_clear(struct vp_iteration *it, float *x);
+void vp_iterate_copy(struct vp_iteration *it, float *to, const float *from);
 
 /* Arguments of a vp_slice_work that updates volumes. */
 struct vp_update {

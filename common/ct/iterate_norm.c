@@ -37,7 +37,8 @@ int vp_iterate_norm(struct vp_iteration *it, struct vp_err *err)
         if (!(sums.weights > 0))
             return vp_fail(err, VP_ERUN, "the weights of all pixels are 0");
         vp_iterate_cut_out(it, w);
-        const struct vp_volume_sums q = vp_iterate_slices(it, divide, &(struct quotients){z, w});
+        const struct vp_volume_sums q = vp_iterate_slices(it, &(struct vp_slice_use){.read = {z, w}}, divide,
+                                                         &(struct quotients){z, w});
         if (!(q.product > 0))
             return vp_fail_hint(err, VP_ERUN, "check --volume, --center, --mask and the geometry", "no ray meets the volume");
         norm = fmin(norm, q.max * (1 + 1e-5)); /* float32 rounds each of the two products */

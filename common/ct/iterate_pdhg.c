@@ -34,8 +34,8 @@ struct duals {
     struct vp_iteration *it;
     const float *x;
     float *g, *p[3], *h;
-    double s;               /* step of q, */
-    float r, tv;            /* of p, and its bound */
+    float r, tv;            /* step of p, and its bound */
+    void (*work)(const struct duals *d, int64_t row);
 };
 
 /* Returns the transposed differences of p at voxel i of a row that begins at `at`, in row j of slice k. */
@@ -55,7 +55,7 @@ static void update_g(const struct duals *d, int64_t row)
 {
     const int64_t *n = d->it->job->grid->n, at = row * n[0], j = row % n[1], k = row / n[1];
     for (int64_t i = 0; i < n[0]; i++) {
-        const double before = (double)d->g[at + i], next = (before - d->s * (double)d->h[at + i]) / (1 + d->s);
+        const double before = (double)d->g[at + i], next = (before - S * (double)d->h[at + i]) / (1 + S);
         d->g[at + i] = (float)next;
         d->h[at + i] = (float)(2 * next - before - (double)transposed(d, at, i, j, k));
     }
@@ -84,12 +84,19 @@ static void extrapolate(const struct duals *d, int64_t row)
         d->h[at + i] += 2 * transposed(d, at, i, j, k);
 }
 
-static void on_rows(const struct duals *d, void (*work)(const struct duals *d, int64_t row))
+static void work_rows(void *ctx, int64_t z0, int64_t z1)
 {
-    const int64_t *n = d->it->job->grid->n, rows = n[1] * n[2];
+    const struct duals *d = ctx;
+    const int64_t ny = d->it->job->grid->n[1];
 #pragma omp parallel for num_threads(d->it->job->threads) schedule(static)
-    for (int64_t row = 0; row < rows; row++)
-        work(d, row);
+    for (int64_t row = z0 * ny; row < z1 * ny; row++)
+        d->work(d, row);
+}
+
+static void on_rows(struct duals *d, const struct vp_slice_use *use, void (*work)(const struct duals *d, int64_t row))
+{
+    d->work = work;
+    vp_iterate_walk(d->it, use, work_rows, d);
 }
 
 /* Updates the duals of x. */
@@ -100,17 +107,17 @@ static int ascend(struct vp_iteration *it, struct vp_iterate_state *state, struc
     const double tau = PART / (S * job->norm);
     float *const *const volume = it->volume;
     const int axes = (n[0] > 1) + (n[1] > 1) + (n[2] > 1);
-    const struct duals d = {.it = it, .x = job->x, .g = volume[PD_G], .p = {volume[PD_P], volume[PD_P + 1], volume[PD_P + 2]},
-                            .h = volume[PD_H], .s = S, .tv = (float)job->tv,
-                            .r = (float)((1 - PART) / (4 * tau * (axes > 0 ? axes : 1)))};
+    struct duals d = {.it = it, .x = job->x, .g = volume[PD_G], .p = {volume[PD_P], volume[PD_P + 1], volume[PD_P + 2]},
+                      .h = volume[PD_H], .tv = (float)job->tv,
+                      .r = (float)((1 - PART) / (4 * tau * (axes > 0 ? axes : 1)))};
     vp_iterate_clear(it, d.h);
     if (vp_iterate_pass(it, VP_ITERATE_RESIDUAL, it->order, it->views, job->x, d.h, sums, err))
         return -1;
     const double begun = vp_now();
     state->scalar[PD_DATA] = sums->data;
-    on_rows(&d, update_g);
-    on_rows(&d, update_p);
-    on_rows(&d, extrapolate);
+    on_rows(&d, &(struct vp_slice_use){.read = {d.p[0], d.p[1], d.p[2]}, .write = {d.g, d.h}}, update_g);
+    on_rows(&d, &(struct vp_slice_use){.read = {d.x}, .write = {d.p[0], d.p[1], d.p[2]}}, update_p);
+    on_rows(&d, &(struct vp_slice_use){.read = {d.p[0], d.p[1], d.p[2]}, .write = {d.h}}, extrapolate);
     vp_stats_time(job->stats, "prox", vp_now() - begun);
     return 0;
 }
