@@ -10,6 +10,7 @@
 #include "engine/rates.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,6 +328,18 @@ static int count_weights(struct vp_iteration *it, double *weights, struct vp_err
     return rc;
 }
 
+/* Shows an iteration, its residual by that of the data, and how much that has changed. */
+static void show_progress(struct vp_iteration *it, const struct vp_iterate_line *line, int64_t before, double last)
+{
+    const struct vp_iterate *const job = it->job;
+    char text[120], change[40] = "";
+    if (last > 0)
+        snprintf(change, sizeof change, " (%+.1f %%)", 100 * (line->relative / last - 1));
+    snprintf(text, sizeof text, "%s %lld/%lld, residual %.3g%s", vp_iterate_name(job->method), (long long)line->iteration,
+             (long long)job->iterations, line->relative, change);
+    vp_progress_reach(job->progress, text, (line->iteration - before) * it->views);
+}
+
 static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, struct vp_err *err)
 {
     struct vp_iterate *const job = it->job;
@@ -338,7 +351,9 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, stru
     const int resumed = job->resume ? job->resume(job->ctx, state, err) : 0;
     if (resumed < 0 || (m->unit && vp_iterate_ones(it, err)) || m->start(it, state, resumed > 0, err))
         return -1;
-    vp_progress_start(job->progress, m->name, "views", (job->iterations - state->iteration) * it->views);
+    const int64_t before = state->iteration;
+    double last = 0;
+    vp_progress_start(job->progress, m->name, NULL, (job->iterations - before) * it->views);
     job->stopped_by = "iterations";
     while (state->iteration < job->iterations) {
         struct vp_volume_sums sums = {0};
@@ -352,6 +367,8 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, stru
         line.change = sums.square > 0 ? sqrt(sums.change / sums.square) : 0;
         job->done = state->iteration;
         job->missed = it->measured > 0 ? it->missed / it->measured : 0;
+        show_progress(it, &line, before, last);
+        last = line.relative;
         const char *const stop = stop_of(it, &line, weights);
         if (job->each && job->each(job->ctx, &line, state, err))
             return -1;

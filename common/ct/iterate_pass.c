@@ -193,7 +193,7 @@ static int make_pixels(struct vp_iteration *it, enum vp_iterate_kind pass, const
         it->measured += looks ? it->sums[s].total : 0;
     }
     it->looked += looks ? n : 0;
-    vp_progress_add(job->progress, n);
+    vp_progress_add(job->progress, pass == VP_ITERATE_WEIGHTS ? 0 : n); /* a second pass of a block */
     return 0;
 }
 
