@@ -166,12 +166,12 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
         ok ct-iterate --method $m -n 5 --resume state p.tif -o rest.tif
         ok img-cmp -q whole.tif rest.tif
     done
-    fails 2 "expected --method fista-tv, got cgls" ct-iterate --method cgls --resume state p.tif -o rest.tif
-    fails 2 "made without --tv" ct-iterate --method fista-tv --tv 1 --resume state p.tif -o rest.tif
-    fails 2 "made with --method fista-tv" ct-iterate --resume state p.tif -o rest.tif
+    fails 2 "expected --method pdhg-tv, got cgls" ct-iterate --method cgls --resume state p.tif -o rest.tif
+    fails 2 "made without --tv" ct-iterate --method pdhg-tv --tv 1 --resume state p.tif -o rest.tif
+    fails 2 "made with --method pdhg-tv" ct-iterate --resume state p.tif -o rest.tif
     fails 2 "expected a checkpoint of version 1, got none" ct-iterate --resume scan.tif p.tif -o rest.tif
     head -c 10000 state >cut
-    fails 1 "cut: " ct-iterate --method fista-tv --resume cut p.tif -o rest2.tif
+    fails 1 "cut: " ct-iterate --method pdhg-tv --resume cut p.tif -o rest2.tif
     [ ! -e rest2.tif ]
     # a full disk ends no run
     if [ -w /dev/full ]; then
