@@ -4,6 +4,7 @@
 #include "app/tool.h"
 #include "app/volumes.h"
 #include "base/err.h"
+#include "base/spill.h"
 #include "device/ranks.h"
 #include "stack/outfile.h"
 #include "stack/reader.h"
@@ -155,6 +156,7 @@ static int read_state(const struct vp_checkpoint *c, struct vp_reader *reader, s
         if (got != 1)
             return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: truncated: expected %lld pages, got %lld", name,
                                           (long long)s->pages, (long long)z);
+        vp_spill_leave(to, (uint64_t)(s->nx * s->ny) * sizeof(float), true);
     }
     return 1;
 }

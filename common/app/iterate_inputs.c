@@ -7,6 +7,7 @@
 #include "app/tool.h"
 #include "app/volumes.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "ct/iterate.h"
 #include "ct/margin.h"
 #include "stack/views.h"
@@ -120,9 +121,10 @@ static int load_fdk(struct vp_iterate_inputs *in, struct vp_err *err)
     s.job.z0 = vp_share_at(share, share->rank, in->grid.n[2], unit);
     s.job.z1 = vp_share_at(share, share->rank + 1, in->grid.n[2], unit);
     if (!rc && s.job.z0 < s.job.z1) {
-        s.job.memory = in->run->common.memory - in->bytes;
-        rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err)
-          || vp_session_fill(&s, in->run, in->x, err) ? -1 : 0;
+        const uint64_t volume = (uint64_t)(in->grid.n[0] * in->grid.n[1] * in->grid.n[2]) * sizeof(float);
+        const uint64_t held = in->bytes + volume * ((vp_spill_holds(in->x) ? 0 : 1) + (in->mask ? 1 : 0));
+        s.job.memory = in->run->common.memory > held ? in->run->common.memory - held : 0;
+        rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err) || vp_session_fill(&s, in->run, in->x, err) ? -1 : 0;
     }
     vp_session_close(&s);
     return rc;
@@ -134,23 +136,24 @@ static int load_volumes(struct vp_iterate_inputs *in, struct vp_err *err)
     const int64_t page = in->grid.n[0] * in->grid.n[1], all = page * in->grid.n[2];
     const int threads = (int)in->run->common.threads;
     int64_t bad = 0, used = 0;
-    if (!(in->x = vp_alloc((size_t)all, sizeof *in->x, "the volume", err)))
+    if (!(in->x = vp_iterate_open_result(in->job, err)))
         return -1;
     if (begins(in, "fdk") && load_fdk(in, err))
         return -1;
     if (in->initial && vp_volumes_read(in->initial, in->slices, threads, in->x + in->below * page, &bad, err))
         return -1;
-    for (int64_t i = 0; in->initial && i < all && in->job->method != VP_SIRT; i++)
-        if (in->x[i] < 0 && (in->job->method == VP_MLEM || in->job->method == VP_OSEM))
+    for (int64_t i = 0; in->initial && i < all && vp_iterate_positive(in->job->method); i++)
+        if (in->x[i] < 0)
             return vp_fail_hint(err, VP_EUSAGE, "img-math 'max(a, 1e-6)' makes it so",
                                 "--initial %s: %s expects values above 0", in->params->initial, vp_iterate_name(in->job->method));
     if (bad)
         return vp_fail(err, VP_ERUN, "--initial %s: %lld voxels are NaN or infinite", in->params->initial, (long long)bad);
     in->job->x = in->x;
     in->job->started = in->initial || begins(in, "fdk");
+    vp_spill_leave(in->x, (uint64_t)all * sizeof *in->x, in->job->started);
     if (!in->mask)
         return 0;
-    if (!(in->mask_samples = vp_alloc_raw((size_t)all, sizeof *in->x, "the mask", err)))
+    if (!(in->mask_samples = vp_iterate_open_mask(in->job, err)))
         return -1;
     for (int64_t i = 0; i < all; i++)
         in->mask_samples[i] = 1;
@@ -161,6 +164,7 @@ static int load_volumes(struct vp_iterate_inputs *in, struct vp_err *err)
         used += in->mask_samples[i] != 0;
     }
     in->job->mask = in->mask_samples;
+    vp_spill_leave(in->mask_samples, (uint64_t)all * sizeof *in->x, true);
     return used ? 0 : vp_fail(err, VP_ERUN, "--mask %s: no voxel may change", in->params->mask);
 }
 
@@ -195,9 +199,8 @@ static bool keeps(const struct vp_iterate_inputs *in)
 
 void vp_iterate_inputs_measure(struct vp_iterate_inputs *in)
 {
-    const uint64_t volume = (uint64_t)(in->grid.n[0] * in->grid.n[1] * in->grid.n[2]) * sizeof(float);
     in->kept = keeps(in) ? (uint64_t)in->geom.views * vp_page_bytes(vp_reader_stack(in->reader)) : 0;
-    in->bytes = volume * (in->mask ? 2 : 1) + in->kept + vp_reader_holds(in->reader, false) + vp_views_bytes(in->source);
+    in->bytes = in->kept + vp_reader_holds(in->reader, false) + vp_views_bytes(in->source);
 }
 
 int vp_iterate_inputs_header(const struct vp_iterate_inputs *in, struct vp_stack *out, struct vp_err *err)
@@ -228,7 +231,7 @@ void vp_iterate_inputs_close(struct vp_iterate_inputs *in, bool well)
     vp_geom_free(&in->geom);
     free(in->views);
     if (well || !in->job->share.ranks)
-        free(in->x);
+        vp_spill_close(in->x);
     free(in->pixels);
-    free(in->mask_samples);
+    vp_spill_close(in->mask_samples);
 }

@@ -38,7 +38,7 @@ struct vp_iterate_inputs {
     int64_t below, slices;      /* the result is slices [below, below + slices) */
     struct vp_projections projections;
     uint64_t kept;              /* bytes of views of a pipe that are read again */
-    uint64_t bytes;             /* bytes that the inputs take */
+    uint64_t bytes;             /* bytes that they take beside volumes */
     float *x, *pixels, *mask_samples;
 };
 

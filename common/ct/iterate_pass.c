@@ -226,7 +226,6 @@ static int gather_pixels(struct vp_iteration *it, int64_t n, bool looks, struct 
         it->measured += looks ? it->sums[s].total : 0;
     }
     it->looked += looks ? n : 0;
-    vp_progress_add(it->job->progress, n);
     return 0;
 }
 
@@ -264,6 +263,7 @@ static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const 
     vp_stats_time(job->stats, "read", (t = vp_now()) - next);
     if (gather_pixels(it, n, looks, sums, err))
         return -1;
+    vp_progress_add(job->progress, pass == VP_ITERATE_WEIGHTS ? 0 : n); /* a second pass of a block */
     next = vp_now();
     if (job->share.ranks)
         vp_stats_time(job->stats, "exchange", next - t);
@@ -296,4 +296,12 @@ int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const in
         return -1;
     vp_stats_time(it->job->stats, "back-project", vp_now() - t);
     return check(it, pass, sums, err);
+}
+
+int vp_iterate_sum_weights(struct vp_iteration *it, const int64_t *view, int64_t n, float *to, struct vp_pass_sums *sums,
+                           struct vp_err *err)
+{
+    if (to)
+        vp_iterate_clear(it, to);
+    return vp_iterate_pass(it, VP_ITERATE_WEIGHTS, view, n, NULL, to, sums, err);
 }

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "ct/pair.h"
 #include "device/ranks.h"
 #include "stack/outfile.h"
@@ -166,6 +167,22 @@ int vp_share_one(const struct vp_share *s, void *x, int64_t n, int64_t unit, uin
     return s->ranks ? bring(s, owner_of(s, n, unit, i), item(x, i, bytes), item(x, i, bytes), bytes, err) : 0;
 }
 
+/* Parts that lie in a scratch folder are read one after the other. */
+static int write_alone(struct vp_writer *writer, const void *x, uint64_t bytes, int64_t first, int64_t last, int threads,
+                       struct vp_err *err)
+{
+    const int64_t most = vp_spill_holds(x) ? vp_max64(1, (64 << 20) / (int64_t)bytes) : last - first;
+    for (int64_t i = first; i < last; i += most) {
+        const int64_t n = vp_min64(most, last - i);
+        if (!vp_spill_fetch(item(x, i, bytes), (uint64_t)n * bytes, false))
+            return vp_spill_check(err);
+        if (vp_writer_pages(writer, n, item(x, i, bytes), threads, err))
+            return -1;
+        vp_spill_leave(item(x, i, bytes), (uint64_t)n * bytes, false);
+    }
+    return 0;
+}
+
 int vp_share_write(const struct vp_share *s, struct vp_writer *writer, const void *x, int64_t n, int64_t unit, uint64_t bytes,
                    int64_t first, int64_t last, int threads, struct vp_err *err)
 {
@@ -174,7 +191,7 @@ int vp_share_write(const struct vp_share *s, struct vp_writer *writer, const voi
     const int64_t most = vp_max64(1, BYTES / (int64_t)bytes);
     bool bad = !writer;
     if (!s->ranks)
-        return !writer ? -1 : vp_writer_pages(writer, last - first, item(x, first, bytes), threads, err);
+        return !writer ? -1 : write_alone(writer, x, bytes, first, last, threads, err);
     void *const buffer = s->rank == 0 ? vp_alloc_raw((size_t)most, bytes, "the pages of ranks", err) : NULL;
     if (s->rank == 0 && !buffer) {
         vp_ranks_stop(s->ranks); /* others send to it */

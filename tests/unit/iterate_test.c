@@ -180,6 +180,50 @@ static void cg(double *x, int iterations, double *residual)
     }
 }
 
+/* Adds the transposed differences of p to `to`, by factor. */
+static void add_transposed_differences(double p[3][VOXELS], double factor, double *to)
+{
+    static const int64_t step[3] = {1, NX, NX * NY}, n[3] = {NX, NY, NZ};
+    for (int64_t j = 0; j < VOXELS; j++)
+        for (int a = 0; a < 3; a++)
+            if (j / step[a] % n[a] < n[a] - 1) {
+                to[j] -= factor * p[a][j];
+                to[j + step[a]] += factor * p[a][j];
+            }
+}
+
+/* Primal-dual hybrid gradients with the dual of the projections, as the paper has it: duals extrapolated. */
+static void primal_dual(double *x, int iterations, double norm, double tv, double min)
+{
+    static const int64_t step[3] = {1, NX, NX * NY}, n[3] = {NX, NY, NZ};
+    static double q[PIXELS], p[3][VOXELS], before[VOXELS], all[VOXELS];
+    const double s = 0.1, tau = 0.8 / (s * norm), rate = 0.2 / (12 * tau);
+    memset(q, 0, sizeof q);
+    memset(p, 0, sizeof p);
+    memset(all, 0, sizeof all);
+    for (int k = 0; k <= iterations; k++) {
+        for (int64_t j = 0; j < VOXELS && k; j++)
+            x[j] = fmax(x[j] - tau * (2 * all[j] - before[j]), min);
+        memcpy(before, all, sizeof before);
+        project(x, Ax);
+        for (int64_t i = 0; i < PIXELS; i++) {
+            q[i] = (q[i] + s * sqrt(W[i]) * (Ax[i] - data(i))) / (1 + s);
+            r[i] = sqrt(W[i]) * q[i];
+        }
+        for (int64_t j = 0; j < VOXELS; j++) {
+            double size = 0;
+            for (int a = 0; a < 3; a++) {
+                p[a][j] += j / step[a] % n[a] < n[a] - 1 ? rate * (x[j + step[a]] - x[j]) : 0;
+                size += p[a][j] * p[a][j];
+            }
+            for (int a = 0; a < 3; a++)
+                p[a][j] *= fmin(1, tv / fmax(sqrt(size), 1e-300));
+        }
+        transpose(r, 0, 1, all);
+        add_transposed_differences(p, 1, all);
+    }
+}
+
 static double largest_eigenvalue(void)
 {
     double x[VOXELS], size = 0;
@@ -200,7 +244,7 @@ static double largest_eigenvalue(void)
     return size;
 }
 
-/* What fista-tv minimises. */
+/* What fista-tv and pdhg-tv minimise. */
 static double objective(const float *x, double tv)
 {
     double z[VOXELS], sum = 0;
@@ -219,10 +263,10 @@ static double objective(const float *x, double tv)
 
 /* ---- runs ---- */
 
-enum { MOST = 200 };
+enum { MOST = 200, LONG = 300 };
 
 struct log {
-    struct vp_iterate_line line[MOST + 1];
+    struct vp_iterate_line line[LONG + 1];
     int64_t save_at;
     struct vp_iterate_state saved;
     float *volume[VP_ITERATE_VOLUMES];
@@ -277,7 +321,7 @@ static struct vp_iterate run(enum vp_iterate_method method, int64_t iterations, 
                              .pixels = weighted ? pixels : dead, .threads = threads,
                              .memory = threads > 1 ? UINT64_MAX : 0, .each = each, .resume = go_on, .ctx = log};
     memset(x, 0, VOXELS * sizeof *x);
-    if (method == VP_SIRT || method == VP_FISTA_TV)
+    if (method == VP_SIRT || method == VP_FISTA_TV || method == VP_PDHG_TV)
         job.min = 0;
     if (vp_iterate_run(&job, &err))
         CHECK_STR(err.msg, "");
@@ -352,6 +396,28 @@ static void test_total_variation(void)
     }
     for (int64_t j = 0; j < VOXELS; j++)
         CHECK(x[j] >= 0);
+    /* pdhg-tv has the same minimum, and its line is that of the volume after the iteration */
+    for (int k = 1; k <= 3; k++) {
+        const struct vp_iterate other_job = run(VP_PDHG_TV, k == 3 ? LONG : 10 * k, true, 2, other, &log);
+        CHECK(other_job.norm == job.norm);
+        CHECK_NEAR(log.line[other_job.done].objective, objective(other, 0.05), 1e-5 * least);
+    }
+    CHECK_NEAR(objective(other, 0.05), least, 0.01 * least);
+    CHECK(log.line[LONG].change < 1e-3);
+}
+
+static void test_primal_dual(bool weighted)
+{
+    static struct log log;
+    float x[VOXELS];
+    double want[VOXELS] = {0};
+    weigh(weighted);
+    const struct vp_iterate job = run(VP_PDHG_TV, 12, weighted, 2, x, &log);
+    primal_dual(want, 12, job.norm, 0.05, 0);
+    if (error_of(x, want) > 2e-6)
+        printf("pdhg-tv: error %g\n", error_of(x, want));
+    CHECK(error_of(x, want) <= 2e-6);
+    CHECK_NEAR(log.line[12].step, 0.8 / (0.1 * job.norm), 1e-9 * log.line[12].step);
 }
 
 static void test_bits(enum vp_iterate_method method)
@@ -480,7 +546,7 @@ static void test_ends(void)
     CHECK(end(VP_SIRT, (struct vp_iterate_stop){.noise = 0.01}, mask, &by) <= 100);
     CHECK_INT(end(VP_SIRT, (struct vp_iterate_stop){0}, mask, &by), 100);
     CHECK_STR(by, "iterations");
-    for (int method = VP_SIRT; method <= VP_FISTA_TV; method++) {
+    for (int method = VP_SIRT; method < VP_METHODS; method++) {
         end((enum vp_iterate_method)method, (struct vp_iterate_stop){0}, none, &by);
         CHECK_STR(by, method == VP_CGLS ? "convergence" : "failed");
     }
@@ -498,7 +564,9 @@ int main(void)
     test_definitions(false);
     test_definitions(true);
     test_total_variation();
-    for (int method = VP_SIRT; method <= VP_FISTA_TV; method++)
+    test_primal_dual(false);
+    test_primal_dual(true);
+    for (int method = VP_SIRT; method < VP_METHODS; method++)
         test_bits((enum vp_iterate_method)method);
     for (int method = VP_SIRT; method <= VP_FISTA_TV; method++)
         test_ranks((enum vp_iterate_method)method);
