@@ -53,9 +53,10 @@ static void plan_view(struct vp_pair *p, const struct vp_view *from, const struc
 
 /* ---- memory ---- */
 
+/* Returns the floats from line to line, an odd multiple of 16: lines side by side lie in different sets of the cache. */
 static int64_t pitch_of(const struct vp_projections *scan, const struct vp_grid *grid)
 {
-    return scan->nv == 1 && grid->n[2] == 1 ? 1 : vp_div_up(scan->nv, 16) * 16;
+    return scan->nv == 1 && grid->n[2] == 1 ? 1 : (vp_div_up(scan->nv, 16) | 1) * 16;
 }
 
 /* Returns the views of fans that a thread projects at once, for n views. */

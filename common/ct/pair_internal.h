@@ -151,7 +151,7 @@ extern const struct vp_pair_isa vp_pair_isa_avx512, vp_pair_isa_avx2, vp_pair_is
 /* Returns the floats of `scratch` above, aligned to 64 bytes. */
 static inline int64_t vp_pair_scratch(int64_t pitch)
 {
-    return 3 * (pitch + VP_PAIR_SEGMENT + 2 * PAIR_PAD);
+    return 4 * (pitch + PAIR_PITCH);
 }
 
 /* Do the same for any matrix. `sums` are nu x nv doubles, of which columns [u0, u1) are added to. */

@@ -29,12 +29,19 @@
 enum { PLACE_SHIFT = 32 - LOG_LANES - 1 }; /* fraction bits of a position in the window */
 
 /* Images of the columns of a tile: ends across, pixels from the detector's edge, both -1 without weight; rows from the
- * detector's edge, e0 + k step for the lower edge of voxel k; and 1 / step. */
-struct sights { double lo[PAIR_COLUMNS], hi[PAIR_COLUMNS], e0[PAIR_COLUMNS], step[PAIR_COLUMNS], width[PAIR_COLUMNS]; };
+ * detector's edge, e0 + k step for the lower edge of voxel k; and 1 / step. The overlaps with the line of the lower end
+ * and the two after it are those of columns that meet no others. */
+struct sights {
+    double lo[PAIR_COLUMNS], hi[PAIR_COLUMNS], e0[PAIR_COLUMNS], step[PAIR_COLUMNS], width[PAIR_COLUMNS];
+    int first[PAIR_COLUMNS], near[PAIR_COLUMNS]; /* not 0: it meets two or three lines */
+    float overlap[3][PAIR_COLUMNS];
+};
 
-/* A column among lines [u0, u1), all that it meets or those of a stripe, and its rows. */
+/* A column among lines [u0, u1), all that it meets or those of a stripe, their overlaps if there are at most three, and its
+ * rows. */
 struct sight {
     int64_t u0, u1;
+    float overlap[3];
     double lo, hi, e0, step, width;
 };
 
@@ -43,27 +50,69 @@ INLINE void put(float *p, vf x)
     *(vf_u *)p = x;
 }
 
+typedef double vd __attribute__((vector_size(4 * LANES)));
+typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
+typedef int64_t vl __attribute__((vector_size(4 * LANES)));
+typedef int32_t vi_half __attribute__((vector_size(2 * LANES)));
+typedef int32_t vi_half_u __attribute__((vector_size(2 * LANES), aligned(4)));
+typedef float vf_half __attribute__((vector_size(2 * LANES)));
+typedef float vf_half_u __attribute__((vector_size(2 * LANES), aligned(4)));
+
+INLINE vd choose(vl mask, vd a, vd b)
+{
+    return (vd)(((vl)a & mask) | ((vl)b & ~mask));
+}
+
+INLINE void put_doubles(double *p, vd x)
+{
+    *(vd_u *)p = x;
+}
+
+INLINE void put_half(float *p, vd x)
+{
+    *(vf_half_u *)p = __builtin_convertvector(x, vf_half);
+}
+
 /* Fills all of *to, for columns beyond the grid, too. */
 static void sights_of(const struct vp_pair_view *view, const struct vp_pair_tile *t, struct sights *to)
 {
+    enum { WIDE = LANES / 2 };
     const double *P = view->P, half_u = 0.5 * P[view->march == 0 ? 1 : 0], half_w = 0.5 * P[view->march == 0 ? 9 : 8];
     const double wide = 1 / P[6], half_v = 0.5 * P[6];
-    for (int jj = 0; jj < PAIR_TILE; jj++) {
-        const double i0 = (double)t->i0, j = (double)(t->j0 + jj);
-        const double u0 = P[0] * i0 + P[1] * j + P[3], v0 = P[4] * i0 + P[5] * j + P[7];
-        const double w0 = P[8] * i0 + P[9] * j + P[11];
-        for (int ii = 0; ii < PAIR_TILE; ii++) {
-            const int n = jj * PAIR_TILE + ii;
-            const double u = u0 + ii * P[0], v = v0 + ii * P[4], w = w0 + ii * P[8], near = w - half_w, far = w + half_w;
-            const double a = (u - half_u) / near + 0.5, b = (u + half_u) / far + 0.5, part = 1 / w;
-            const double least = near < far ? near : far, lo = a < b ? a : b, hi = a < b ? b : a;
-            to->lo[n] = least > VP_ORBIT_NEAREST ? lo : -1;
-            to->hi[n] = least > VP_ORBIT_NEAREST ? hi : -1;
-            to->e0[n] = (v - half_v) * part + 0.5;
-            to->step[n] = P[6] * part;
-            to->width[n] = w * wide;
-        }
+    vd lane;
+    for (int l = 0; l < WIDE; l++)
+        lane[l] = l;
+    for (int n = 0; n < PAIR_COLUMNS; n += WIDE) {
+        const vd i = lane + (double)(t->i0 + n % PAIR_TILE);
+        const double j = (double)(t->j0 + n / PAIR_TILE);
+        const vd u = P[0] * i + (P[1] * j + P[3]), v = P[4] * i + (P[5] * j + P[7]), w = P[8] * i + (P[9] * j + P[11]);
+        const vd near = w - half_w, far = w + half_w, part = 1 / w;
+        const vd a = (u - half_u) / near + 0.5, b = (u + half_u) / far + 0.5;
+        const vl seen = (near > VP_ORBIT_NEAREST) & (far > VP_ORBIT_NEAREST), less = a < b;
+        const vd lo = choose(seen, choose(less, a, b), lane * 0 - 1), hi = choose(seen, choose(less, b, a), lane * 0 - 1);
+        const vd at = choose((lo > 0) & (lo < 1e9), lo, lane * 0); /* used where it is lo */
+        const vi_half first = __builtin_convertvector(at, vi_half);
+        const vd one = __builtin_convertvector(first, vd) + 1, two = one + 1;
+        const vd end = choose(hi < one, hi, one), last = choose(hi < two, hi, two);
+        const vl near_by = (hi > one) & (hi <= two + 1) & (lo >= 0) & (lo < 1e9);
+        put_doubles(to->lo + n, lo);
+        put_doubles(to->hi + n, hi);
+        put_doubles(to->e0 + n, (v - half_v) * part + 0.5);
+        put_doubles(to->step + n, P[6] * part);
+        put_doubles(to->width + n, w * wide);
+        put_half(to->overlap[0] + n, end - lo);
+        put_half(to->overlap[1] + n, last - end);
+        put_half(to->overlap[2] + n, hi - last);
+        *(vi_half_u *)(to->first + n) = first;
+        *(vi_half_u *)(to->near + n) = __builtin_convertvector(near_by, vi_half);
     }
+}
+
+/* Returns the overlap of the column with a line. */
+INLINE float overlap_of(const struct sight *s, int64_t u)
+{
+    const double lo = s->lo > (double)u ? s->lo : (double)u, hi = s->hi < (double)(u + 1) ? s->hi : (double)(u + 1);
+    return hi > lo ? (float)(hi - lo) : 0;
 }
 
 /* Sets the sight of a column, of lines [u0, u1). False: it meets none. */
@@ -71,21 +120,23 @@ INLINE bool sight_of(const struct sights *all, int place, int64_t u0, int64_t u1
 {
     s->lo = all->lo[place];
     s->hi = all->hi[place];
+    s->e0 = all->e0[place];
+    s->step = all->step[place];
+    s->width = all->width[place];
+    if (all->near[place] != 0 && s->lo >= (double)u0 && all->first[place] + 3 <= u1) {
+        s->u0 = all->first[place];
+        for (int t = 0; t < 3; t++)
+            s->overlap[t] = all->overlap[t][place];
+        s->u1 = s->u0 + (s->overlap[2] > 0 ? 3 : 2);
+        return true;
+    }
     if (!(s->hi > (double)u0 && s->lo < (double)u1))
         return false;
     s->u0 = s->lo > (double)u0 ? (int64_t)s->lo : u0;
     s->u1 = s->hi < (double)u1 ? (int64_t)ceil(s->hi) : u1;
-    s->e0 = all->e0[place];
-    s->step = all->step[place];
-    s->width = all->width[place];
+    for (int t = 0; t < 3; t++)
+        s->overlap[t] = s->u0 + t < s->u1 ? overlap_of(s, s->u0 + t) : 0;
     return true;
-}
-
-/* Returns the overlap of the column with a line. */
-INLINE float weight_of(const struct sight *s, int64_t u)
-{
-    const double lo = s->lo > (double)u ? s->lo : (double)u, hi = s->hi < (double)(u + 1) ? s->hi : (double)(u + 1);
-    return hi > lo ? (float)(hi - lo) : 0;
 }
 
 /* Sets [*r0, *r1), the rows that n voxels from slice k0 on meet, of which *r0 is a multiple of LANES. False: none. */
@@ -467,17 +518,14 @@ INLINE void spread_column(const struct vp_pair *p, const struct sight *s, const 
     const struct division d = {in, t->n, ((double)r0 - s->e0) * s->width - (double)t->k0, s->width, s->step};
 #if HAVE_PERMUTE
     if (s->width <= WIDEST && ceil(s->hi) - floor(s->lo) <= 3) { /* whatever part of the lines this is, for the bits */
-        float weight[3];
-        for (int64_t u = s->u0; u < s->u1; u++)
-            weight[u - s->u0] = weight_of(s, u);
-        spread_looked_up(&d, r0, r1, weight, s->u1 - s->u0, line, p->pitch);
+        spread_looked_up(&d, r0, r1, s->overlap, s->u1 - s->u0, line, p->pitch);
         return;
     }
 #endif
     float *const rows = scratch + 2 * (p->pitch + PAIR_PITCH);
     divide_by_sums(&d, (double *)scratch, 0, r1 - r0, rows);
     for (int64_t u = s->u0; u < s->u1; u++) {
-        const float weight = weight_of(s, u);
+        const float weight = overlap_of(s, u);
         float *const to = line + (u - s->u0) * p->pitch;
         for (int64_t r = r0; r < r1; r++)
             to[r] += weight * rows[r - r0];
@@ -508,8 +556,7 @@ INLINE void mix_lines(const struct sight *s, const float *line, int64_t pitch, i
 {
     const int64_t taps = s->u1 - s->u0;
     const float step = (float)s->step;
-    const float a = weight_of(s, s->u0) * step, b = taps > 1 ? weight_of(s, s->u0 + 1) * step : 0;
-    const float c = taps > 2 ? weight_of(s, s->u0 + 2) * step : 0;
+    const float a = s->overlap[0] * step, b = s->overlap[1] * step, c = s->overlap[2] * step;
     const float *const second = taps > 1 ? line + pitch : line, *const third = taps > 2 ? line + 2 * pitch : line;
     if (taps <= 2)
         for (int64_t r = r0; r < r1; r += LANES)
@@ -518,7 +565,7 @@ INLINE void mix_lines(const struct sight *s, const float *line, int64_t pitch, i
         for (int64_t r = r0; r < r1; r += LANES)
             put(mixed + r - r0, a * vf_at(line + r) + b * vf_at(second + r) + c * vf_at(third + r));
     for (int64_t u = s->u0 + 3; u < s->u1; u++) {
-        const float weight = weight_of(s, u) * step, *const q = line + (u - s->u0) * pitch;
+        const float weight = overlap_of(s, u) * step, *const q = line + (u - s->u0) * pitch;
         for (int64_t r = r0; r < r1; r += LANES)
             put(mixed + r - r0, vf_at(mixed + r - r0) + weight * vf_at(q + r));
     }
@@ -535,35 +582,48 @@ INLINE void collect_rows(const struct division *d, int64_t first, int64_t last, 
 }
 #endif
 
-INLINE void collect_column(const struct vp_pair *p, const struct sight *s, const struct vp_pair_tile *t,
-                           const float *lines, float *scratch, float *out)
+/* A column whose lines are mixed, and voxels [first, last) of it that see a row. */
+struct mixed {
+    struct division d;
+    int first, last;
+    float *out;
+};
+
+/* Mixes the lines of a column into `rows`. False: it sees none. */
+INLINE bool mix_column(const struct vp_pair *p, const struct sight *s, const struct vp_pair_tile *t, const float *lines,
+                       float *rows, struct mixed *m)
 {
     const double start = s->e0 + (double)t->k0 * s->step;
     int64_t r0, r1;
     if (!rows_of(s, p->nv, (double)t->k0, t->n, &r0, &r1)) /* the whole segment, whatever the slab, for the bits */
-        return;
-    const int64_t rows = (r1 - r0 + LANES - 1) / LANES * LANES;
-    float *const mixed = scratch + 2 * (p->pitch + PAIR_PITCH) + PAIR_PAD;
-    mix_lines(s, lines + s->u0 * p->pitch, p->pitch, r0, r0 + rows, mixed);
-    put(mixed + rows, (vf){});
-    put(mixed + rows + LANES, (vf){});
-    /* voxels of the segment that see a row */
+        return false;
+    const int64_t n = (r1 - r0 + LANES - 1) / LANES * LANES;
+    mix_lines(s, lines + s->u0 * p->pitch, p->pitch, r0, r0 + n, rows);
+    put(rows + n, (vf){});
+    put(rows + n + LANES, (vf){});
     const double before = -start * s->width, after = ((double)p->nv - start) * s->width;
-    const int first = before > t->first ? (int)before : t->first, last = after < t->last ? (int)ceil(after) : t->last;
-    const struct division d = {mixed, rows, start - (double)r0, s->step, s->width};
+    m->first = before > t->first ? (int)before : t->first;
+    m->last = after < t->last ? (int)ceil(after) : t->last;
+    m->d = (struct division){rows, n, start - (double)r0, s->step, s->width};
+    return true;
+}
+
+/* Adds a mixed column to its voxels. */
+INLINE void collect_column(const struct mixed *m, float *scratch)
+{
 #if HAVE_PERMUTE
-    if (s->step <= WIDEST) {
-        if (s->step > 1)
-            collect_rows(&d, first, last, true, out);
+    if (m->d.step <= WIDEST) {
+        if (m->d.step > 1)
+            collect_rows(&m->d, m->first, m->last, true, m->out);
         else
-            collect_rows(&d, first, last, false, out);
+            collect_rows(&m->d, m->first, m->last, false, m->out);
         return;
     }
 #endif
     float voxels[VP_PAIR_SEGMENT];
-    divide_by_sums(&d, (double *)scratch, first, last, voxels);
-    for (int k = first; k < last; k++)
-        out[k] += voxels[k];
+    divide_by_sums(&m->d, (double *)scratch, m->first, m->last, voxels);
+    for (int k = m->first; k < m->last; k++)
+        m->out[k] += voxels[k];
 }
 
 static void collect_tile(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
@@ -573,15 +633,27 @@ static void collect_tile(const struct vp_pair *p, const struct vp_pair_view *vie
         collect_fan(p, view, t, lines);
         return;
     }
+    const int64_t room = p->pitch + PAIR_PITCH;
+    float *const rows[2] = {scratch + 2 * room, scratch + 3 * room};
     struct sights all;
+    struct mixed m[2]; /* a column is looked up while the next one is mixed, when its rows have left the store buffer */
+    int ready = -1;
     sights_of(view, t, &all);
-    memset(scratch + 2 * (p->pitch + PAIR_PITCH), 0, PAIR_PAD * sizeof *scratch);
+    for (int i = 0; i < 2; i++)
+        memset(rows[i], 0, PAIR_PAD * sizeof *rows[i]);
     for (int n = 0; n < PAIR_COLUMNS; n++) {
-        const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE;
+        const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE, now = ready == 0;
         struct sight s;
-        if (ii < t->ni && jj < t->nj && sight_of(&all, place, 0, p->nu, &s))
-            collect_column(p, &s, t, lines, scratch, t->samples + place * PAIR_PITCH + PAIR_PAD);
+        if (!(ii < t->ni && jj < t->nj && sight_of(&all, place, 0, p->nu, &s)
+              && mix_column(p, &s, t, lines, rows[now] + PAIR_PAD, &m[now])))
+            continue;
+        m[now].out = t->samples + place * PAIR_PITCH + PAIR_PAD;
+        if (ready >= 0)
+            collect_column(&m[ready], scratch);
+        ready = now;
     }
+    if (ready >= 0)
+        collect_column(&m[ready], scratch);
 }
 
 const struct vp_pair_isa PASTE(vp_pair_isa_, VP_ISA) = {
