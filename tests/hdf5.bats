@@ -374,6 +374,14 @@ del f['entry/voxpipe']"
     fails 2 "need counts without a scale" img-convert --scale 2,100 --flat flats.tif --dark darks.tif views.tif -o x.h5
     [ ! -e x.h5 ]
     fails 1 "nothing.tif: No such file" img-convert --flat nothing.tif views.tif -o x.h5
+    # files of flats are read twice: refused before anything is taken from a pipe, except in a list
+    mkfifo pipe
+    echo pipe >list
+    fails 2 "--flat -: read twice: expected a file, got a pipe" img-convert --flat - views.tif -o x.h5 <flats.tif
+    fails 2 "--dark pipe: read twice: expected a file, got a pipe" img-convert --flat flats.tif --dark pipe views.tif -o x.h5
+    cat flats.tif >pipe &
+    fails 2 "--flat pipe: read twice: expected a file, got a pipe" img-convert --flat @list views.tif -o x.h5
+    wait
     img-convert --type f32 flats.tif -o floats.tif
     fails 1 "floats.tif: expected pages of 12x8 u16 as in views.tif, got 12x8 f32" \
         img-convert --flat floats.tif views.tif -o x.h5
