@@ -40,7 +40,8 @@ struct vp_iteration {
     int64_t block;              /* views that the pair takes at once */
     float *y, *weight;          /* VP_PAIR_VIEWS views */
     int64_t turn;               /* views that all ranks together project at once */
-    float *projected;           /* a turn of views */
+    float *projected;           /* a turn of views; or two blocks, */
+    int blocks;                 /* 2: if devices hold all slabs */
     float *ones;                /* A 1 of all views, if it is kept; or of a turn */
     bool kept;
     float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
@@ -78,8 +79,6 @@ VP_ITERATE_METHODS(VP_ITERATE_METHOD)
 int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err);
 
-/* Divides the memory among blocks of views, lengths of rays and volumes, some of which may go to the scratch folder. */
-void vp_iterate_divide(struct vp_iterate *job);
 /* Returns the views that ranks project together, each at most a block. */
 int64_t vp_iterate_turn(const struct vp_iterate *job, int64_t block);
 /* Returns the bytes of the slices of a rank, of one volume. */
@@ -100,8 +99,8 @@ struct vp_slice_use { const float *read[VP_USE], *write[VP_USE]; };
 /* Calls work() for the slices of this rank, slab after slab if volumes are in the scratch folder. */
 void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, void (*work)(void *ctx, int64_t z0, int64_t z1),
                      void *ctx);
-/* Returns the bytes of memory that each volume in the scratch folder takes, of slices of `page` voxels. */
-uint64_t vp_iterate_window(int64_t page);
+/* Returns the bytes of memory that each volume of n[2] slices in the scratch folder takes. */
+uint64_t vp_iterate_window(const int64_t *n);
 
 /* Calls work() for each slice of this rank, from several threads, and combines the sums of all ranks. */
 typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);
@@ -156,3 +155,16 @@ int vp_iterate_norm(struct vp_iteration *it, struct vp_err *err);
 void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, float *const p[3], float *x);
 /* Returns the total variation. */
 double vp_iterate_variation(struct vp_iteration *it, const float *x);
+
+/* Volumes in the order in which they leave the memory: the mask, ones, the result, and those of the method. */
+enum { VP_ITERATE_MASK, VP_ITERATE_UNIT, VP_ITERATE_RESULT, VP_ITERATE_FIRST };
+
+/* Returns a volume of the plan, of zeros if it is the result, to be freed by vp_spill_close(); NULL: an error. */
+float *vp_iterate_open_volume(const struct vp_iterate *job, int i, struct vp_err *err);
+/* Returns the row of a method. */
+const struct vp_method *vp_iterate_row(enum vp_iterate_method method);
+/* Returns the blocks of views that are held at once, of one process. */
+int vp_iterate_buffers(const struct vp_iterate *job);
+/* Divides the memory. If it is too small for all volumes, the number of them in the scratch folder is the one that copies
+ * least: more of them leave memory for larger blocks of views. */
+void vp_iterate_divide(struct vp_iterate *job);
