@@ -136,13 +136,19 @@ static void pixels_of(const struct vp_iteration *it, enum vp_iterate_kind pass, 
 /* Sums the samples of rays that miss the volume. */
 static double sum_missed(const struct vp_iteration *it, int64_t view, const float *y, const float *weight)
 {
-    const int64_t nu = it->job->scan->nu;
+    const int64_t nu = it->job->scan->nu, nv = it->job->scan->nv;
     struct vp_missed missed;
     double sum = 0;
     vp_missed_open(&missed, &it->job->scan->views[view], it->job->grid);
-    for (int64_t i = 0; i < it->view; i++)
-        if (weight[i] > 0 && isfinite(y[i]) && vp_missed(&missed, (double)(i % nu), (double)(i / nu)))
-            sum += (double)weight[i] * (double)y[i];
+    for (int64_t v = 0; v < nv; v++) {
+        int64_t u0, u1;
+        vp_missed_row(&missed, v, nu, &u0, &u1);
+        for (int64_t u = u0 > 0 ? 0 : u1; u < nu; u = u + 1 == u0 ? u1 : u + 1) {
+            const int64_t i = v * nu + u;
+            if (weight[i] > 0 && isfinite(y[i]))
+                sum += (double)weight[i] * (double)y[i];
+        }
+    }
     return sum;
 }
 
