@@ -2,7 +2,8 @@
 /* `make rates`: the table of common/engine/rates.h as this machine has it, in the form of that header. What cannot be
  * measured here (a guess, or there is no device; back-projection on a GPU is gpu_bench's) stays as it is. Every figure
  * is the median of several runs, with the other cores idle; files lie in DIR ($TMPDIR or /tmp), which should be in
- * memory. usage: rates [DIR] */
+ * memory. With "model" it prints what it measured as lines of `name = number`, which VOXPIPE_RATES names.
+ * usage: rates [model] [DIR] */
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
@@ -13,13 +14,16 @@
 #include "engine/rates.h"
 #include "engine/store.h"
 #include "global/morphrecon.h"
+#include "local/gauss.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <omp.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { TIMES = 5, BYTES = 256 << 20, STEP = 4 << 20 };
@@ -191,6 +195,61 @@ static void measure_solve(void)
     op.free(op.params);
 }
 
+/* ---- programs, and operations on images ---- */
+
+extern char **environ;
+
+/* This program, which does nothing then: it has the libraries of the others. */
+static void measure_process(const char *self)
+{
+    double took[TIMES];
+    for (int i = 0; i < TIMES; i++) {
+        const char *const arg[] = {self, "nothing", NULL};
+        pid_t id;
+        const double t = vp_now();
+        if (posix_spawnp(&id, self, NULL, NULL, (char *const *)arg, environ) || waitpid(id, NULL, 0) != id)
+            die("cannot start itself");
+        took[i] = vp_now() - t;
+    }
+    now.process = median(took);
+}
+
+/* Returns the seconds of an operation on a page of N^2 by one thread, over those of vp_op.cost. */
+static double over_cost(struct vp_op *op, int64_t n)
+{
+    struct vp_err err = VP_ERR_INIT;
+    const struct vp_box box = {.hi = {n, n, 1}};
+    char *const in = memory((size_t)(n * n) * 4), *const out = memory((size_t)(n * n) * 4);
+    void *scratch = memory((size_t)op->scratch(op, &box, &box, 1)), *plane[1] = {in}, *to[1] = {out};
+    const struct vp_part from = {box, n, plane}, result = {box, n, to};
+    double took[TIMES];
+    for (int64_t i = 0; i < n * n; i++)
+        ((float *)(void *)in)[i] = (float)(i * 2654435761u % 1048576);
+    for (int i = -1; i < TIMES; i++) {
+        const double t = vp_now();
+        if (op->run(op, &from, &result, scratch, 1, &err))
+            die(err.msg);
+        if (i >= 0)
+            took[i] = vp_now() - t;
+    }
+    free(in);
+    free(out);
+    free(scratch);
+    return median(took) / (1e-9 * op->cost * (double)(n * n));
+}
+
+static void measure_operations(void)
+{
+    const struct vp_gauss_params p = {.sigma = {2, 2}, .truncate = 4, .spacing = {1, 1, 1}, .edge = VP_EDGE_RENORMALIZE, .iterations = 1};
+    const int64_t size[3] = {2048, 2048, 1};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_chain chain = {0};
+    if (vp_gauss_chain(&chain, &p, size, VP_F32, VP_F32, &err))
+        die(err.msg);
+    now.cpu = over_cost(&chain.stage[0], size[0]);
+    vp_chain_free(&chain);
+}
+
 /* ---- one filter, one back-projection, each with one thread ---- */
 
 static void measure_ct(void)
@@ -337,8 +396,13 @@ static void name_cpu(void)
 
 int main(int argc, char **argv)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = getenv("TMPDIR"), *const self = argv[0];
 
+    const bool lines = argc > 1 && !strcmp(argv[1], "model");
+    if (argc > 1 && !strcmp(argv[1], "nothing"))
+        return 0;
+    argv += lines;
+    argc -= lines;
     omp_set_num_threads(vp_cores());
     name_cpu();
     measure_device(); /* first: it is not started yet */
@@ -347,6 +411,14 @@ int main(int argc, char **argv)
     measure_threads();
     measure_solve();
     measure_ct();
+    measure_operations();
+    measure_process(self);
+    if (lines) {
+#define PAIR(name, value, unit, what, where) if (now.name > 0) printf("%s = %.4g\n", #name, now.name);
+        printf("# %s; %s\n", cpu, gpu);
+        VP_RATES(PAIR)
+        return 0;
+    }
     printf("/* CPU: %s; GPU: %s. */\n#define VP_RATES(X)", cpu, gpu);
 #define LINE(name, value, unit, what, where) \
     printf(" \\\n    X(%s, %.3g, \"%s\", \"%s\", \"%s\")", #name, now.name > 0 ? now.name : (double)(value), unit, \

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The expected time of a command. The stages of the engine overlap, but for the first planes in and the last ones out:
+ *
+ *     time = process + start + first + last + max(cores, memory, devices)
+ *
+ * cores: all that the threads do, reading and writing included, over their number; memory: every byte of input and output
+ * once from memory to memory, by all threads; devices: copies and kernels. */
+#include "engine/plan_internal.h"
+
+#include "base/err.h"
+#include "base/size.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static double share(int64_t part, int64_t all)
+{
+    return fmin(1, (double)part / (double)all);
+}
+
+static double time_of(struct vp_plan_model *m, const struct vp_problem *p, const struct vp_plan *plan)
+{
+    const struct vp_rates *r = m->rates;
+    const double threads = p->threads, passes = m->twice || plan->held ? 2 : 1, images = (double)p->inner * (double)m->n;
+    const int64_t planes = vp_plan_planes(m, plan, m->n), few = plan->slab + (plan->flow ? 0 : m->halo[2]);
+    struct vp_plan copy = *plan; /* the work on devices fills in what is copied */
+    const double in = plan->read * m->voxels * (double)p->stored_in, out = m->voxels * (double)p->stored_out;
+    const double moved = fmin((double)plan->host, in + out); /* memory of the host that is new to the process */
+    /* threads that read or write at once (execute.c) */
+    const double io = m->device ? ceil(threads / 2) : ceil(threads / 4);
+    const double begin = share(few, planes), end = share(plan->slab, planes);
+    const double first = in * begin * r->read / io, last = out * end * r->write / io;
+    const double files = in * (1 - begin) * r->read + out * (1 - end) * r->write;
+    const double memory = (in * (1 - begin) + out * (1 - end)) * r->move;
+    const double solve = m->twice ? (double)plan->entries * r->solve / threads : 0;
+    if (!m->device) {
+        const double work = passes * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]) * r->cpu;
+        return r->process + first + last + solve + fmax((work + files + moved * r->fresh) / threads, memory);
+    }
+    const double columns = (double)plan->parts[0] * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band))
+                           * images / (double)m->image[2];
+    const double start = r->process + r->device_start + (double)plan->host * r->pinned + first + last + solve;
+    return start + fmax(fmax(files / threads, memory), vp_plan_on_devices(m, &copy, passes, columns));
+}
+
+double vp_plan_time(const struct vp_problem *p, const struct vp_plan *plan)
+{
+    struct vp_plan_model m;
+    struct vp_err ignored = VP_ERR_INIT;
+    if (p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN)
+        return 0;
+    double seconds = 0;
+    if (!vp_plan_model(&m, p, plan->twice, &ignored) && (!plan->held || vp_plan_hold(&m)))
+        seconds = time_of(&m, p, plan);
+    free(m.made);
+    return seconds;
+}
