@@ -3,8 +3,8 @@
  *
  *     time = process + start + first + last + max(cores, memory, devices)
  *
- * cores: all that the threads do, reading and writing included, over their number; memory: every byte of input and output
- * once from memory to memory, by all threads; devices: copies and kernels. */
+ * cores: all that the threads do, reading and writing included, over their number; memory: files are read and written
+ * by all threads, as fast as memory allows; devices: copies and kernels. */
 #include "engine/plan_internal.h"
 
 #include "base/err.h"
@@ -29,18 +29,19 @@ static double time_of(struct vp_plan_model *m, const struct vp_problem *p, const
     /* threads that read or write at once (execute.c) */
     const double io = m->device ? ceil(threads / 2) : ceil(threads / 4);
     const double begin = share(few, planes), end = share(plan->slab, planes);
-    const double first = in * begin * r->read / io, last = out * end * r->write / io;
+    const double first = in * begin * fmax(r->read / io, r->read_all), last = out * end * fmax(r->write / io, r->write_all);
     const double files = in * (1 - begin) * r->read + out * (1 - end) * r->write;
-    const double memory = (in * (1 - begin) + out * (1 - end)) * r->move;
+    const double pipe = p->once ? in * (1 - begin) * r->read : 0; /* one thread reads it */
+    const double memory = in * (1 - begin) * r->read_all + out * (1 - end) * r->write_all;
     const double solve = m->twice ? (double)plan->entries * r->solve / threads : 0;
     if (!m->device) {
         const double work = passes * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]) * r->cpu;
-        return r->process + first + last + solve + fmax((work + files + moved * r->fresh) / threads, memory);
+        return r->process + first + last + solve + fmax(fmax((work + files + moved * r->fresh) / threads, memory), pipe);
     }
     const double columns = (double)plan->parts[0] * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band))
                            * images / (double)m->image[2];
     const double start = r->process + r->device_start + (double)plan->host * r->pinned + first + last + solve;
-    return start + fmax(fmax(files / threads, memory), vp_plan_on_devices(m, &copy, passes, columns));
+    return start + fmax(fmax(fmax(files / threads, memory), pipe), vp_plan_on_devices(m, &copy, passes, columns));
 }
 
 double vp_plan_time(const struct vp_problem *p, const struct vp_plan *plan)

@@ -17,6 +17,8 @@
 #define VP_RATES(X) \
     X(read, 0.35e-9, "s/byte", "to read a file or pipe that is in memory, one thread", "ordinary") \
     X(write, 0.5e-9, "s/byte", "to write a file or pipe in memory, one thread", "ordinary") \
+    X(read_all, 0.05e-9, "s/byte", "the same, all threads", "XEON16: 0.03e-9") \
+    X(write_all, 0.09e-9, "s/byte", "the same, all threads", "XEON16: 0.07e-9") \
     X(again, 3e-9, "s/byte", "to read once more, as from a disk, where it costs most", "a guess") \
     X(move, 1 / 25e9, "s/byte", "from memory to memory, all threads", "ordinary") \
     X(fresh, 0.4e-9, "s/byte", "to touch memory for the first time", "ordinary") \

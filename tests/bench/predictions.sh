@@ -1,10 +1,11 @@
 #!/bin/bash
 # Are the times of --plan right, and does `auto` take the faster device? A table of commands, files in memory:
-#     predictions.sh BIN [--device cuda] [--mib N] [--rounds N] [--only TEXT]
+#     predictions.sh BIN [--device cuda] [--mib N] [--rounds N] [--only TEXT] [--processor]
 # For each command and size: the seconds that --plan expects and those that it takes (the least of N rounds, from start to
 # end), on the CPU and, with --device cuda, on GPUs; predicted / measured; the device of `auto`, and if it is the faster
 # one. Sizes: N MiB (512) and an eighth. VOXPIPE_RATES names the rates of the machine (`rates model`), without which the
-# table's are used. Prints figures and judges nothing.
+# table's are used. --processor: processor seconds over the number of processors, where others use the machine; on the CPU
+# only. Prints figures and judges nothing.
 set -eu -o pipefail
 
 usage() { sed -n '3s/^# */usage: /p' "$0" >&2; exit 2; }
@@ -12,9 +13,10 @@ usage() { sed -n '3s/^# */usage: /p' "$0" >&2; exit 2; }
 if [ $# -lt 1 ] || [ ! -x "$1/img-cat" ]; then usage; fi
 PATH=$(cd "$1" && pwd):$PATH
 shift
-device='' mib=512 rounds=2 only=''
+device='' mib=512 rounds=2 only='' processor=0
 while [ $# -gt 0 ]; do
     case $1 in
+    --processor) processor=1; shift; continue ;;
     --device) device=${2-} ;;
     --mib) mib=${2-} ;;
     --rounds) rounds=${2-} ;;
@@ -59,11 +61,12 @@ for n in $((mib / 8)) "$mib"; do
 done
 head -c 25 /dev/urandom | img-cat --raw-in 5x5:u8 -o kernel.tif
 
-# The seconds of a command.
+# The seconds of a command, or those of its processors over their number.
 took() {
-    local from=$EPOCHREALTIME
-    eval "$1" || { echo "predictions.sh: $1" >&2; exit 1; }
-    awk -v from="$from" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.3f\n", to - from }'
+    rm -f out.tif # the memory of the one before is given back now
+    local TIMEFORMAT='%R %U %S'
+    { time eval "$1" 2>error; } 2>times || { cat error >&2; echo "predictions.sh: $1" >&2; exit 1; }
+    awk -v busy="$processor" -v n="$(nproc)" '{ printf "%.3f\n", busy ? ($2 + $3) / n : $1 }' times
 }
 least() { for ((i = 0; i < rounds; i++)); do took "$1"; done | sort -n | head -1; }
 expected() { eval "$1 --plan" | sed -n 's/^time: *about \([0-9.e+-]*\) s.*/\1/p'; }

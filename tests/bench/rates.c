@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `make rates`: the table of common/engine/rates.h as this machine has it, in the form of that header. What cannot be
  * measured here (a guess, or there is no device; back-projection on a GPU is gpu_bench's) stays as it is. Every figure
- * is the median of several runs, with the other cores idle; files lie in DIR ($TMPDIR or /tmp), which should be in
+ * is the median of several runs, or the least where all threads work, with the other cores idle; what one thread does
+ * is measured by its own clock; files lie in DIR ($TMPDIR or /tmp), which should be in
  * memory. With "model" it prints what it measured as lines of `name = number`, which VOXPIPE_RATES names.
  * usage: rates [model] [DIR] */
 #include "base/err.h"
@@ -15,15 +16,18 @@
 #include "engine/store.h"
 #include "global/morphrecon.h"
 #include "local/gauss.h"
+#include "stack/writer.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TIMES = 5, BYTES = 256 << 20, STEP = 4 << 20 };
@@ -46,6 +50,22 @@ static double median(double t[TIMES])
 {
     qsort(t, TIMES, sizeof *t, by_value);
     return t[TIMES / 2];
+}
+
+static double least(const double t[TIMES])
+{
+    double all = t[0];
+    for (int i = 1; i < TIMES; i++)
+        all = fmin(all, t[i]);
+    return all;
+}
+
+/* Returns the seconds that this thread has had a processor: what one thread does, however busy the machine is. */
+static double busy(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Memory that was never touched. */
@@ -73,21 +93,61 @@ static void measure_files(const char *dir)
         if (fd < 0)
             die("cannot make a file: expected a folder that can be written");
         unlink(path);
-        double t = vp_now();
+        double t = busy();
         for (off_t at = 0; at < BYTES; at += STEP)
             if (pwrite(fd, page, STEP, at) != STEP)
                 die("cannot write a file of 256 MiB");
-        out[i] = vp_now() - t;
-        t = vp_now();
+        out[i] = busy() - t;
+        t = busy();
         for (off_t at = 0; at < BYTES; at += STEP)
             if (pread(fd, page, STEP, at) != STEP)
                 die("cannot read a file of 256 MiB");
-        in[i] = vp_now() - t;
+        in[i] = busy() - t;
         close(fd);
     }
     free(page);
     now.read = median(in) / BYTES;
     now.write = median(out) / BYTES;
+}
+
+/* All threads at once: a file that the writer of the programs writes, from opening to closing it, and reading it. */
+static void measure_files_all(const char *dir)
+{
+    enum { PARTS = 4, PAGES = BYTES / STEP };
+    const struct vp_stack stack = {.nx = 1024, .ny = STEP / 4096, .pages = (int64_t)PARTS * PAGES, .type = VP_F32};
+    struct vp_err err = VP_ERR_INIT;
+    double in[TIMES], out[TIMES];
+    char path[4096], *const pages = memory(BYTES);
+    bool bad = false;
+
+    memset(pages, 1, BYTES);
+    snprintf(path, sizeof path, "%s/voxpipe-rates.%d", dir, (int)getpid());
+    for (int i = 0; i < TIMES; i++) {
+        struct vp_writer *w;
+        double t = vp_now();
+        if (vp_writer_open(&w, path, &stack, &(struct vp_writer_options){.raw = true}, &err))
+            die(err.msg);
+        for (int k = 0; k < PARTS && !bad; k++)
+            bad = vp_writer_bands(w, k * PAGES, PAGES, 0, stack.ny, pages, vp_cores(), &err);
+        if (bad || vp_writer_close(w, &err))
+            die(err.msg);
+        out[i] = vp_now() - t;
+        const int fd = open(path, O_RDONLY);
+        if (fd < 0)
+            die("cannot read a file of 1 GiB");
+        t = vp_now();
+#pragma omp parallel for schedule(dynamic) reduction(|| : bad)
+        for (int k = 0; k < PARTS * PAGES; k++)
+            bad = bad || pread(fd, pages + (size_t)(k % PAGES) * STEP, STEP, (off_t)k * STEP) != STEP;
+        in[i] = vp_now() - t;
+        close(fd);
+        unlink(path);
+        if (bad)
+            die("cannot read a file of 1 GiB");
+    }
+    free(pages);
+    now.read_all = least(in) / PARTS / BYTES;
+    now.write_all = least(out) / PARTS / BYTES;
 }
 
 static void measure_memory(void)
@@ -96,10 +156,10 @@ static void measure_memory(void)
 
     for (int i = 0; i < TIMES; i++) {
         char *a = memory(BYTES), *b = memory(BYTES);
-        double t = vp_now();
+        double t = busy();
         for (size_t k = 0; k < BYTES; k += 4096)
             a[k] = 1;
-        first[i] = vp_now() - t;
+        first[i] = busy() - t;
         memset(b, 1, BYTES);
         t = vp_now();
 #pragma omp parallel for
@@ -110,7 +170,7 @@ static void measure_memory(void)
         free(b);
     }
     now.fresh = median(first) / BYTES;
-    now.move = median(move) / BYTES;
+    now.move = least(move) / BYTES;
 }
 
 static void measure_threads(void)
@@ -199,6 +259,29 @@ static void measure_solve(void)
 
 extern char **environ;
 
+/* A run of an image program starts a reader, a writer and workers, each with a team of threads. */
+static void *team(void *arg)
+{
+#pragma omp parallel num_threads(*(int *)arg)
+    {
+        char page[256 << 10];
+        *(volatile char *)page = 1;
+    }
+    return NULL;
+}
+
+static int do_nothing(void)
+{
+    int threads[3] = {vp_cores(), (vp_cores() + 3) / 4, (vp_cores() + 3) / 4};
+    pthread_t id[3];
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&id[i], NULL, team, &threads[i]))
+            die("cannot start a thread");
+    for (int i = 0; i < 3; i++)
+        pthread_join(id[i], NULL);
+    return 0;
+}
+
 /* This program, which does nothing then: it has the libraries of the others. */
 static void measure_process(const char *self)
 {
@@ -211,7 +294,7 @@ static void measure_process(const char *self)
             die("cannot start itself");
         took[i] = vp_now() - t;
     }
-    now.process = median(took);
+    now.process = least(took);
 }
 
 /* Returns the seconds of an operation on a page of N^2 by one thread, over those of vp_op.cost. */
@@ -226,11 +309,11 @@ static double over_cost(struct vp_op *op, int64_t n)
     for (int64_t i = 0; i < n * n; i++)
         ((float *)(void *)in)[i] = (float)(i * 2654435761u % 1048576);
     for (int i = -1; i < TIMES; i++) {
-        const double t = vp_now();
+        const double t = busy();
         if (op->run(op, &from, &result, scratch, 1, &err))
             die(err.msg);
         if (i >= 0)
-            took[i] = vp_now() - t;
+            took[i] = busy() - t;
     }
     free(in);
     free(out);
@@ -400,13 +483,14 @@ int main(int argc, char **argv)
 
     const bool lines = argc > 1 && !strcmp(argv[1], "model");
     if (argc > 1 && !strcmp(argv[1], "nothing"))
-        return 0;
+        return do_nothing();
     argv += lines;
     argc -= lines;
     omp_set_num_threads(vp_cores());
     name_cpu();
     measure_device(); /* first: it is not started yet */
     measure_files(argc > 1 ? argv[1] : tmp ? tmp : "/tmp");
+    measure_files_all(argc > 1 ? argv[1] : tmp ? tmp : "/tmp");
     measure_memory();
     measure_threads();
     measure_solve();
