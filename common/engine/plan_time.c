@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The expected time of a command. The stages of the engine overlap, but for the first planes in and the last ones out:
  *
- *     time = process + start + first + last + max(cores, memory, devices)
+ *     CPU:     time = process + first + last + solve + max(work / threads + files, pipe)
+ *     devices: time = process + start + pinned + first + last + solve + max(files, pipe, copies and kernels)
  *
- * cores: all that the threads do, reading and writing included, over their number; memory: files are read and written
- * by all threads, as fast as memory allows; devices: copies and kernels. */
+ * files: reading and writing by all threads, which also do the work, so that on the CPU it comes on top; pipe: what the one
+ * thread takes that reads a pipe. Where the threads have more to do than the storage allows, the rates of one count. */
 #include "engine/plan_internal.h"
 
 #include "base/err.h"
@@ -30,18 +31,18 @@ static double time_of(struct vp_plan_model *m, const struct vp_problem *p, const
     const double io = m->device ? ceil(threads / 2) : ceil(threads / 4);
     const double begin = share(few, planes), end = share(plan->slab, planes);
     const double first = in * begin * fmax(r->read / io, r->read_all), last = out * end * fmax(r->write / io, r->write_all);
-    const double files = in * (1 - begin) * r->read + out * (1 - end) * r->write;
-    const double pipe = p->once ? in * (1 - begin) * r->read : 0; /* one thread reads it */
-    const double memory = in * (1 - begin) * r->read_all + out * (1 - end) * r->write_all;
+    const double pipe = p->once ? in * (1 - begin) * r->read : 0;
+    const double files = fmax(in * (1 - begin) * r->read_all + out * (1 - end) * r->write_all,
+                              (in * (1 - begin) * r->read + out * (1 - end) * r->write) / threads);
     const double solve = m->twice ? (double)plan->entries * r->solve / threads : 0;
     if (!m->device) {
         const double work = passes * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]) * r->cpu;
-        return r->process + first + last + solve + fmax(fmax((work + files + moved * r->fresh) / threads, memory), pipe);
+        return r->process + first + last + solve + fmax((work + moved * r->fresh) / threads + files, pipe);
     }
     const double columns = (double)plan->parts[0] * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band))
                            * images / (double)m->image[2];
     const double start = r->process + r->device_start + (double)plan->host * r->pinned + first + last + solve;
-    return start + fmax(fmax(fmax(files / threads, memory), pipe), vp_plan_on_devices(m, &copy, passes, columns));
+    return start + fmax(fmax(files, pipe), vp_plan_on_devices(m, &copy, passes, columns));
 }
 
 double vp_plan_time(const struct vp_problem *p, const struct vp_plan *plan)

@@ -17,14 +17,14 @@
 #define VP_RATES(X) \
     X(read, 0.35e-9, "s/byte", "to read a file or pipe that is in memory, one thread", "ordinary") \
     X(write, 0.5e-9, "s/byte", "to write a file or pipe in memory, one thread", "ordinary") \
-    X(read_all, 0.05e-9, "s/byte", "the same, all threads", "XEON16: 0.03e-9") \
-    X(write_all, 0.09e-9, "s/byte", "the same, all threads", "XEON16: 0.07e-9") \
+    X(read_all, 0.05e-9, "s/byte", "the same, all threads", "ordinary; XEON16: 0.02e-9") \
+    X(write_all, 0.09e-9, "s/byte", "the same, all threads", "ordinary; XEON16: 0.06e-9") \
     X(again, 3e-9, "s/byte", "to read once more, as from a disk, where it costs most", "a guess") \
     X(move, 1 / 25e9, "s/byte", "from memory to memory, all threads", "ordinary") \
     X(fresh, 0.4e-9, "s/byte", "to touch memory for the first time", "ordinary") \
-    X(process, 0.01, "s", "to start and end a program", "XEON16: 0.01") \
-    X(cpu, 1, "of vp_op.cost", "that operations take", "XEON2: 1; EPYC2: 0.9 to 1.3") \
-    X(slab, 30e-6, "s", "to pass a slab from reader to workers to writer", "ordinary") \
+    X(process, 0.01, "s", "to start and end a program", "ordinary") \
+    X(cpu, 1, "of vp_op.cost", "that operations take while all threads work", "XEON2, as those") \
+    X(slab, 120e-6, "s", "to pass a slab from reader to workers to writer", "XEON16 with an H200: 512 and 114 slabs") \
     X(piece, 30e-6, "s", "to read or write rows that do not follow each other in the file", "ordinary") \
     X(part, 8e-6, "s", "to start all threads on a part", "ordinary") \
     X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -23,6 +24,11 @@ int64_t vp_ahead_take(struct vp_ahead *a, void *buf, size_t n, int wake, const c
 uint64_t vp_ahead_stop(struct vp_ahead *a);
 void vp_ahead_free(struct vp_ahead *a);
 
-/* Does one readv(2), which waits; a byte in `wake` ends that (-1: nothing does). Returns the bytes, 0 at the end, -1 with
- * errno (ECANCELED: woken). */
-ssize_t vp_read_waits(int fd, const struct iovec *v, int n, int wake);
+/* A pipe of our own between a pipe and the one that reads it. Zero it first. */
+struct vp_relay { int fd[2]; bool open, off; };
+
+/* Reads some bytes into v[0] and, if n is 2, more into v[1]; waits for the first one, and a byte in `wake` ends that (-1:
+ * nothing does). Large pieces of a pipe come by way of the relay. Returns the bytes, 0 at the end, -1 with errno
+ * (ECANCELED: woken). */
+ssize_t vp_read_waits(int fd, const struct iovec *v, int n, int wake, struct vp_relay *relay);
+void vp_relay_close(struct vp_relay *relay);

@@ -60,6 +60,7 @@ int vp_input_open(struct vp_input *in, int fd, const char *name, _Atomic uint64_
 void vp_input_close(struct vp_input *in)
 {
     vp_ahead_free(in->ahead);
+    vp_relay_close(&in->relay);
     if (in->fd >= 0)
         close(in->fd);
     free(in->buf);
@@ -81,7 +82,7 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, size_t ahead,
         vp_ahead_free(in->ahead);
         in->ahead = NULL;
     }
-    const ssize_t k = vp_read_waits(in->fd, v, ahead ? 2 : 1, wake);
+    const ssize_t k = vp_read_waits(in->fd, v, ahead ? 2 : 1, wake, &in->relay);
     if (k < 0)
         return errno == ECANCELED ? vp_fail(err, VP_ERUN, "%s: reading was cancelled", in->name)
                                   : vp_fail_errno(err, "%s", in->name);
