@@ -98,10 +98,12 @@ setup() {
     head -c 30000000 large.tif >cut.tif
     fails 1 "truncated" img-gauss --sigma 1 --device cuda -o out.tif <cut.tif
     run bash -c 'cat cut.tif | img-gauss --sigma 1 --device cuda -o out.tif'
-    [ "$status" = 1 ] && [[ "$output" == *"standard input: page 7: truncated: expected 4194304 bytes, got "* ]]
+    [ "$status" = 1 ]
+    [[ "$output" == *"standard input: page 7: truncated: expected 4194304 bytes, got "* ]]
     [ ! -e out.tif ]
     run bash -c 'img-cat large.tif | img-gauss --sigma 1 --device cuda --memory 4G --chunk 5000x5000 -o /none/out.tif'
-    [ "$status" = 1 ] && [[ "$output" == *"/none"* ]]
+    [ "$status" = 1 ]
+    [[ "$output" == *"/none"* ]]
     fails 3 "device cuda:3" img-gauss --sigma 1 --device cuda:3 < <(cat large.tif)
     VOXPIPE_PRETEND=0 img-gauss --sigma 1 < <(cat large.tif) | img-cmp cpu.tif -
 }

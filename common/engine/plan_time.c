@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The expected time of a command. The stages of the engine overlap, but for the first planes in and the last ones out:
  *
- *     CPU:     time = process + first + last + solve + max(work / threads + files, pipe)
- *     devices: time = process + start + pinned + first + last + solve + max(files, pipe, copies and kernels)
+ *     CPU:     time = process + first + last + steps + solve + max(work / threads + kept + files, pipe)
+ *     devices: time = process + start + pinned + first + last + steps + solve + max(files, pipe, copies and kernels)
  *
- * files: reading and writing by all threads, which also do the work, so that on the CPU it comes on top; pipe: what the one
- * thread takes that reads a pipe. Where the threads have more to do than the storage allows, the rates of one count. */
+ * steps: passing slabs on and starting threads on their parts; kept: the state of a stream, through memory; files: reading
+ * and writing by all threads, which also do the work, so that on the CPU it comes on top; pipe: reading it by one thread. If
+ * the threads take longer for the files than memory does, the rates of one thread count. */
 #include "engine/plan_internal.h"
 
 #include "base/err.h"
@@ -34,14 +35,19 @@ static double time_of(struct vp_plan_model *m, const struct vp_problem *p, const
     const double pipe = p->once ? in * (1 - begin) * r->read : 0;
     const double files = fmax(in * (1 - begin) * r->read_all + out * (1 - end) * r->write_all,
                               (in * (1 - begin) * r->read + out * (1 - end) * r->write) / threads);
+    const double columns = (double)plan->parts[0] * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band))
+                           * images / (double)m->image[2], deep = (double)vp_div_up(m->image[2], plan->part[2]);
+    const double slabs = passes * (double)vp_div_up(planes, plan->slab) * (double)(plan->flow ? 1 : plan->bands);
+    const double steps = slabs * r->slab + (m->device ? 0 : columns * deep * r->part / plan->together);
     const double solve = m->twice ? (double)plan->entries * r->solve / threads : 0;
     if (!m->device) {
         const double work = passes * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]) * r->cpu;
-        return r->process + first + last + solve + fmax((work + moved * r->fresh) / threads + files, pipe);
+        /* the state that a stream keeps goes through memory for each part */
+        const double kept = (double)plan->kept * (double)plan->bands * deep * images / (double)m->image[2] * r->move;
+        return r->process + first + last + steps + solve
+               + fmax((work + moved * r->fresh) / threads + kept + files, pipe);
     }
-    const double columns = (double)plan->parts[0] * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band))
-                           * images / (double)m->image[2];
-    const double start = r->process + r->device_start + (double)plan->host * r->pinned + first + last + solve;
+    const double start = r->process + r->device_start + (double)plan->host * r->pinned + first + last + steps + solve;
     return start + fmax(fmax(files, pipe), vp_plan_on_devices(m, &copy, passes, columns));
 }
 
