@@ -362,16 +362,17 @@ bench: all $(BENCH:%=$(OBJ)/bench/%)
 
 ## rates: measure the table of common/engine/rates.h on this machine (files in $TMPDIR)
 $(OBJ)/bench/rates: BENCHLIBS :=
-rates: $(OBJ)/bench/rates $(PLUGIN)
-	@$(if $(PLUGIN),VOXPIPE_PLUGINS="$(abspath $(dir $(PLUGIN)))") $<
+rates: $(OBJ)/bench/rates links $(PLUGIN)
+	@$(if $(PLUGIN),VOXPIPE_PLUGINS="$(abspath $(dir $(PLUGIN)))") PATH="$(abspath $(BIN)):$$PATH" $<
 
-## model: rates of this machine for ct-fdk and img-convolve --model, to model.txt: make model [RANKS_N=2] [DEVICE=auto] [DIR=folder]
+## model: rates of this machine, to model.txt for --model and to rates.txt for VOXPIPE_RATES: make model [RANKS_N=2] [DEVICE=auto] [DIR=folder]
 RANKS_N ?= 1
 $(OBJ)/bench/model $(OBJ)/bench/convolve_model: BENCHLIBS :=
-model: $(OBJ)/bench/model $(OBJ)/bench/convolve_model $(PLUGINS)
+model: $(OBJ)/bench/model $(OBJ)/bench/convolve_model $(OBJ)/bench/rates links $(PLUGINS)
 	@VOXPIPE_PLUGINS="$(abspath $(O))/lib/voxpipe" $(if $(filter-out 1,$(RANKS_N)),mpirun -n $(RANKS_N)) $< \
 	    $(or $(DEVICE),auto) $(DIR) >model.txt
 	@$(OBJ)/bench/convolve_model rates >>model.txt
+	@VOXPIPE_PLUGINS="$(abspath $(O))/lib/voxpipe" PATH="$(abspath $(BIN)):$$PATH" $(OBJ)/bench/rates model $(DIR) >rates.txt
 	@cat model.txt
 
 ## pairs: speed of whole commands against another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']

@@ -83,3 +83,27 @@ setup() {
     ok ct-iterate --device auto -n 1 tiny.tif -o tiny-vol.tif
     fails 3 "device cuda: its plugin has no kernels for the pair" ct-project --device cuda -g tiny.tif tiny-vol.tif
 }
+
+@test "a pipe is read ahead while devices start: the bytes of a file, its errors, and no more of a pipe that is refused" {
+    noise large.tif 1024x1024x12 f32
+    ok img-gauss --sigma 1 --device cpu large.tif -o cpu.tif
+    for memory in 200M 600M 4G; do # none, less than the file, all of it
+        cat large.tif | img-gauss --sigma 1 --device cuda --memory $memory -o device.tif --stats stats.json
+        grep -q '"device": "cuda"' stats.json
+        ok img-cmp cpu.tif device.tif
+        (cat large.tif; sleep 0.2) | img-gauss --sigma 1 --device cuda:0 --memory $memory | cmp - device.tif
+        img-cat large.tif | img-math 'a + 2 * b' - cpu.tif --device cuda --memory $memory |
+            img-cmp - <(img-math 'a + 2 * b' --device cpu large.tif cpu.tif)
+    done
+    head -c 30000000 large.tif >cut.tif
+    fails 1 "truncated" img-gauss --sigma 1 --device cuda -o out.tif <cut.tif
+    run bash -c 'cat cut.tif | img-gauss --sigma 1 --device cuda -o out.tif'
+    [ "$status" = 1 ]
+    [[ "$output" == *"standard input: page 7: truncated: expected 4194304 bytes, got "* ]]
+    [ ! -e out.tif ]
+    run bash -c 'img-cat large.tif | img-gauss --sigma 1 --device cuda --memory 4G --chunk 5000x5000 -o /none/out.tif'
+    [ "$status" = 1 ]
+    [[ "$output" == *"/none"* ]]
+    fails 3 "device cuda:3" img-gauss --sigma 1 --device cuda:3 < <(cat large.tif)
+    VOXPIPE_PRETEND=0 img-gauss --sigma 1 < <(cat large.tif) | img-cmp cpu.tif -
+}

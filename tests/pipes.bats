@@ -148,6 +148,7 @@ while os.splice(0, 1, 1 << 20): pass' | { sleep 0.3; cat; } | cmp - want.raw
     for n in 1 3 8; do
         for how in 4 short; do
             cat odd.tif | FAULT=readv:$n:$how LD_PRELOAD=$BUILD/fault/fault.so img-cat | cmp - want.tif
+            cat odd.tif | FAULT=splice:$n:$how LD_PRELOAD=$BUILD/fault/fault.so img-cat | cmp - want.tif
         done
         for how in 5 end; do
             # shellcheck disable=SC2016
@@ -156,5 +157,10 @@ while os.splice(0, 1, 1 << 20): pass' | { sleep 0.3; cat; } | cmp - want.raw
             [ "$status" -eq 1 ]
             grep -q '^img-cat: error: standard input' err
         done
+        cat odd.tif | FAULT=splice:$n:22 LD_PRELOAD=$BUILD/fault/fault.so img-cat | cmp - want.tif # read directly
+        # shellcheck disable=SC2016
+        run bash -c 'cat odd.tif | FAULT=splice:$1:end LD_PRELOAD=$2 img-cat 2>err >/dev/null' sh "$n" "$BUILD/fault/fault.so"
+        [ "$status" -eq 1 ]
+        grep -q '^img-cat: error: standard input.*truncated' err
     done
 }

@@ -174,7 +174,7 @@ const struct vp_tool vp_program = {
         "with the source (planar CT), the views are resampled to a detector that does; see ct-geometry(5).\n\n"
         "The views are read once, in order, and the volume is held in memory. If the volume does not fit --memory, "
         "projections in files are read several times, and each pass makes a slab of slices; projections from a pipe "
-        "are refused before any sample is read.\n\n"
+        "are refused at once.\n\n"
         "On GPUs:\n\n"
         "- With --device cuda all GPUs share the volume in slabs; with cuda:0,2 only those two. The size of a slab "
         "follows the speed and memory of its GPU. All slabs are made from one reading of the projections, or in "

@@ -123,7 +123,8 @@ static void libraries(FILE *out, const char *folder)
 static void environment(FILE *out)
 {
     static const char *const names[] = {"VOXPIPE_THREADS", "VOXPIPE_MEMORY",  "VOXPIPE_DEVICE",
-                                        "VOXPIPE_ISA",     "VOXPIPE_PLUGINS", "VOXPIPE_DEVICE_MEMORY"};
+                                        "VOXPIPE_ISA",     "VOXPIPE_PLUGINS", "VOXPIPE_DEVICE_MEMORY",
+                                        "VOXPIPE_RATES"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]))
             line(out, "set", "%s=%s", names[i], getenv(names[i]));

@@ -108,6 +108,23 @@ static bool one_holds(const struct vp_backend *backend, int device, const struct
     return bytes && !backend->info(device, &info, &ignored) && bytes < room_of(&info) / 20 * 19;
 }
 
+/* Reads inputs that are pipes ahead, while the devices start. */
+static void read_ahead(const struct vp_images *im, const struct vp_run *run, struct vp_problem *p)
+{
+    for (int k = 0; k < im->n; k++)
+        p->beside += vp_reader_ahead(im->reader[k], run->common.memory / (uint64_t)im->n, !run->common.plan);
+    set_memory(p, run->common.memory);
+}
+
+/* Ends that: no device is used. */
+static void read_no_further(const struct vp_images *im, const struct vp_run *run, struct vp_problem *p, uint64_t beside)
+{
+    p->beside = beside;
+    for (int k = 0; k < im->n; k++)
+        p->beside += vp_reader_ahead_stop(im->reader[k]);
+    set_memory(p, run->common.memory);
+}
+
 /* Finds the devices that --device names, if they can run the chain. */
 static int find_devices(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
 {
@@ -124,6 +141,8 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
     if (automatic && !vp_choose(&effort, 1))
         return 0;
     const struct vp_backend *backend = NULL;
+    const uint64_t beside = p->beside;
+    read_ahead(im, run, p);
     vp_devices_only(run->common.device);
     if (vp_devices_find(&backend, &devices, &n, run->common.device, err))
         return -1;
@@ -161,6 +180,8 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
         rc = 0;
     }
 out:
+    if (!p->backend && !rc)
+        read_no_further(im, run, p, beside);
     free(devices);
     return rc;
 }
@@ -360,6 +381,9 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                     vp_bytes_text((uint64_t)(voxels *
                                              (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))).text);
     vp_report_plan(run, "threads", "%d", p->threads);
+    const double seconds = vp_plan_time(p, plan);
+    if (seconds > 0)
+        vp_report_plan(run, "time", "about %.2g s, with files in memory", seconds);
     vp_report_plan(run, "limit", "%s%s", *plan->limit ? plan->limit : "none",
                    *plan->limit ? ": more would be faster" : "");
 }

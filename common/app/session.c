@@ -142,11 +142,13 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     effort.on_cpu /= vp_ranked_count(s->ranked);
     effort.work /= vp_ranked_count(s->ranked);
     const char *device = automatic && !vp_choose(&effort, 1) ? "cpu" : run->common.device;
+    const uint64_t ahead = strcmp(device, "cpu") ? vp_reader_ahead(s->reader, job->memory, !run->common.plan) : 0;
     vp_devices_warm(device);
     const double t = vp_now();
     if (vp_devices_find(&job->backend, &s->devices, &job->n_devices, device, err))
         return -1;
     vp_stats_time(run->stats, "devices", vp_now() - t);
+    job->memory -= job->backend->on_host ? vp_reader_ahead_stop(s->reader) : ahead;
     if (automatic && *vp_devices_refused())
         vp_warn(run, "on the CPU: %s", vp_devices_refused());
     job->devices = s->devices;

@@ -2,6 +2,7 @@
 /* vp_main(): the common part of every program before and after its work. Only this file of the library reads the
  * environment, prints messages and handles terminals and signals. */
 #include "app/tool.h"
+#include "engine/rates.h"
 #include "app/each.h"
 #include "app/help.h"
 #include "base/isa.h"
@@ -356,6 +357,9 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
     const char *isa = getenv("VOXPIPE_ISA"); /* ENVVAR VOXPIPE_ISA: limit of the instruction set */
     if (isa && *isa && !vp_isa_limit(isa))
         return vp_fail(err, VP_EUSAGE, "VOXPIPE_ISA: '%s': expected generic, avx2 or avx512", isa);
+    const char *rates = getenv("VOXPIPE_RATES"); /* ENVVAR VOXPIPE_RATES: speeds of this machine */
+    if (rates && *rates && vp_rates_read(rates, err))
+        return -1;
     if (vp_has_common(run->tool, "device") && !device_well_formed(c->device))
         return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a device: expected auto, cpu, cuda or cuda:0,2",
                        vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);

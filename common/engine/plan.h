@@ -72,3 +72,8 @@ struct vp_plan {
 /* Makes the plan of a problem: the cheapest of the planner's candidates within the limits. A pure function, from any
  * thread. 0, or -1: VP_ERESOURCE, no plan is within the limits; VP_EUSAGE, chunk[] is too large for the operation. */
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err);
+
+/* Returns the seconds that a command is expected to take with this plan, from its start to its end, its files in memory.
+ * 0: the length of the input is unknown, or there is no memory. Unlike plan->seconds, which ranks plans, it has the
+ * start of a program and of devices, and nothing that a choice should avoid. */
+double vp_plan_time(const struct vp_problem *p, const struct vp_plan *plan);

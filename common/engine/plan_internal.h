@@ -27,7 +27,7 @@ struct vp_plan_model {
     double cores;               /* cores of the CPU that are as fast as a device */
     double read, write;         /* seconds, every voxel once */
     struct vp_box *made;        /* workspace for vp_chain_boxes(), a box for each stage; then those of the whole image; malloc */
-    int64_t worked[3];          /* the part of the last result of work_seconds() */
+    int64_t worked[3];          /* the part of the last result of vp_plan_work() */
     double work;                /* that result */
 };
 
@@ -59,5 +59,9 @@ int64_t vp_plan_deepest(struct vp_plan_model *m, const struct vp_plan *plan, uin
 /* True if a derived plan is within all limits; else plan->limit is the one that it exceeds. Fills scratch, host,
  * depth[] and on_device. */
 bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan);
+/* Returns the seconds of one core for all stages, with the work that parts of `depth` planes repeat on their halos. */
+double vp_plan_work(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth);
+/* Returns the seconds of the work on devices, copies included, in `passes` passes over `columns` columns of parts. */
+double vp_plan_on_devices(struct vp_plan_model *m, struct vp_plan *plan, double passes, double columns);
 /* Fills seconds, read and copied of a derived plan. */
 void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan);

@@ -139,8 +139,7 @@ static double read_rows(struct vp_plan_model *m, const struct vp_plan *plan)
     return plan->flow ? 1 : read_axis(m, 1, plan->band);
 }
 
-/* Returns the seconds of one core for all stages, with the work that parts of `depth` planes repeat on their halos. */
-static double work_seconds(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
+double vp_plan_work(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
 {
     const struct vp_chain *c = m->p->chain;
     const int64_t part[3] = {plan->part[0], vp_min64(plan->part[1], plan->band), vp_min64(depth, m->image[2])};
@@ -173,7 +172,7 @@ static double copy_seconds(const struct vp_plan_model *m, double share)
 double vp_plan_bound(struct vp_plan_model *m, const struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
-    const double read = read_rows(m, plan) * m->read, work = work_seconds(m, plan, m->image[2]);
+    const double read = read_rows(m, plan) * m->read, work = vp_plan_work(m, plan, m->image[2]);
     if (!m->device)
         return fmax((work + read + m->write) / p->threads, fmax(read, m->write)) + work / p->threads;
     return (copy_seconds(m, vp_plan_across(m, plan)) + work / m->cores) / p->devices
@@ -354,8 +353,7 @@ bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
 
 /* ---- seconds ---- */
 
-/* Returns the seconds of the work on devices. */
-static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, double passes, double columns)
+double vp_plan_on_devices(struct vp_plan_model *m, struct vp_plan *plan, double passes, double columns)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
@@ -378,7 +376,7 @@ static double device_seconds(struct vp_plan_model *m, struct vp_plan *plan, doub
             continue;
         const double along = (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, plan->depth[d]);
         if (d == 0 || plan->depth[d] != plan->depth[d - 1]) /* all the work, if this device did it alone */
-            alone = copies * serial + passes * work_seconds(m, plan, plan->depth[d]) / m->cores
+            alone = copies * serial + passes * vp_plan_work(m, plan, plan->depth[d]) / m->cores
                     + (plan->offset ? m->voxels * out * rates->offset : 0) + passes * columns * along * rates->bus_call;
         rate += 1 / alone;
         slowest = fmax(slowest, alone * workers / plan->workers);
@@ -393,7 +391,7 @@ static double held_seconds(struct vp_plan_model *m, struct vp_plan *plan)
     const double shared = read_axis(m, 2, plan->slab), rate = m->rates->bus, io = 1 / fmin(4, m->p->threads),
                  out = m->voxels * (double)m->out_size,
                  in = m->voxels * (double)(m->in_size * (size_t)m->p->chain->stacks) * shared;
-    const double slabs = (double)vp_div_up(m->n, plan->slab), work = work_seconds(m, plan, plan->part[2]) / m->cores,
+    const double slabs = (double)vp_div_up(m->n, plan->slab), work = vp_plan_work(m, plan, plan->part[2]) / m->cores,
                  busy = plan->lanes > 2 && plan->window > 2 * plan->slab ? fmax(in * rate, work) : in * rate + work;
     plan->copied = shared;
     return fmax(busy, m->read * io) + fmax(out * rate, m->write * io) + ((in + out) * rate + work) / slabs
@@ -431,14 +429,14 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
         return;
     }
     if (m->device) {
-        plan->seconds += device_seconds(m, plan, passes, columns) + (read + write) * 0.1 + waited + blocked
+        plan->seconds += vp_plan_on_devices(m, plan, passes, columns) + (read + write) * 0.1 + waited + blocked
                          + (double)plan->host * rates->pinned;
         return;
     }
     const double deep = (double)vp_div_up(m->image[2], plan->part[2]);
     /* the state that a stream keeps goes through memory for each part; threads do not make that quicker */
     const double kept = (double)plan->kept * (double)plan->bands * deep * n / (double)m->image[2] * rates->move;
-    const double work = passes * work_seconds(m, plan, plan->stream ? m->image[2] : plan->part[2]);
+    const double work = passes * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
     const double busy = work / p->threads + kept + columns * deep * rates->part / plan->together;
     const double all = (work + read + write) / p->threads + kept; /* reading and writing take the cores, too */
     /* reading and writing that nothing overlaps cost more if storage is slower than assumed; work costs more if it is

@@ -1,5 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/rates.h"
+#include "base/err.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #define VALUE(name, value, unit, what, where) .name = value,
-const struct vp_rates vp_rates = {VP_RATES(VALUE)};
+struct vp_rates vp_rates = {VP_RATES(VALUE)};
+
+static int take_line(void *to, const char *path, int64_t number, char *line, struct vp_err *err)
+{
+    struct vp_rates *const rates = to;
+    char *const comment = strchr(line, '#'), key[64], rest[2];
+    double value;
+
+    if (comment)
+        *comment = 0;
+    if (!line[strspn(line, " \t\r\n")])
+        return 0;
+    if (sscanf(line, " %63[A-Za-z0-9_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
+        return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `name = number`, a number from 0 on", path, (long long)number);
+#define TAKE(name, first, unit, what, where) \
+    if (!strcmp(key, #name)) \
+        rates->name = value;
+    VP_RATES(TAKE)
+    return 0;
+}
+
+int vp_rates_read(const char *path, struct vp_err *err)
+{
+    struct vp_rates rates = vp_rates;
+    if (vp_text_lines(path, take_line, &rates, err))
+        return -1;
+    vp_rates = rates;
+    return 0;
+}

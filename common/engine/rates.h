@@ -13,14 +13,18 @@
  * machines, never measured on one alone; "a guess": chosen so that plans are good ones.
  *
  * In order: storage and memory; the engine's steps; devices; what `auto` means; reconstruction; the ramp filter;
- * convolution. */
+ * convolution. VOXPIPE_RATES names a file of rates of the machine at hand. */
 #define VP_RATES(X) \
     X(read, 0.35e-9, "s/byte", "to read a file or pipe that is in memory, one thread", "ordinary") \
     X(write, 0.5e-9, "s/byte", "to write a file or pipe in memory, one thread", "ordinary") \
+    X(read_all, 0.05e-9, "s/byte", "the same, all threads", "ordinary; XEON16: 0.02e-9") \
+    X(write_all, 0.09e-9, "s/byte", "the same, all threads", "ordinary; XEON16: 0.06e-9") \
     X(again, 3e-9, "s/byte", "to read once more, as from a disk, where it costs most", "a guess") \
     X(move, 1 / 25e9, "s/byte", "from memory to memory, all threads", "ordinary") \
     X(fresh, 0.4e-9, "s/byte", "to touch memory for the first time", "ordinary") \
-    X(slab, 30e-6, "s", "to pass a slab from reader to workers to writer", "ordinary") \
+    X(process, 0.01, "s", "to start and end a program", "ordinary") \
+    X(cpu, 1, "of vp_op.cost", "that operations take while all threads work", "XEON2, as those") \
+    X(slab, 120e-6, "s", "to pass a slab from reader to workers to writer", "XEON16 with an H200: 512 and 114 slabs") \
     X(piece, 30e-6, "s", "to read or write rows that do not follow each other in the file", "ordinary") \
     X(part, 8e-6, "s", "to start all threads on a part", "ordinary") \
     X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \
@@ -68,4 +72,9 @@ struct vp_rates {
 };
 
 /* The table used where no other is given. */
-extern const struct vp_rates vp_rates;
+extern struct vp_rates vp_rates;
+
+/* Replaces the rates of the table that a file has, lines of `name = number`; other names are passed over (`make model`
+ * writes them with what ct-fdk and img-convolve read). Before any other thread starts. 0, or -1 with VP_EUSAGE. */
+struct vp_err;
+int vp_rates_read(const char *path, struct vp_err *err);

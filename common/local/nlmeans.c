@@ -56,7 +56,7 @@ int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t sea
     memcpy(p->search, search, sizeof p->search);
     memcpy(p->patch, patch, sizeof p->patch);
     *op = (struct vp_op){.kernel = "nlmeans", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
-                            .free = free, .cost = offsets * (patch[2] || search[2] ? 2 : 1) * (f64 ? 2 : 1),
+                            .free = free, .cost = offsets * (patch[2] || search[2] ? 2 : 1.6) * (f64 ? 2 : 1),
                             .scratch = f64 ? vp_nlmeans_f64.scratch : scratch, .run = f64 ? vp_nlmeans_f64.run : run};
     for (int a = 0; a < 3; a++) {
         op->image[a] = image[a];

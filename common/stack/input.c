@@ -3,12 +3,12 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "stack/ahead.h"
 #include "stack/outfile.h"
 #include "stack/reader.h"
 #include "stack/source.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,6 +59,8 @@ int vp_input_open(struct vp_input *in, int fd, const char *name, _Atomic uint64_
 
 void vp_input_close(struct vp_input *in)
 {
+    vp_ahead_free(in->ahead);
+    vp_relay_close(&in->relay);
     if (in->fd >= 0)
         close(in->fd);
     free(in->buf);
@@ -72,30 +74,21 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, size_t ahead,
     const struct iovec v[2] = {{buf, n}, {in->buf, ahead}};
     if (in->eof)
         return 0;
-    for (;;) {
-        if (wake >= 0) {
-            struct pollfd p[2] = {{in->fd, POLLIN, 0}, {wake, POLLIN, 0}};
-            if (poll(p, 2, -1) < 0 && errno != EINTR)
-                return vp_fail_errno(err, "%s", in->name);
-            if (p[1].revents)
-                return vp_fail(err, VP_ERUN, "%s: reading was cancelled", in->name);
-            if (!p[0].revents)
-                continue;
-        }
-        const ssize_t k = ahead ? readv(in->fd, v, 2) : read(in->fd, buf, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0 && errno == EAGAIN) { /* another process made the pipe non-blocking */
-            if (wake < 0) /* else it was waited for above */
-                (void)poll(&(struct pollfd){in->fd, POLLIN, 0}, 1, -1);
-            continue;
-        }
-        if (k < 0)
-            return vp_fail_errno(err, "%s", in->name);
+    if (in->ahead) {
+        const int64_t k = vp_ahead_take(in->ahead, buf, n, wake, in->name, err);
         in->eof = k == 0;
-        in->fill = (size_t)k > n ? (size_t)k - n : in->fill;
-        return (size_t)k > n ? (int64_t)n : k;
+        if (k != VP_AHEAD_OVER)
+            return k;
+        vp_ahead_free(in->ahead);
+        in->ahead = NULL;
     }
+    const ssize_t k = vp_read_waits(in->fd, v, ahead ? 2 : 1, wake, &in->relay);
+    if (k < 0)
+        return errno == ECANCELED ? vp_fail(err, VP_ERUN, "%s: reading was cancelled", in->name)
+                                  : vp_fail_errno(err, "%s", in->name);
+    in->eof = k == 0;
+    in->fill = (size_t)k > n ? (size_t)k - n : in->fill;
+    return (size_t)k > n ? (int64_t)n : k;
 }
 
 static int fill_to(struct vp_input *in, size_t n, struct vp_err *err)

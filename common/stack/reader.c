@@ -5,6 +5,7 @@
 #include "base/places.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "stack/ahead.h"
 #include "stack/axes.h"
 #include "stack/form.h"
 #include <assert.h>
@@ -566,6 +567,30 @@ int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct 
         return become(r, &kept, (int64_t)(kept.bytes / page), err);
     vp_kept_free(&kept);
     return rc > 0 ? 1 : rc;
+}
+
+/* Returns the bytes that reading ahead may take. */
+static uint64_t ahead_bytes(const struct vp_reader *r, uint64_t memory)
+{
+    enum { SHARE = 16, LEAST = 32 << 20 }; /* less comes in a few milliseconds */
+    const uint64_t most = memory / SHARE < (uint64_t)2 << 30 ? memory / SHARE : (uint64_t)2 << 30;
+    const int64_t left = r->stored.pages < 0 ? -1 : r->stored.pages - r->position;
+    const double bytes = left < 0 ? (double)most : (double)left * (double)vp_page_bytes(&r->stored);
+    return r->seekable || !r->now || r->now->in.anywhere || most < LEAST || bytes < LEAST ? 0
+         : bytes < (double)most ? (uint64_t)bytes : most;
+}
+
+uint64_t vp_reader_ahead(struct vp_reader *r, uint64_t memory, bool begin)
+{
+    const uint64_t bytes = ahead_bytes(r, memory);
+    if (!bytes || !begin || r->now->in.ahead)
+        return bytes;
+    return (r->now->in.ahead = vp_ahead_start(r->now->in.fd, bytes)) ? bytes : 0;
+}
+
+uint64_t vp_reader_ahead_stop(struct vp_reader *r)
+{
+    return r->now && r->now->in.ahead ? vp_ahead_stop(r->now->in.ahead) : 0;
 }
 
 void vp_reader_spread(struct vp_reader *r, int64_t nx, int64_t ny)

@@ -139,6 +139,12 @@ int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
  * known, that is done when they are read for the first time. *held: bytes in memory. Without `held` to memory only: 1
  * where that is not enough. */
 int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct vp_err *err);
+/* Reads the input ahead in a thread of its own, if it is a pipe, until the samples that came are taken: for the time in which
+ * a device starts. At most a sixteenth of `memory` is taken for it, and nothing where that is little. Returns the bytes
+ * that it may take; only this number if not `begin`. */
+uint64_t vp_reader_ahead(struct vp_reader *r, uint64_t memory, bool begin);
+/* Ends that: no device starts. Returns the bytes of what was read. */
+uint64_t vp_reader_ahead_stop(struct vp_reader *r);
 /* Makes `page` the next one; only if seekable. */
 int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
 

@@ -5,6 +5,7 @@
  * order. */
 #pragma once
 
+#include "stack/ahead.h"
 #include "stack/reader.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@ struct vp_input {
     size_t start, fill, room; /* unread part of buf, and its size */
     bool eof;
     unsigned char *buf;
+    struct vp_relay relay;
+    struct vp_ahead *ahead;  /* reads the pipe while a device starts; NULL: nothing does */
 };
 
 /* Takes the descriptor, also on failure. A file that was already read from goes on from there, like a pipe. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `make rates`: the table of common/engine/rates.h as this machine has it, in the form of that header. What cannot be
  * measured here (a guess, or there is no device; back-projection on a GPU is gpu_bench's) stays as it is. Every figure
- * is the median of several runs, with the other cores idle; files lie in DIR ($TMPDIR or /tmp), which should be in
- * memory. usage: rates [DIR] */
+ * is the median of several runs, or the least where all threads work, with the other cores idle; what one thread does
+ * is measured by its own clock; files lie in DIR ($TMPDIR or /tmp), which should be in
+ * memory. With "model" it prints what it measured as lines of `name = number`, which VOXPIPE_RATES names.
+ * The programs should be in the PATH.
+ * usage: rates [model] [DIR] */
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
@@ -13,13 +16,18 @@
 #include "engine/rates.h"
 #include "engine/store.h"
 #include "global/morphrecon.h"
+#include "local/gauss.h"
+#include "stack/writer.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <omp.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TIMES = 5, BYTES = 256 << 20, STEP = 4 << 20 };
@@ -42,6 +50,22 @@ static double median(double t[TIMES])
 {
     qsort(t, TIMES, sizeof *t, by_value);
     return t[TIMES / 2];
+}
+
+static double least(const double t[TIMES])
+{
+    double all = t[0];
+    for (int i = 1; i < TIMES; i++)
+        all = fmin(all, t[i]);
+    return all;
+}
+
+/* Returns the seconds that this thread has had a processor: what one thread does, however busy the machine is. */
+static double busy(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Memory that was never touched. */
@@ -69,21 +93,61 @@ static void measure_files(const char *dir)
         if (fd < 0)
             die("cannot make a file: expected a folder that can be written");
         unlink(path);
-        double t = vp_now();
+        double t = busy();
         for (off_t at = 0; at < BYTES; at += STEP)
             if (pwrite(fd, page, STEP, at) != STEP)
                 die("cannot write a file of 256 MiB");
-        out[i] = vp_now() - t;
-        t = vp_now();
+        out[i] = busy() - t;
+        t = busy();
         for (off_t at = 0; at < BYTES; at += STEP)
             if (pread(fd, page, STEP, at) != STEP)
                 die("cannot read a file of 256 MiB");
-        in[i] = vp_now() - t;
+        in[i] = busy() - t;
         close(fd);
     }
     free(page);
     now.read = median(in) / BYTES;
     now.write = median(out) / BYTES;
+}
+
+/* All threads at once: a file that the writer of the programs writes, from opening to closing it, and reading it. */
+static void measure_files_all(const char *dir)
+{
+    enum { PARTS = 4, PAGES = BYTES / STEP };
+    const struct vp_stack stack = {.nx = 1024, .ny = STEP / 4096, .pages = (int64_t)PARTS * PAGES, .type = VP_F32};
+    struct vp_err err = VP_ERR_INIT;
+    double in[TIMES], out[TIMES];
+    char path[4096], *const pages = memory(BYTES);
+    bool bad = false;
+
+    memset(pages, 1, BYTES);
+    snprintf(path, sizeof path, "%s/voxpipe-rates.%d", dir, (int)getpid());
+    for (int i = 0; i < TIMES; i++) {
+        struct vp_writer *w;
+        double t = vp_now();
+        if (vp_writer_open(&w, path, &stack, &(struct vp_writer_options){.raw = true}, &err))
+            die(err.msg);
+        for (int k = 0; k < PARTS && !bad; k++)
+            bad = vp_writer_bands(w, k * PAGES, PAGES, 0, stack.ny, pages, vp_cores(), &err);
+        if (bad || vp_writer_close(w, &err))
+            die(err.msg);
+        out[i] = vp_now() - t;
+        const int fd = open(path, O_RDONLY);
+        if (fd < 0)
+            die("cannot read a file of 1 GiB");
+        t = vp_now();
+#pragma omp parallel for schedule(dynamic) reduction(|| : bad)
+        for (int k = 0; k < PARTS * PAGES; k++)
+            bad = bad || pread(fd, pages + (size_t)(k % PAGES) * STEP, STEP, (off_t)k * STEP) != STEP;
+        in[i] = vp_now() - t;
+        close(fd);
+        unlink(path);
+        if (bad)
+            die("cannot read a file of 1 GiB");
+    }
+    free(pages);
+    now.read_all = least(in) / PARTS / BYTES;
+    now.write_all = least(out) / PARTS / BYTES;
 }
 
 static void measure_memory(void)
@@ -92,10 +156,10 @@ static void measure_memory(void)
 
     for (int i = 0; i < TIMES; i++) {
         char *a = memory(BYTES), *b = memory(BYTES);
-        double t = vp_now();
+        double t = busy();
         for (size_t k = 0; k < BYTES; k += 4096)
             a[k] = 1;
-        first[i] = vp_now() - t;
+        first[i] = busy() - t;
         memset(b, 1, BYTES);
         t = vp_now();
 #pragma omp parallel for
@@ -106,7 +170,7 @@ static void measure_memory(void)
         free(b);
     }
     now.fresh = median(first) / BYTES;
-    now.move = median(move) / BYTES;
+    now.move = least(move) / BYTES;
 }
 
 static void measure_threads(void)
@@ -189,6 +253,82 @@ static void measure_solve(void)
     free(scratch);
     free(a);
     op.free(op.params);
+}
+
+/* ---- programs, and operations on images ---- */
+
+extern char **environ;
+
+/* A run of img-gauss on a small image; 0: the program is not in the PATH. */
+static void measure_process(const char *dir)
+{
+    enum { RUNS = 4 * TIMES };
+    double all = INFINITY;
+    char from[4096], to[4100];
+    const int fd = (snprintf(from, sizeof from, "%s/voxpipe-rates.XXXXXX", dir), mkstemp(from));
+    bool bad = fd < 0 || ftruncate(fd, 1 << 16);
+    snprintf(to, sizeof to, "%s.tif", from);
+    for (int i = 0; i < RUNS && !bad; i++) {
+        const char *const arg[] = {"img-gauss", "--sigma", "1", "--device", "cpu", "--raw-in", "64x64:u8", from, "-o", to, NULL};
+        int status = 1;
+        pid_t id;
+        const double t = vp_now();
+        bad = posix_spawnp(&id, arg[0], NULL, NULL, (char *const *)arg, environ) || waitpid(id, &status, 0) != id || status;
+        all = fmin(all, vp_now() - t);
+    }
+    if (fd >= 0)
+        close(fd);
+    unlink(from);
+    unlink(to);
+    if (bad)
+        fprintf(stderr, "rates: img-gauss does not run from the PATH: the start of a program was not measured\n");
+    else
+        now.process = all;
+}
+
+/* Returns the seconds of a thread for an operation on a page of N^2, over those of vp_op.cost, while all threads do the
+ * same: two of them may share a core, and all share the memory. */
+static double over_cost(struct vp_op *op, int64_t n)
+{
+    enum { PAGES = 4 };
+    const struct vp_box box = {.hi = {n, n, 1}};
+    double sum = 0;
+#pragma omp parallel reduction(+ : sum)
+    {
+        struct vp_err err = VP_ERR_INIT;
+        char *const in = memory((size_t)(n * n) * 4), *const out = memory((size_t)(n * n) * 4);
+        void *scratch = memory((size_t)op->scratch(op, &box, &box, 1)), *plane[1] = {in}, *to[1] = {out};
+        const struct vp_part from = {box, n, plane}, result = {box, n, to};
+        double took[TIMES];
+        for (int64_t i = 0; i < n * n; i++)
+            ((float *)(void *)in)[i] = (float)(i * 2654435761u % 1048576);
+        memset(out, 1, (size_t)(n * n) * 4);
+#pragma omp barrier
+        for (int i = 0; i < TIMES; i++) {
+            const double t = busy();
+            for (int k = 0; k < PAGES; k++)
+                if (op->run(op, &from, &result, scratch, 1, &err))
+                    die(err.msg);
+            took[i] = busy() - t;
+        }
+        sum += median(took) / PAGES;
+        free(in);
+        free(out);
+        free(scratch);
+    }
+    return sum / vp_cores() / (1e-9 * op->cost * (double)(n * n));
+}
+
+static void measure_operations(void)
+{
+    const struct vp_gauss_params p = {.sigma = {2, 2}, .truncate = 4, .spacing = {1, 1, 1}, .edge = VP_EDGE_RENORMALIZE, .iterations = 1};
+    const int64_t size[3] = {2048, 2048, 1};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_chain chain = {0};
+    if (vp_gauss_chain(&chain, &p, size, VP_F32, VP_F32, &err))
+        die(err.msg);
+    now.cpu = over_cost(&chain.stage[0], size[0]);
+    vp_chain_free(&chain);
 }
 
 /* ---- one filter, one back-projection, each with one thread ---- */
@@ -339,14 +479,26 @@ int main(int argc, char **argv)
 {
     const char *tmp = getenv("TMPDIR");
 
+    const bool lines = argc > 1 && !strcmp(argv[1], "model");
+    argv += lines;
+    argc -= lines;
     omp_set_num_threads(vp_cores());
     name_cpu();
     measure_device(); /* first: it is not started yet */
     measure_files(argc > 1 ? argv[1] : tmp ? tmp : "/tmp");
+    measure_files_all(argc > 1 ? argv[1] : tmp ? tmp : "/tmp");
     measure_memory();
     measure_threads();
     measure_solve();
     measure_ct();
+    measure_operations();
+    measure_process(argc > 1 ? argv[1] : tmp ? tmp : "/tmp");
+    if (lines) {
+#define PAIR(name, value, unit, what, where) if (now.name > 0) printf("%s = %.4g\n", #name, now.name);
+        printf("# %s; %s\n", cpu, gpu);
+        VP_RATES(PAIR)
+        return 0;
+    }
     printf("/* CPU: %s; GPU: %s. */\n#define VP_RATES(X)", cpu, gpu);
 #define LINE(name, value, unit, what, where) \
     printf(" \\\n    X(%s, %.3g, \"%s\", \"%s\", \"%s\")", #name, now.name > 0 ? now.name : (double)(value), unit, \

@@ -24,7 +24,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CALLS(X) X(open) X(read) X(pread) X(write) X(pwrite) X(pwritev) X(readv) X(vmsplice) X(mmap) X(ftruncate) \
+#define CALLS(X) X(open) X(read) X(pread) X(write) X(pwrite) X(pwritev) X(readv) X(vmsplice) X(splice) X(mmap) X(ftruncate) \
     X(fallocate) X(lseek) \
     X(fstat) X(stat) X(fsync) X(rename) X(link) X(fchmod) X(close) X(pipe2) X(malloc) X(calloc) X(realloc) X(memalign) \
     X(pthread_create)
@@ -156,6 +156,8 @@ WRAP(ssize_t, pwritev, pwritev64, (int fd, const struct iovec *v, int n, off64_t
      const struct iovec *, int, off64_t)
 WRAP(ssize_t, vmsplice, vmsplice, (int fd, const struct iovec *v, size_t n, unsigned flags), (fd, v, n, flags), int,
      const struct iovec *, size_t, unsigned)
+MOVE(splice, splice, n, (int from, off64_t *a, int to, off64_t *b, size_t n, unsigned flags), (from, a, to, b, n, flags), n, int,
+     off64_t *, int, off64_t *, size_t, unsigned)
 ssize_t readv(int fd, const struct iovec *v, int n)
 {
     REAL(ssize_t, readv, int, const struct iovec *, int)

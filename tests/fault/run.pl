@@ -128,6 +128,7 @@ sub attempt {
 
 my %how = (open => [POSIX::EIO(), POSIX::EINTR()], read => [POSIX::EIO(), POSIX::EINTR(), 'short', 'end'],
     readv => [POSIX::EIO(), POSIX::EINTR(), 'short', 'end'], vmsplice => [POSIX::EINVAL(), POSIX::EINTR()],
+    splice => [POSIX::EINVAL(), POSIX::EINTR(), 'short', 'end'],
     pread => [POSIX::EIO(), POSIX::EINTR(), 'short', 'end'], write => [POSIX::ENOSPC(), POSIX::EINTR(), 'short'],
     pwrite => [POSIX::ENOSPC(), POSIX::EINTR(), 'short'], pwritev => [POSIX::ENOSPC(), POSIX::EINTR()],
     ftruncate => [POSIX::ENOSPC()], fallocate => [POSIX::ENOSPC(), POSIX::EINTR()], close => [POSIX::EIO()]);
