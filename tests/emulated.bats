@@ -299,14 +299,38 @@ launched() {
     ct-phantom -g scan.geom --phantom rod.txt -o p.tif
     it() { ok ct-iterate --volume 4x4x520 --voxel 1 --margin 0 "$@" p.tif; }
     [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --plan p.tif)" == *"2 slabs, all held: "* ]]
-    [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 750K --plan p.tif)" == *"2 slabs, in turn, from host memory: "* ]]
+    [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 700K --plan p.tif)" == *"2 slabs, in turn, from host memory: "* ]]
     it -n 2 --device cuda:0 -o held.tif
-    it -n 2 --device cuda --device-memory 750K -o turn.tif
+    it -n 2 --device cuda --device-memory 700K -o turn.tif
     ok img-cmp -q held.tif turn.tif
     it -n 1 --device cuda:0 --checkpoint state --every 1 -o part.tif
-    it -n 2 --device cuda:0 --device-memory 750K --resume state -o rest.tif
+    it -n 2 --device cuda:0 --device-memory 700K --resume state -o rest.tif
     ok img-cmp -q held.tif rest.tif
     fails 3 "a slab of 512 of 520 slices takes" ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 600K p.tif -o no.tif
+    [ ! -e no.tif ]
+}
+
+@test "volumes in a scratch folder: the bits of those in memory, and nothing left there" {
+    mkdir scratch
+    ct-geom --sod 3000 --sdd 3100 --detector 20x540 --pitch 1 --views 20 -o scan.geom
+    printf '0 0 0 8 8 400 0 0.02\n' >rod.txt
+    ct-phantom -g scan.geom --phantom rod.txt | img-math -q 'max(a, 0)' -o p.tif
+    it() { ct-iterate --volume 16x16x520 --voxel 1 --margin 0 -n 2 --device cuda:0 "$@" p.tif; }
+    ok it -o cgls.tif
+    local volumes memory
+    while read -r memory volumes; do
+        [[ "$(it --memory $memory --scratch scratch --plan)" == *"$volumes in scratch, "* ]] || { it --memory $memory --scratch scratch --plan; return 1; }
+        ok it --memory $memory --scratch scratch -o a.tif
+        ok img-cmp -q cgls.tif a.tif
+        [ -z "$(ls -A scratch)" ]
+    done <<<"6.4M 1 volume
+5.7M 3 volumes"
+    ok it --method sirt --views 0:4 -n 1 -o a.tif
+    ok it --method sirt --views 0:4 -n 1 --memory 6.4M --scratch scratch -o b.tif
+    ok img-cmp -q a.tif b.tif
+    fails 1 "nowhere: No such file" it --memory 5.7M --scratch nowhere -o no.tif
+    fails 3 "/dev/shm: expected a folder on a disk" it --memory 5.7M --scratch /dev/shm -o no.tif
+    fails 3 "keep volumes on a disk with --scratch" it --memory 5.7M -o no.tif
     [ ! -e no.tif ]
 }
 
