@@ -43,7 +43,8 @@ struct project_args {
     int plane0, planes;     /* planes of the launch */
     int across;             /* columns of a plane */
     int march;
-    int nv, rows;           /* rows of the detector, and those that are projected: half of them, with mirrors */
+    int nv;                 /* rows of the detector; */
+    int row0, rows;         /* those from row0 to `rows` are projected: of the lower half, with mirrors */
     int box_q, box_z;       /* columns, voxels of a box */
     int stages;
 };

@@ -21,6 +21,7 @@ namespace
 {
 
 constexpr int MOST_SHARING = 4; /* views of a block */
+constexpr double ROW_SLACK = 1e-6; /* a row that voxels meet by less is not met */
 constexpr int ROWS_SEEN = 3; /* blocks of rows at which extents are looked at */
 constexpr int MARGIN = 4, THREADS = 256, SIDE = 32, LINES = 8;
 constexpr int64_t PLANES = PROJECT_PLANES;
@@ -223,8 +224,8 @@ bool make_boxes(const vp_pair_shape *s, project_args *a, int group, int sharing,
     a->group = group;
     a->sharing = sharing;
     *blocks = make_blocks(a);
-    const int last_row = (a->rows - 1) / PROJECT_BLOCK_ROWS;
-    const int row[ROWS_SEEN] = {0, last_row / 2 * PROJECT_BLOCK_ROWS, last_row * PROJECT_BLOCK_ROWS};
+    const int last = (a->rows - a->row0 - 1) / PROJECT_BLOCK_ROWS;
+    const int row[ROWS_SEEN] = {a->row0, a->row0 + last / 2 * PROJECT_BLOCK_ROWS, a->row0 + last * PROJECT_BLOCK_ROWS};
     for (int first = 0; first < a->views; first += sharing)
         for (int at = 0; at < 11; at++)
             for (int end = 0; end < 2; end++)
@@ -251,7 +252,8 @@ bool make_launch(const vp_pair_shape *s, const int *view, const int *line, int n
     a->middle = (double)plane + 0.5 * (a->planes - 1);
     a->across = (int)s->n[1 - a->march];
     a->nv = (int)s->nv;
-    a->rows = (int)(s->channels == 2 ? (s->nv + 1) / 2 : s->nv);
+    a->row0 = s->rows_met[0];
+    a->rows = s->rows_met[1];
     a->views = n;
     a->pitch = line_pitch(s);
     for (int i = 0; i < n; i++) {
@@ -374,7 +376,7 @@ int project_views(vp_queue *q, const vp_pair_shape *s, const int *view, const in
         if (!make_launch(s, view, line, n, plane, &a) || !choose_boxes(s, &a, &chosen, &blocks))
             return vp_fail(err, VP_ERUN, "views %d to %d do not fit the kernel", view[0], view[n - 1]);
         a.lines = work;
-        if (blocks <= 0)
+        if (blocks <= 0 || a.rows <= a.row0)
             continue;
         if (volume_map(s, a, x, &map, err)
             || vp_gpu_check(err, launch_project_tiled(s->channels, map, a, blocks, plane > 0, q->stream), "cannot project"))
@@ -492,6 +494,25 @@ int plan_transpose(vp_pair_shape *s, size_t shared, vp_err *err)
 
 /* ---- where they do ---- */
 
+/* Sets the rows that the volume meets in any view: those of a slab may be few. */
+void meet_rows(vp_pair_shape *s)
+{
+    double lo = INFINITY, hi = -INFINITY;
+    for (int64_t i = 0; i < s->n_views; i++)
+        for (int corner = 0; corner < 8; corner++) {
+            const double *P = s->scan[i].P;
+            const double at[3] = {corner & 1 ? (double)s->n[0] - 0.5 : -0.5, corner & 2 ? (double)s->n[1] - 0.5 : -0.5,
+                                  corner & 4 ? (double)s->n[2] - 0.5 : -0.5};
+            const double w = fmax(vp_orbit_dot(P + 8, at[0], at[1], 0), VP_ORBIT_NEAREST);
+            const double edge = vp_orbit_dot(P + 4, at[0], at[1], at[2]) / w + 0.5;
+            lo = fmin(lo, edge);
+            hi = fmax(hi, edge);
+        }
+    const double end = (double)(s->channels == 2 ? (s->nv + 1) / 2 : s->nv);
+    s->rows_met[0] = (int)fmin(fmax(floor(lo + ROW_SLACK), 0), end);
+    s->rows_met[1] = (int)fmin(fmax(ceil(hi - ROW_SLACK), 0), end);
+}
+
 /* True if every view can be projected, alone if need be. */
 bool projects(const vp_pair_shape *s)
 {
@@ -523,6 +544,7 @@ int vp_pair_plan_boxes(int device, struct vp_pair_shape *s, struct vp_err *err)
     for (int64_t i = 0; i < s->n_views; i++)
         mirror = mirror && vp_orbit_mirrored(s->scan[i].P, s->nv - 1, s->n);
     s->channels = mirror ? 2 : 1;
+    meet_rows(s);
     if (plan_transpose(s, prop.sharedMemPerBlockOptin, err))
         return -1;
     if (projects(s)) {

@@ -147,11 +147,13 @@ __device__ __forceinline__ void add_plane(const meeting *table, const texel<M> *
                     line[r][m] = fmaf(beyond, y[m] - x[m], x[m]);
                 if (THREE) {
                     const float most = __saturatef(fmaf(place, c.per_row, third));
-                    float t[M];
-                    spread<M>(voxel[2], t);
+                    if (most > 0) { /* of few lanes, so that few words are read */
+                        float t[M];
+                        spread<M>(voxel[2], t);
 #pragma unroll
-                    for (int m = 0; m < M; m++)
-                        line[r][m] = fmaf(most, t[m] - y[m], line[r][m]);
+                        for (int m = 0; m < M; m++)
+                            line[r][m] = fmaf(most, t[m] - y[m], line[r][m]);
+                    }
                 }
 #pragma unroll
                 for (int m = 0; m < M; m++)
@@ -209,7 +211,7 @@ __global__ void __launch_bounds__(WARPS * 32, 2)
     const int box_bytes = a.box_q * a.box_z * M * (int)sizeof(float), stage_bytes = box_stride(box_bytes);
     board &b = *reinterpret_cast<board *>(shared + a.stages * stage_bytes);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const int d = (int)blockIdx.y, row0 = (int)blockIdx.z * PROJECT_BLOCK_ROWS, first_view = (int)blockIdx.x * a.sharing;
+    const int d = (int)blockIdx.y, row0 = a.row0 + (int)blockIdx.z * PROJECT_BLOCK_ROWS, first_view = (int)blockIdx.x * a.sharing;
 
     if (threadIdx.x == 0)
         for (int s = 0; s < a.stages; s++)
@@ -302,7 +304,7 @@ cudaError_t launch_project_tiled(int M, const CUtensorMap &map, const project_ar
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     const dim3 blocks((unsigned)vp_div_up(a.views, a.sharing), (unsigned)blocks_q,
-                      (unsigned)vp_div_up(a.rows, PROJECT_BLOCK_ROWS));
+                      (unsigned)vp_div_up(a.rows - a.row0, PROJECT_BLOCK_ROWS));
     return vp_launch_with(early ? &attribute : NULL, stream, f, blocks, dim3(WARPS * 32), shared, map, a);
 }
 
