@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Updates a second of the matched pair (ct/pair_device.h) on a GPU: gpu_pair_bench [LARGEST [VIEWS [DEVICE]]]. A cone
- * beam, SIZE^3 voxels and views of SIZE x SIZE pixels, for SIZE 512 and 1024 up to LARGEST; and the upper half of that. 1 GUPS = 2^30 updates a
- * second, of the kernels by events. Errors: relative L2 of VIEWS_CPU views, and of the slices of one segment, against
- * the CPU (which is within 1e-6 of float64); <Ax, y> / <x, A'y> - 1 for positive random x and y. */
+ * beam, SIZE^3 voxels and views of SIZE x SIZE pixels, for SIZE 512 and 1024 up to LARGEST; and the upper half of that.
+ * 1 GUPS = 2^30 updates a second, of the kernels by events. Errors: relative L2 of VIEWS_CPU views, and of the slices of
+ * one segment, against the CPU (which is within 1e-6 of float64); <Ax, y> / <x, A'y> - 1 for positive random x, y. */
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/pair.h"
