@@ -108,7 +108,7 @@ __host__ __device__ inline int table_bytes(const project_args &a)
     return box_stride(WARPS * a.columns * (int)sizeof(meeting));
 }
 
-/* Producer: makes the columns of a plane for all warps, a lane for each, as many warps at once as there are lanes. */
+/* Producer: makes the columns of a plane for all warps, a lane for each. */
 __device__ __forceinline__ void make_columns(const project_args &a, const board &b, int producer, int plane, int row0,
                                              int2 origin, meeting *table, int *taps)
 {
@@ -187,7 +187,7 @@ __device__ __forceinline__ void add_plane(const meeting *table, const texel<M> *
                     line[r][m] = fmaf(beyond, y[m] - x[m], x[m]);
                 if (THREE) {
                     const float most = __saturatef(fmaf(place, c.per_row, c.second - c.per_row));
-                    if (most > 0) { /* of few lanes, so that few words are read */
+                    if (most > 0) { /* true for few lanes, which read few words */
                         float t[M];
                         spread<M>(voxel[2], t);
 #pragma unroll
