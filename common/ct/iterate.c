@@ -468,9 +468,11 @@ int vp_iterate_volumes(const struct vp_iterate *job)
 static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
 {
     const struct method *m = &methods[job->method];
+    const int64_t turn = vp_iterate_turn(job, block);
     return vp_pair_holds(job->pair)
-         + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * block) * view_bytes(job)
-         + (uint64_t)vp_iterate_volumes(job) * voxel_bytes(job) + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
+         + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * turn) * view_bytes(job)
+         + (uint64_t)turn * sizeof(struct vp_pass_sums) + voxel_bytes(job)
+         + (uint64_t)(vp_iterate_volumes(job) - 1) * vp_iterate_part_bytes(job) + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
 }
 
 static uint64_t kept_bytes(const struct vp_iterate *job)
@@ -505,8 +507,7 @@ double vp_iterate_traffic(const struct vp_iterate *job)
                            + passes_of(job) * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
 }
 
-/* Divides the memory among blocks of views, lengths of rays and volumes. */
-static void divide_memory(struct vp_iterate *job)
+void vp_iterate_divide(struct vp_iterate *job)
 {
     const int64_t views = job->last - job->first;
     const int64_t least = vp_pair_block(job->pair, views, 0);
@@ -525,18 +526,6 @@ static void divide_memory(struct vp_iterate *job)
     job->block = vp_pair_block(job->pair, views, job->memory > rest ? (job->memory - rest) / shares : 0);
 }
 
-int vp_iterate_plan(struct vp_iterate *job, struct vp_err *err)
-{
-    if (vp_pair_open(&job->pair, job->scan, job->grid, job->threads, NULL, err) || vp_pair_plan(job->pair, &job->place, err))
-        return -1;
-    divide_memory(job);
-    if (job->place.used && job->place.automatic && vp_iterate_bytes(job) > job->memory) {
-        vp_pair_refuse(job->pair, &job->place, "the host's memory is too small for the views of a block");
-        divide_memory(job);
-    }
-    return 0;
-}
-
 static int open_buffers(struct vp_iteration *it, struct vp_err *err)
 {
     struct vp_iterate *const job = it->job;
@@ -547,21 +536,26 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
         return -1;
     it->pair = job->pair;
     const bool planned = job->place.used;
-    if (vp_pair_use(it->pair, &job->place, err))
-        return -1;
+    const int rc = vp_pair_use(it->pair, &job->place, err);
     if (planned && !job->place.used) /* the devices have failed: the CPU takes other memory */
-        divide_memory(job);
+        vp_iterate_divide(job);
+    if (vp_iterate_agree(job, rc, err))
+        return -1;
     if (planned && !job->place.used && vp_iterate_bytes(job) > job->memory)
         return vp_fail(err, VP_ERESOURCE, "%s takes %s: expected at most %s", vp_iterate_name(job->method),
                        vp_bytes_text(vp_iterate_bytes(job)).text, vp_bytes_text(job->memory).text);
     it->block = job->block;
+    it->turn = job->turn;
     it->kept = job->kept;
+    it->grain = vp_iterate_unit(job);
+    it->z0 = vp_share_at(&job->share, job->share.rank, job->grid->n[2], it->grain);
+    it->z1 = vp_share_at(&job->share, job->share.rank + 1, job->grid->n[2], it->grain);
     if (!(it->order = vp_alloc((size_t)it->views, sizeof *it->order, "the views", err))
         || !(it->y = vp_alloc_raw(view, group, "the projections", err))
-        || !(it->projected = vp_pair_room(it->pair, it->block, err))
+        || !(it->projected = vp_pair_room(it->pair, it->turn, err))
         || !(it->weight = vp_alloc_raw(view, group, "the weights", err))
         || !(it->slices = vp_alloc((size_t)parts, sizeof *it->slices, "sums", err))
-        || !(it->sums = vp_alloc(VP_PAIR_VIEWS, sizeof *it->sums, "sums", err)))
+        || !(it->sums = vp_alloc((size_t)it->turn, sizeof *it->sums, "sums", err)))
         return -1;
     for (int64_t i = 0; !job->weights && !job->pixels && i < VP_PAIR_VIEWS * it->view; i++)
         it->weight[i] = 1;
@@ -570,19 +564,25 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
             return -1;
     if (!m->unit)
         return 0;
-    if (!(it->ones = vp_alloc_raw((size_t)(it->kept ? it->views : it->block), view * sizeof(float), "the lengths of rays", err)))
+    if (!(it->ones = vp_alloc_raw((size_t)(it->kept ? it->views : it->turn), view * sizeof(float), "the lengths of rays", err)))
         return -1;
     if (job->mask)
         it->unit = (float *)(uintptr_t)job->mask;
     else if (!(it->unit = vp_alloc_raw((size_t)it->voxels, sizeof(float), "a volume", err)))
         return -1;
-    else
-        on_slices(it, fill, (struct update){.x = it->unit, .factor = 1});
+    for (int64_t i = 0; !job->mask && i < it->voxels; i++)
+        it->unit[i] = 1;
     return 0;
 }
 
-static void close_buffers(struct vp_iteration *it)
+/* Frees the memory, but for what messages of ranks may still arrive in after a failure. */
+static void close_buffers(struct vp_iteration *it, bool well)
 {
+    if (!well && it->job->share.ranks) {
+        vp_pair_close(it->job->pair);
+        it->job->pair = NULL;
+        return;
+    }
     vp_pair_leave(it->job->pair, it->projected);
     vp_pair_close(it->job->pair);
     it->job->pair = NULL;
@@ -644,7 +644,7 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, bool
     while (state->iteration < job->iterations) {
         struct vp_volume_sums sums = {0};
         struct vp_iterate_line line = {.iteration = ++state->iteration};
-        if (m->step(it, state, &line, &sums, err))
+        if (m->step(it, state, &line, &sums, err) || (it->trouble.code && vp_err_keep(err, &it->trouble)))
             return -1;
         line.seconds = vp_now() - it->begun;
         line.min = sums.min;
@@ -686,6 +686,8 @@ int vp_iterate_run(struct vp_iterate *job, struct vp_err *err)
         if (back > 0)
             vp_stats_number(job->stats, "back_project_kernel_seconds", back);
     }
-    close_buffers(&it);
+    if (rc && it.trouble.code)
+        *err = it.trouble;
+    close_buffers(&it, !rc);
     return rc;
 }

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "ct/pair.h"
+#include "ct/share.h"
 
 struct vp_err;
 struct vp_progress;
@@ -70,9 +71,12 @@ struct vp_iterate {
     bool started;               /* x is not zero */
     struct vp_iterate_stop stop;
     int threads;
+    struct vp_share share;      /* ranks: each projects a part of the views, and holds and sums a part of the slices. All of x
+                                   and of the mask are set on each */
     uint64_t memory;            /* bytes that it may take beside x */
     struct vp_pair *pair;       /* planned by vp_iterate_plan(), which vp_iterate_run() closes; NULL: none is planned */
     int64_t block;              /* out: views that are projected at once, */
+    int64_t turn;               /* by all ranks together, */
     bool given;                 /* and no volume holds the sum of cgls: it goes from the devices into its gradient */
     bool kept;                  /* and lengths of rays are kept */
     bool mask_held;             /* in: there will be a mask, for vp_iterate_plan() */
@@ -100,12 +104,16 @@ bool vp_iterate_rereads(const struct vp_iterate *it);
 int vp_iterate_plan(struct vp_iterate *it, struct vp_err *err);
 /* Returns the bytes of host memory that the planned run takes beside x. */
 uint64_t vp_iterate_bytes(const struct vp_iterate *it);
-/* Returns the volumes that it holds beside x and the mask. */
+/* Returns the volumes that it holds beside x and the mask; of several ranks each holds one of them whole, and its part of
+ * the others. */
 int vp_iterate_volumes(const struct vp_iterate *it);
-/* Return the updates of voxels (voxels times views) of one planned iteration, and the bytes that it copies to and from
- * devices. */
+/* Returns the number at whose multiples parts of the slices begin, once the place is known. */
+int64_t vp_iterate_unit(const struct vp_iterate *it);
+/* Return the updates of voxels (voxels times views) of one planned iteration, of all ranks, and the bytes that it copies to
+ * and from devices. */
 double vp_iterate_updates(const struct vp_iterate *it);
 double vp_iterate_traffic(const struct vp_iterate *it);
 /* Runs it. 0, or -1: VP_ERESOURCE, VP_ERUN for samples that are not finite (or, mlem and osem, negative) and have
- * weight, for projections of which none meets the volume, and for weights or a mask that are all zero. */
+ * weight, for projections of which none meets the volume, and for weights or a mask that are all zero. Ranks call it
+ * together; volumes of a state, and x at the end, hold the slices of the rank. */
 int vp_iterate_run(struct vp_iterate *it, struct vp_err *err);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ct/iterate.h"
+#include "base/err.h"
 #include "ct/pair.h"
 
 /* A pass over views: A x is made of each, then pixels that are added to `sum` by A'. */
@@ -32,16 +33,19 @@ struct vp_iteration {
     struct vp_iterate *job;
     struct vp_pair *pair;
     int64_t page, voxels, view, views; /* voxels of a slice and in all; pixels of a view; number of views */
+    int64_t grain, z0, z1;      /* slices [z0, z1) are those of this rank, of parts that begin at multiples of the grain */
     int64_t *order;             /* views, block after block */
     int64_t block;              /* views that the pair takes at once */
     float *y, *weight;          /* VP_PAIR_VIEWS views */
-    float *projected;           /* a block of views */
-    float *ones;                /* A 1 of all views, if it is kept; or of a block */
+    int64_t turn;               /* views that all ranks together project at once */
+    float *projected;           /* a turn of views */
+    float *ones;                /* A 1 of all views, if it is kept; or of a turn */
     bool kept;
     float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
     float *unit;                /* volume of ones, or the mask */
     struct vp_volume_sums *slices;
-    struct vp_pass_sums *sums;  /* for VP_PAIR_VIEWS views */
+    struct vp_pass_sums *sums;  /* for a turn of views */
+    struct vp_err trouble;      /* error of messages between ranks in a loop over voxels; later loops have no result */
     int64_t looked;             /* views whose rays beside the volume have been looked at, */
     double missed, measured;    /* their samples, and all: W y */
     double begun;
@@ -52,12 +56,23 @@ struct vp_iteration {
 int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                     float *sum, struct vp_pass_sums *sums, struct vp_err *err);
 
+/* Divides the memory among blocks of views, lengths of rays and volumes. */
+void vp_iterate_divide(struct vp_iterate *job);
+/* Returns the views that ranks project together, each at most a block. */
+int64_t vp_iterate_turn(const struct vp_iterate *job, int64_t block);
+/* Returns the bytes of the slices of a rank, of one volume. */
+uint64_t vp_iterate_part_bytes(const struct vp_iterate *job);
+/* Makes the plans of all ranks alike, after a step that has failed on this one if rc is not 0. 0 or -1. */
+int vp_iterate_agree(struct vp_iterate *job, int rc, struct vp_err *err);
+
 /* Makes A 1 of all views, if there is memory to keep it. 0 or -1. */
 int vp_iterate_ones(struct vp_iteration *it, struct vp_err *err);
 
-/* Calls work() for each slice, from several threads, and combines the sums. */
+/* Calls work() for each slice of this rank, from several threads, and combines the sums of all ranks. */
 typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);
 struct vp_volume_sums vp_iterate_slices(struct vp_iteration *it, vp_slice_work *work, void *ctx);
+/* Brings the slice before those of this rank, or the one after them, from the rank that has it. */
+void vp_iterate_next(struct vp_iteration *it, float *x, bool after);
 double vp_iterate_dot(struct vp_iteration *it, const float *a, const float *b);
 void vp_iterate_clear(struct vp_iteration *it, float *x);
 

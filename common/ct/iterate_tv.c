@@ -50,18 +50,20 @@ static void dual_row(const struct smoothing *s, int64_t row)
 
 void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, float *const p[3], float *x)
 {
-    const int64_t *n = it->job->grid->n, rows = n[1] * n[2];
+    const int64_t *n = it->job->grid->n, first = it->z0 * n[1], last = it->z1 * n[1];
     const int axes = (n[0] > 1) + (n[1] > 1) + (n[2] > 1);
     const struct smoothing s = {.it = it, .z = z, .x = x, .p = p, .weight = (float)weight,
                                 .step = (float)(1 / (4 * weight * (axes > 0 ? axes : 1)))};
     for (int step = 0; step <= VP_ITERATE_INNER; step++) {
+        vp_iterate_next(it, p[2], false);
 #pragma omp parallel for num_threads(it->job->threads) schedule(static)
-        for (int64_t row = 0; row < rows; row++)
+        for (int64_t row = first; row < last; row++)
             primal_row(&s, row);
         if (step == VP_ITERATE_INNER || !(weight > 0))
             break;
+        vp_iterate_next(it, x, true);
 #pragma omp parallel for num_threads(it->job->threads) schedule(static)
-        for (int64_t row = 0; row < rows; row++)
+        for (int64_t row = first; row < last; row++)
             dual_row(&s, row);
     }
 }

@@ -26,6 +26,7 @@ complete -c ct-iterate -l center -x -d 'centre of the volume in mm (default: 0,0
 complete -c ct-iterate -l slab -x -d 'compute only slices Z0 to Z1 - 1 of the volume'
 complete -c ct-iterate -l margin -x -d 'slices added at both ends during the iterations (-1: as the rays need)'
 complete -c ct-iterate -l device-memory -x -d 'use at most SIZE of the memory of each GPU (default: what is free)'
+complete -c ct-iterate -l ranks -x -d 'with --plan: show the plan for N ranks'
 complete -c ct-iterate -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c ct-iterate -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'
 complete -c ct-iterate -l raw-in -x -d 'inputs are samples without a header, such as 2048x2048:u16le[,skip=1024]'

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Methods of iteration against their definitions in float64, with the matrix read off by unit vectors; bounds of the
- * norm; and that bits depend on neither threads nor interruptions. */
+ * norm; and that bits depend on neither threads nor ranks nor interruptions. */
 #include "test.h"
 #include "geometry.h"
+#include "ranks.h"
 #include "ct/iterate.h"
 #include "ct/pair.h"
 
@@ -372,6 +373,84 @@ static void test_bits(enum vp_iterate_method method)
     close_log(&log);
 }
 
+/* A run on ranks, from a state or from the beginning. */
+struct rank_run {
+    enum vp_iterate_method method;
+    const struct log *from;
+    const float *want;          /* NULL: it fails on rank 1 */
+    struct log after[RANKS_MOST];
+};
+
+static int each_rank(void *ctx, const struct vp_iterate_line *line, const struct vp_iterate_state *state, struct vp_err *err)
+{
+    struct log *l = ctx;
+    each(ctx, line, state, err);
+    return line->iteration == 2 && l->save_at < 0 ? vp_fail(err, VP_ERUN, "the disk is full") : 0;
+}
+
+/* Conjugate gradients are renewed after 16. */
+static int64_t iterations_of(enum vp_iterate_method method)
+{
+    return method == VP_CGLS ? 18 : 5;
+}
+
+static void iterates(struct vp_ranks *ranks, void *arg)
+{
+    struct rank_run *const of = arg;
+    struct log log = {.save_at = of->want ? 3 : ranks->rank == 1 ? -1 : 0};
+    struct vp_err err = VP_ERR_INIT;
+    float *const x = calloc(VOXELS, sizeof *x);
+    struct vp_iterate job = {.scan = &scan, .grid = &grid, .last = VIEWS, .method = of->method, .iterations = iterations_of(of->method), .blocks = 4,
+                             .relax = 0.9, .min = of->method == VP_SIRT || of->method == VP_FISTA_TV ? 0 : -INFINITY,
+                             .max = INFINITY, .tv = 0.05, .x = x, .pixels = pixels, .threads = 1 + ranks->rank % 2,
+                             .memory = ranks->rank == 0 ? UINT64_MAX : ranks->size % 2 ? 0 : UINT64_MAX, .each = each_rank,
+                             .resume = go_on, .ctx = &log, .share = {ranks, ranks->rank, ranks->size}};
+    if (of->from) {
+        log = *of->from;
+        log.go_on = true;
+    }
+    int rc = vp_iterate_run(&job, &err);
+    if (rc)
+        vp_ranks_stop(ranks);
+    rc = vp_ranks_agree(ranks, rc, NULL, 0, NULL, &err);
+    CHECK_INT(rc, of->want ? 0 : -1);
+    CHECK_STR(err.msg, of->want ? "" : "rank 1 (host0): the disk is full");
+    if (of->want) {
+        CHECK(!vp_share_all(&job.share, x, NZ, 1, NX * NY * sizeof *x, &err));
+        if (memcmp(x, of->want, VOXELS * sizeof *x))
+            printf("%s: other bits on %d ranks\n", vp_iterate_name(of->method), ranks->size);
+        CHECK(!memcmp(x, of->want, VOXELS * sizeof *x));
+        for (int i = 0; i < log.saved.volumes && !of->from; i++)
+            CHECK(!vp_share_all(&job.share, log.volume[i], NZ, 1, NX * NY * sizeof *x, &err));
+        free(x);
+    } /* else messages may still arrive */
+    of->after[ranks->rank] = log;
+}
+
+static void test_ranks(enum vp_iterate_method method)
+{
+    static const int sizes[] = {2, 4, NZ + 2};
+    float x[VOXELS];
+    struct log log = {0};
+    const int64_t last = iterations_of(method);
+    run(method, last, true, 1, x, &log);
+    struct rank_run first = {.method = method, .want = x};
+    ranks_run(3, 2, iterates, &first, false);
+    for (int i = 0; i < 3; i++) { /* and from the third iteration of three ranks */
+        struct rank_run again = {.method = method, .want = x, .from = i % 2 ? &first.after[1] : NULL};
+        ranks_run(sizes[i], 2, iterates, &again, false);
+        for (int k = 0; k < sizes[i] && !again.from; k++) {
+            CHECK(!memcmp(&again.after[k].line[last].residual, &log.line[last].residual, sizeof(double)));
+            CHECK(!memcmp(&again.after[k].line[last].mean, &log.line[last].mean, sizeof(double)));
+            close_log(&again.after[k]);
+        }
+    }
+    for (int k = 0; k < 3; k++)
+        close_log(&first.after[k]);
+    struct rank_run fails = {.method = method};
+    ranks_run(3, 3, iterates, &fails, true);
+}
+
 static int end(enum vp_iterate_method method, struct vp_iterate_stop stop, const float *mask, const char **by)
 {
     float x[VOXELS] = {0};
@@ -421,6 +500,8 @@ int main(void)
     test_total_variation();
     for (int method = VP_SIRT; method <= VP_FISTA_TV; method++)
         test_bits((enum vp_iterate_method)method);
+    for (int method = VP_SIRT; method <= VP_FISTA_TV; method++)
+        test_ranks((enum vp_iterate_method)method);
     test_ends();
     free(A);
     free(views);
