@@ -51,7 +51,7 @@ struct project_args {
 };
 
 constexpr int PROJECT_PIXELS = 8, PROJECT_WARPS = 8;
-/* Return the rows of a lane, and those of a block: a lane has the same number of sums with mirrors (M = 2) as without. */
+/* Return the rows of a lane, and those of a block: a lane has as many sums with mirrors (M = 2) as without. */
 __host__ __device__ constexpr int project_rows(int M)
 {
     return 8 / M;
@@ -60,7 +60,7 @@ __host__ __device__ constexpr int project_block_rows(int M)
 {
     return 32 * project_rows(M);
 }
-constexpr int BOX_FLOATS = 2; /* floats of an element of the volume's tensor map; a box has at most 256 elements a side */
+constexpr int BOX_FLOATS = 2; /* floats of an element of the volume's tensor map; boxes have up to 256 a side */
 constexpr int PROJECT_PLANES = 64; /* planes of a launch, whose sums begin with 0 */
 constexpr int PROJECT_COLUMNS = 32; /* columns that the pixels of a warp meet, at most */
 

@@ -13,7 +13,7 @@
  * Positions: of a row in a column, 2^-32 voxels in 64 bits: that of the block's first row, and integer steps from row
  *   to row, so no bit depends on where a block begins across. A row's mean is a + f (b - a) of the two (or, if rows are
  *   wider than voxels, three) voxels that it meets. Only the lanes that meet the third one read it.
- * Registers: 96 after setmaxnreg, no spills: U R M = 64 sums. Shared memory: stages of box_q x box_z voxels, and tables.
+ * Registers: 96 after setmaxnreg, no spills: U R M = 64 sums. Shared memory: stages of a box and a table.
  * Global memory: the volume's box once for the views of a group; sums of a line once for each PROJECT_PLANES planes.
  * Cost, 2^30 updates a second (H200, 512 views, 16 a call): 1,272 at 1024^3 with mirrors, 944 of its upper half. The
  *   loop of a column is 61 instructions for 8 sums, of which 11 read shared memory. Fewer reads of third voxels brought
