@@ -51,7 +51,7 @@ struct project_args {
 };
 
 constexpr int PROJECT_PIXELS = 8, PROJECT_WARPS = 8;
-/* Return the rows of a lane, and those of a block. A lane has the same number of sums with mirrors (M = 2) and without. */
+/* Return the rows of a lane, and those of a block. A lane has the same number of sums with mirrors, M = 2. */
 __host__ __device__ constexpr int project_rows(int M)
 {
     return 8 / M;
