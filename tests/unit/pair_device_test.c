@@ -222,7 +222,6 @@ static void test_slabs(const struct vp_backend *backend, const int *number, int 
         {CONE "detector = 40x60\npitch = 1.5\noffset-v = 3.1\nviews = 75\n", {24, 21, 50}, 0.3},
         {CONE "detector = 30x44\npitch = 1.5,-1.4\nviews = 70\n", {18, 21, 37}, 0.3},
         {CONE "detector = 30x44\npitch = 1.5\nviews = 70\n", {18, 21, 37}, 0},
-        {CONE "detector = 20x24\npitch = 1.5\noffset-v = 20\nviews = 66\n", {12, 11, 45}, 0}, /* a slab is not met */
     };
     static const struct way ways[] = {
         {0, 0, 0, false}, {1, 0, 0, false}, {9, 0, 0, false}, {9, 0, 0, true}, {1, 1, 0, false}, {1, 2, 0, false},
