@@ -43,14 +43,26 @@ struct project_args {
     int plane0, planes;     /* planes of the launch */
     int across;             /* columns of a plane */
     int march;
-    int nv, rows;           /* rows of the detector, and those that are projected: half of them, with mirrors */
+    int nv;                 /* rows of the detector; */
+    int row0, rows;         /* those from row0 to `rows` are projected: of the lower half, with mirrors */
     int box_q, box_z;       /* columns, voxels of a box */
+    int columns;            /* columns that the pixels of a warp meet, at most */
     int stages;
 };
 
-constexpr int PROJECT_PIXELS = 8, PROJECT_ROWS = 4, PROJECT_WARPS = 8, PROJECT_BLOCK_ROWS = 32 * PROJECT_ROWS;
+constexpr int PROJECT_PIXELS = 8, PROJECT_WARPS = 8;
+/* Return the rows of a lane, and those of a block. A lane has the same number of sums with mirrors, M = 2. */
+__host__ __device__ constexpr int project_rows(int M)
+{
+    return 8 / M;
+}
+__host__ __device__ constexpr int project_block_rows(int M)
+{
+    return 32 * project_rows(M);
+}
+constexpr int BOX_FLOATS = 2; /* floats of an element of the volume's tensor map; boxes have up to 256 a side */
 constexpr int PROJECT_PLANES = 64; /* planes of a launch, whose sums begin with 0 */
-constexpr int PROJECT_TABLE = 32;  /* columns that the pixels of a warp meet, at most */
+constexpr int PROJECT_COLUMNS = 32; /* columns that the pixels of a warp meet, at most */
 
 /* Return the first pixel of block d, and the place q of the edge of pixel e in plane p. */
 template <class View> __host__ __device__ inline int pixel_at(const View &v, double q, double p)
@@ -58,7 +70,7 @@ template <class View> __host__ __device__ inline int pixel_at(const View &v, dou
     const double e = floor((v.eq * q + v.ep * p + v.e1) / (v.wq * q + v.wp * p + v.w1) + 0.5);
     return (int)(e < v.lo ? v.lo : e > v.hi ? v.hi : e);
 }
-template <class View> __host__ __device__ inline double place_of_edge(const View &v, int e, double p)
+template <class View> __host__ __device__ inline double place_of_edge(const View &v, double e, double p)
 {
     return (e * (v.wp * p + v.w1) - v.ep * p - v.e1) / (v.eq - e * v.wq);
 }

@@ -21,6 +21,7 @@ namespace
 {
 
 constexpr int MOST_SHARING = 4; /* views of a block */
+constexpr double ROW_SLACK = 1e-6; /* a row that voxels meet by less is not met */
 constexpr int ROWS_SEEN = 3; /* blocks of rows at which extents are looked at */
 constexpr int MARGIN = 4, THREADS = 256, SIDE = 32, LINES = 8;
 constexpr int64_t PLANES = PROJECT_PLANES;
@@ -191,7 +192,7 @@ int make_blocks(project_args *a)
 }
 
 /* Widens the box to that of views [first, first + sharing) in block d and plane p, for blocks from each of n rows on. */
-void widen_box(const project_args &a, int first, int d, double p, const int *row, int n, double most[2])
+void widen_box(const project_args &a, int first, int d, double p, const int *row, int n, int rows, double most[2])
 {
     double q0 = INFINITY, q1 = -INFINITY, z0[ROWS_SEEN], z1[ROWS_SEEN];
     std::fill(z0, z0 + n, INFINITY);
@@ -206,7 +207,7 @@ void widen_box(const project_args &a, int first, int d, double p, const int *row
             const double per_row = depth_of(v, q, p) * v.rows, start = (v.vq * q + v.vp * p + v.v1) * v.rows;
             q0 = fmin(q0, q), q1 = fmax(q1, q);
             for (int r = 0; r < n; r++) {
-                const double low = (row[r] - 0.5) * per_row - start, high = low + PROJECT_BLOCK_ROWS * per_row;
+                const double low = (row[r] - 0.5) * per_row - start, high = low + rows * per_row;
                 z0[r] = fmin(z0[r], fmin(low, high)), z1[r] = fmax(z1[r], fmax(low, high));
             }
         }
@@ -216,6 +217,22 @@ void widen_box(const project_args &a, int first, int d, double p, const int *row
         most[1] = fmax(most[1], z1[r] - z0[r] + 1);
 }
 
+/* Returns the columns that the pixels of a warp meet, at most: those at the ends of the first and the last plane. */
+int most_columns(const project_args &a)
+{
+    double most = 0;
+    for (int i = 0; i < a.views; i++)
+        for (int end = 0; end < 4; end++) {
+            const project_view &v = a.view[i];
+            const double p = end & 1 ? a.plane0 + a.planes - 1 : a.plane0, q = end & 2 ? a.across - 0.5 : -0.5;
+            const double e = fmin(fmax((v.eq * q + v.ep * p + v.e1) / depth_of(v, q, p), v.lo), v.hi);
+            const double at = place_of_edge(v, e, p);
+            most = fmax(most, at - place_of_edge(v, fmax(e - PROJECT_PIXELS, v.lo), p));
+            most = fmax(most, place_of_edge(v, fmin(e + PROJECT_PIXELS, v.hi), p) - at);
+        }
+    return (int)fmin(most, PROJECT_COLUMNS) + 3;
+}
+
 /* Sets the boxes of a launch, `sharing` views a block with room for `group`. False: they do not fit. */
 bool make_boxes(const vp_pair_shape *s, project_args *a, int group, int sharing, size_t shared, int *blocks)
 {
@@ -223,17 +240,18 @@ bool make_boxes(const vp_pair_shape *s, project_args *a, int group, int sharing,
     a->group = group;
     a->sharing = sharing;
     *blocks = make_blocks(a);
-    const int last_row = (a->rows - 1) / PROJECT_BLOCK_ROWS;
-    const int row[ROWS_SEEN] = {0, last_row / 2 * PROJECT_BLOCK_ROWS, last_row * PROJECT_BLOCK_ROWS};
+    const int rows = project_block_rows(s->channels), last = (a->rows - a->row0 - 1) / rows;
+    const int row[ROWS_SEEN] = {a->row0, a->row0 + last / 2 * rows, a->row0 + last * rows};
     for (int first = 0; first < a->views; first += sharing)
         for (int at = 0; at < 11; at++)
             for (int end = 0; end < 2; end++)
                 widen_box(*a, first, at < 5 ? (*blocks - 1) * at / 4 : std::max(at < 8 ? at - 4 : *blocks + 6 - at, 0),
-                          end ? a->plane0 + a->planes - 1 : a->plane0, row, ROWS_SEEN, most);
+                          end ? a->plane0 + a->planes - 1 : a->plane0, row, ROWS_SEEN, rows, most);
     /* between the places that were looked at, extents differ by a small part of a column or voxel */
     a->box_q = (int)most[0] + 4;
     a->box_z = (int)vp_round_up((int64_t)most[1] + 7 + 4 / s->channels, 4 / s->channels);
-    if (a->box_q > 256 || a->box_z > 256)
+    a->columns = most_columns(*a);
+    if (a->box_q > 256 || a->box_z > 256 * BOX_FLOATS / s->channels || a->columns > PROJECT_COLUMNS)
         return false;
     for (a->stages = 4; a->stages >= 2; a->stages--)
         if (project_tiled_shared(s->channels, *a) <= shared)
@@ -251,7 +269,8 @@ bool make_launch(const vp_pair_shape *s, const int *view, const int *line, int n
     a->middle = (double)plane + 0.5 * (a->planes - 1);
     a->across = (int)s->n[1 - a->march];
     a->nv = (int)s->nv;
-    a->rows = (int)(s->channels == 2 ? (s->nv + 1) / 2 : s->nv);
+    a->row0 = s->rows_met[0];
+    a->rows = s->rows_met[1];
     a->views = n;
     a->pitch = line_pitch(s);
     for (int i = 0; i < n; i++) {
@@ -329,11 +348,11 @@ bool choose_boxes(const vp_pair_shape *s, project_args *a, block_views *chosen, 
 
 int volume_map(const vp_pair_shape *s, const project_args &a, const float *x, CUtensorMap *map, vp_err *err)
 {
-    const int floats = map_floats(s->channels), per = s->channels / floats;
+    const int M = s->channels;
     const int64_t column = texels_of(s) * s->channels * (int64_t)sizeof(float);
-    const int64_t size[3] = {texels_of(s) * per, s->n[0], s->n[1]}, stride[2] = {column, column * s->n[0]};
-    const int box[3] = {a.box_z * per, a.march == 0 ? 1 : a.box_q, a.march == 0 ? a.box_q : 1};
-    return vp_tensor_map(map, floats, x, size, stride, box, err);
+    const int64_t size[3] = {texels_of(s) * M / BOX_FLOATS, s->n[0], s->n[1]}, stride[2] = {column, column * s->n[0]};
+    const int box[3] = {a.box_z * M / BOX_FLOATS, a.march == 0 ? 1 : a.box_q, a.march == 0 ? a.box_q : 1};
+    return vp_tensor_map(map, BOX_FLOATS, x, size, stride, box, err);
 }
 
 /* Returns the place at which the ray through the middle of the detector moves across, from plane to plane. */
@@ -374,7 +393,7 @@ int project_views(vp_queue *q, const vp_pair_shape *s, const int *view, const in
         if (!make_launch(s, view, line, n, plane, &a) || !choose_boxes(s, &a, &chosen, &blocks))
             return vp_fail(err, VP_ERUN, "views %d to %d do not fit the kernel", view[0], view[n - 1]);
         a.lines = work;
-        if (blocks <= 0)
+        if (blocks <= 0 || a.rows <= a.row0)
             continue;
         if (volume_map(s, a, x, &map, err)
             || vp_gpu_check(err, launch_project_tiled(s->channels, map, a, blocks, plane > 0, q->stream), "cannot project"))
@@ -492,6 +511,25 @@ int plan_transpose(vp_pair_shape *s, size_t shared, vp_err *err)
 
 /* ---- where they do ---- */
 
+/* Sets the rows that the volume meets in any view: those of a slab may be few. */
+void meet_rows(vp_pair_shape *s)
+{
+    double lo = INFINITY, hi = -INFINITY;
+    for (int64_t i = 0; i < s->n_views; i++)
+        for (int corner = 0; corner < 8; corner++) {
+            const double *P = s->scan[i].P;
+            const double at[3] = {corner & 1 ? (double)s->n[0] - 0.5 : -0.5, corner & 2 ? (double)s->n[1] - 0.5 : -0.5,
+                                  corner & 4 ? (double)s->n[2] - 0.5 : -0.5};
+            const double w = fmax(vp_orbit_dot(P + 8, at[0], at[1], 0), VP_ORBIT_NEAREST);
+            const double edge = vp_orbit_dot(P + 4, at[0], at[1], at[2]) / w + 0.5;
+            lo = fmin(lo, edge);
+            hi = fmax(hi, edge);
+        }
+    const double end = (double)(s->channels == 2 ? (s->nv + 1) / 2 : s->nv);
+    s->rows_met[0] = (int)fmin(fmax(floor(lo + ROW_SLACK), 0), end);
+    s->rows_met[1] = (int)fmin(fmax(ceil(hi - ROW_SLACK), 0), end);
+}
+
 /* True if every view can be projected, alone if need be. */
 bool projects(const vp_pair_shape *s)
 {
@@ -523,6 +561,7 @@ int vp_pair_plan_boxes(int device, struct vp_pair_shape *s, struct vp_err *err)
     for (int64_t i = 0; i < s->n_views; i++)
         mirror = mirror && vp_orbit_mirrored(s->scan[i].P, s->nv - 1, s->n);
     s->channels = mirror ? 2 : 1;
+    meet_rows(s);
     if (plan_transpose(s, prop.sharedMemPerBlockOptin, err))
         return -1;
     if (projects(s)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Updates a second of the matched pair (ct/pair_device.h) on a GPU: gpu_pair_bench [LARGEST [VIEWS [DEVICE]]]. A cone
- * beam, SIZE^3 voxels and views of SIZE x SIZE pixels, for SIZE 512 and 1024 up to LARGEST. 1 GUPS = 2^30 updates a
- * second, of the kernels by events. Errors: relative L2 of VIEWS_CPU views, and of the slices of one segment, against
- * the CPU (which is within 1e-6 of float64); <Ax, y> / <x, A'y> - 1 for positive random x and y. */
+ * beam, SIZE^3 voxels and views of SIZE x SIZE pixels, for SIZE 512 and 1024 up to LARGEST; and the upper half of that.
+ * 1 GUPS = 2^30 updates a second, of the kernels by events. Errors: relative L2 of VIEWS_CPU views, and of the slices of
+ * one segment, against the CPU (which is within 1e-6 of float64); <Ax, y> / <x, A'y> - 1 for positive random x, y. */
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/pair.h"
@@ -57,7 +57,8 @@ static double error_of(const float *got, const float *want, int64_t n)
     return sqrt(e / q);
 }
 
-static struct vp_view *make_views(int64_t size, int64_t n, struct vp_grid *grid)
+/* `slab`: slices [SIZE / 2, SIZE) alone, which no plane mirrors. */
+static struct vp_view *make_views(int64_t size, int64_t n, bool slab, struct vp_grid *grid)
 {
     struct vp_err err = VP_ERR_INIT;
     const double sod = 1000, sdd = 1500, pitch = 400 / (double)size, c = (double)(size - 1) / 2, f = sdd / pitch;
@@ -73,19 +74,20 @@ static struct vp_view *make_views(int64_t size, int64_t n, struct vp_grid *grid)
             views[s].P[8 + i] = w[i];
         }
     }
-    *grid = (struct vp_grid){.n = {size, size, size}};
+    *grid = (struct vp_grid){.n = {size, size, slab ? size / 2 : size}};
     for (int a = 0; a < 3; a++)
         grid->voxel[a] = 2 * sod * sin(atan(200 / sdd)) / (double)size;
+    grid->center[2] = slab ? (double)size / 4 * grid->voxel[2] : 0;
     return views;
 }
 
-static void measure(const struct vp_backend *gpu, int device, int64_t size, int64_t n)
+static void measure(const struct vp_backend *gpu, int device, int64_t size, int64_t n, bool slab)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_grid grid;
-    struct vp_view *views = make_views(size, n, &grid);
+    struct vp_view *views = make_views(size, n, slab, &grid);
     const struct vp_projections scan = {.views = views, .n_views = n, .nu = size, .nv = size};
-    const int64_t page = size * size, voxels = page * size;
+    const int64_t page = size * size, voxels = page * grid.n[2];
     struct vp_pair *cpu;
     struct vp_pair_device *d;
     if (vp_pair_open(&cpu, &scan, &grid, 0, NULL, &err) || vp_pair_device_open(&d, cpu, gpu, device, &err))
@@ -110,7 +112,7 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
             die(&err);
         left += dot(got, y, VP_PAIR_VIEWS * page);
     }
-    if (vp_pair_device_add(d, 0, size, back, &err))
+    if (vp_pair_device_add(d, 0, grid.n[2], back, &err))
         die(&err);
     vp_pair_device_seconds(d, &project, &collect);
     const double updates = (double)voxels * (double)((group - 1) * VP_PAIR_VIEWS) / 0x1p30;
@@ -119,12 +121,12 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
     /* against the CPU: the last group */
     memset(back, 0, (size_t)voxels * sizeof *back);
     if (vp_pair_device_clear(d, &err) || vp_pair_device_adjoint(d, y, list, VP_PAIR_VIEWS, &err)
-        || vp_pair_device_add(d, 0, size, back, &err))
+        || vp_pair_device_add(d, 0, grid.n[2], back, &err))
         die(&err);
     vp_pair_forward(cpu, x, list, VIEWS_CPU, want);
     vp_pair_adjoint(cpu, y, list, VP_PAIR_VIEWS, SLICES, 2 * SLICES, segment);
-    printf("%4lld^3, %lld views: projection %7.1f GUPS, transpose %7.1f GUPS; errors %.1e %.1e; adjoint %.1e\n",
-           (long long)size, (long long)n, updates / (project - before_project), sums / collect,
+    printf("%4lld^3%s, %lld views: projection %7.1f GUPS, transpose %7.1f GUPS; errors %.1e %.1e; adjoint %.1e\n",
+           (long long)size, slab ? ", upper half" : "", (long long)n, updates / (project - before_project), sums / collect,
            error_of(got, want, VIEWS_CPU * page),
            error_of(back + SLICES * page, segment, SLICES * page), adjoint);
     fflush(stdout);
@@ -147,7 +149,8 @@ int main(int argc, char **argv)
         return 0;
     }
     for (int64_t size = largest < 512 ? largest : 512; size <= largest; size *= 2)
-        measure(gpu, devices[0], size, views);
+        for (int slab = 0; slab < 2; slab++)
+            measure(gpu, devices[0], size, views, slab);
     free(devices);
     return 0;
 }
