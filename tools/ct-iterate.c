@@ -1,48 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ct-iterate: iterative reconstruction. Views stream in every iteration, volumes are held. */
-#include "app/checkpoint.h"
+#include "app/iterate_inputs.h"
+#include "app/iterate_record.h"
 #include "app/open.h"
 #include "app/place.h"
-#include "app/session.h"
+#include "app/ranked.h"
 #include "app/tool.h"
 #include "app/volumes.h"
 #include "base/size.h"
-#include "base/stats.h"
 #include "ct/iterate.h"
-#include "ct/margin.h"
-#include "pages/png.h"
-#include "pages/render.h"
-#include "stack/outfile.h"
 #include "stack/views.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct params {
-    struct vp_projection_params projections;
-    struct vp_range views;
-    struct vp_grid_params grid;
-    int64_t margin;
+    struct vp_iterate_input_params in;
+    struct vp_iterate_record_params record;
     struct vp_place_params place;
+    int64_t ranks;
+    const char *scratch;
     int method;
     int64_t iterations, blocks;
     double relax, tv, norm;
     struct vp_reals min, max;
-    const char *pixel_weights, *dead, *mask, *initial;
     struct vp_strings stop;
-    const char *history, *preview, *checkpoint, *resume;
-    int64_t every;
 };
 
 #define P struct params
 static const struct vp_opt options[] = {
-    VP_CHOICE(P, method, "method", 0, "sirt|os-sart|cgls|mlem|osem|fista-tv", .def = "cgls", .group = "Method",
+    VP_CHOICE(P, method, "method", 0, "sirt|os-sart|cgls|mlem|osem|fista-tv|pdhg-tv", .def = "cgls", .group = "Method",
               .help = "method of reconstruction", .more = "See METHODS."),
     VP_INT(P, iterations, "iterations", 'n', .metavar = "N", .min = 0, .max = 1e9, .def = "0",
-           .help = "largest number of iterations (default: cgls, os-sart, osem 10, mlem 20, fista-tv 60, sirt 100)"),
+           .help = "largest number of iterations (default: cgls, os-sart, osem 10, mlem 20, fista-tv 60, sirt, pdhg-tv 100)"),
     VP_INT(P, blocks, "blocks", 0, .metavar = "N", .min = 1, .max = 1e6, .def = "10",
            .help = "number of blocks of views for os-sart and osem; each gives one update",
            .more = "Block b holds view b and every Nth view after it. Consecutive updates use blocks that are far "
@@ -54,27 +45,27 @@ static const struct vp_opt options[] = {
     VP_REALS(P, max, "max", 0, .metavar = "MU", .min = -1e30, .max = 1e30,
              .help = "largest attenuation of a voxel, in 1/mm (not for cgls)"),
     VP_REAL(P, tv, "tv", 0, .metavar = "L", .min = 0, .max = 1e30, .def = "0.01",
-            .help = "weight of the total variation in fista-tv",
-            .more = "The method minimises half the sum of the squared residuals plus L times the sum of differences "
+            .help = "weight of the total variation in fista-tv and pdhg-tv",
+            .more = "The methods minimise half the sum of the squared residuals plus L times the sum of differences "
                     "between neighbouring voxels, in 1/mm. Smaller voxels, more views and less noise need a smaller "
                     "L."),
     VP_REAL(P, norm, "norm", 0, .metavar = "L", .min = 1e-30, .max = 1e30, .def = NULL,
-            .help = "largest eigenvalue of A'A, as reported by an earlier run (fista-tv)",
+            .help = "largest eigenvalue of A'A, as reported by an earlier run (fista-tv, pdhg-tv)",
             .more = "By default the program determines an upper bound in five passes over the views, and reports it "
                     "with -v and in --stats. Give it here to save these passes."),
-    VP_FILE(P, initial, "initial", 0, .metavar = "FILE",
+    VP_FILE(P, in.initial, "initial", 0, .metavar = "FILE",
             .help = "volume to start from, zero, or fdk (default: zero; mlem, osem: uniform)",
             .more = "FILE must have the size of the result. fdk is the volume that ct-fdk(1) makes of the "
                     "projections without options; the projections are then read once more, so they cannot come from "
                     "a pipe."),
-    VP_FILE(P, mask, "mask", 0, .metavar = "FILE",
+    VP_FILE(P, in.mask, "mask", 0, .metavar = "FILE",
             .help = "volume of the voxels that may change: those that are not 0",
             .more = "All other voxels keep their value in --initial, or 0."),
-    VP_FILE(P, pixel_weights, "pixel-weights", 0, .metavar = "FILE", .group = "Weights of pixels",
+    VP_FILE(P, in.pixel_weights, "pixel-weights", 0, .metavar = "FILE", .group = "Weights of pixels",
             .help = "weights of pixels, 0 or more: a page for each view, or one page for all",
             .more = "The weight multiplies the squared residual of the pixel. 0 excludes a pixel: shutters, metal, "
                     "missing views. FILE has the layout of the projections; a single page has the size of a view."),
-    VP_FILE(P, dead, "dead", 0, .metavar = "FILE",
+    VP_FILE(P, in.dead, "dead", 0, .metavar = "FILE",
             .help = "mask of dead pixels: one page of the size of a view, not 0 where a pixel is dead"),
     VP_STRINGS(P, stop, "stop", 0, .metavar = "RULE:T", .group = "Run",
                .help = "stop when RULE holds: residual, noise, change or gradient; repeatable",
@@ -84,33 +75,38 @@ static const struct vp_opt options[] = {
                        "is the standard deviation of the line integrals\n"
                        "- change:T when an iteration changes the volume by less than T of its norm\n"
                        "- gradient:T (cgls) when the gradient is less than T of the first gradient"),
-    VP_OUTFILE(P, history, "history", 0, .metavar = "FILE",
+    VP_OUTFILE(P, record.history, "history", 0, .metavar = "FILE",
                .help = "write a line to FILE after each iteration",
                .more = "Columns are separated by tabs: iteration, seconds, residual, residual / |y|, objective, "
-                       "step, min, mean, max, change. With cgls the residual is that of the volume after the "
-                       "iteration. With the other methods it is that of the volume before it, which is computed "
-                       "anyway."),
-    VP_OUTFILE(P, preview, "preview", 0, .metavar = "FILE.png",
+                       "step, min, mean, max, change. With cgls and pdhg-tv, residual and objective are those of the "
+                       "volume after the iteration. With the other methods they are those of the volume before it, "
+                       "which are computed anyway; with fista-tv, of the volume with its momentum."),
+    VP_OUTFILE(P, record.preview, "preview", 0, .metavar = "FILE.png",
                .help = "write a picture of the middle slice after each iteration",
                .more = "FILE is replaced as a whole each time, so a viewer that watches it shows the latest slice. Black "
                        "and white are the 0.5 and 99.5 percentiles of the slice."),
-    VP_OUTFILE(P, checkpoint, "checkpoint", 0, .metavar = "FILE",
+    VP_OUTFILE(P, record.checkpoint, "checkpoint", 0, .metavar = "FILE",
                .help = "save the state to FILE every few iterations (see --every)"),
-    VP_INT(P, every, "every", 0, .metavar = "N", .min = 1, .max = 1e9, .def = "10",
+    VP_INT(P, record.every, "every", 0, .metavar = "N", .min = 1, .max = 1e9, .def = "10",
            .help = "iterations between checkpoints"),
-    VP_FILE(P, resume, "resume", 0, .metavar = "FILE",
+    VP_FILE(P, record.resume, "resume", 0, .metavar = "FILE",
             .help = "continue from a checkpoint",
             .more = "The result has the same bits as that of an uninterrupted run. Only --iterations, --stop and the "
                     "names of outputs may differ from the run that wrote the checkpoint."),
-    VP_OPTIONS(P, projections, vp_projection_options),
-    VP_RANGE(P, views, "views", 0, .metavar = "A:B",
+    VP_OPTIONS(P, in.projections, vp_projection_options),
+    VP_RANGE(P, in.views, "views", 0, .metavar = "A:B",
              .help = "use only views A to B - 1"),
-    VP_OPTIONS(P, grid, vp_grid_options),
-    VP_INT(P, margin, "margin", 0, .metavar = "N", .min = -1, .max = 1e6, .def = "-1",
+    VP_OPTIONS(P, in.grid, vp_grid_options),
+    VP_INT(P, in.margin, "margin", 0, .metavar = "N", .min = -1, .max = 1e6, .def = "-1",
            .help = "slices added at both ends during the iterations (-1: as the rays need)",
            .more = "Rays of a cone beam pass through slices beyond the volume. Without a margin, their attenuation "
                    "would appear as bright rims in the first and last slices."),
     VP_OPTIONS(P, place, vp_place_options),
+    VP_OPTIONS(P, ranks, vp_ranks_option),
+    {.name = "scratch", .type = VP_T_FILE, .offset = VP_FIELD(P, scratch, const char *), .metavar = "DIR",
+     .help = "keep volumes that exceed --memory in a file in DIR, if GPUs do the work",
+     .more = "DIR must be on a disk. The file has no name, so nothing is left of it, even if the program is killed. "
+             "--plan shows the number of volumes in it. The result has the same bits."},
     VP_OPT_END,
 };
 #undef P
@@ -125,51 +121,58 @@ static const struct vp_example examples[] = {
     {"Start from a filtered back-projection and stop when the residual is that of the noise.",
      "ct-fdk scan.tif -o fdk.tif\n"
      "ct-iterate --method sirt --initial fdk.tif --stop noise:0.005 scan.tif -o sirt.tif"},
+    {"The plan for two ranks of MPI.",
+     "ct-iterate --plan --ranks 2 scan.tif"},
     {"The residual: what the volume does not explain.", "ct-project --subtract scan.tif cgls.tif -o residual.tif"},
     {0},
 };
 
 static const char sections[] =
-    "METHODS\n"
-    "A is the projection of ct-project(1), A' its exact transpose, W the weights of the pixels (1 without "
-    "--pixel-weights and --dead), y the projections, x the volume.\n\n"
-    "sirt: x += relax C A'(W R (y - A x)). R is the inverse of the row sums of A, C the inverse of the column sums "
-    "of W A. Smooth, robust and slow: some hundred iterations.\n\n"
-    "os-sart: the same for one block of views after the other; about --blocks times as fast. It ends near the "
-    "solution, not at it; fewer blocks or a smaller --relax bring it nearer.\n\n"
-    "cgls: conjugate gradients for least squares. Fast. The residual falls with each iteration, but the error of the "
-    "volume grows again once noise is fitted, often after 10 to 20 iterations. It has no bounds on voxels.\n\n"
-    "mlem, osem: maximum likelihood for Poisson counts (emission tomography), with all views at once or block by "
-    "block. Projections and volume are not negative.\n\n"
-    "fista-tv: minimises the least squares plus --tv times the total variation, within --min and --max. It gives "
-    "flat regions with sharp edges, for few views. The step is 1 over a proven bound of the norm. The momentum "
-    "restarts if the objective would grow.\n\n"
-    "In a voxel that only few rays cross, errors of other voxels collect. If the corners of the volume are outside "
-    "the field of view, a --mask of the field of view gives a better result.\n\n"
-    "Iteration k is the kth update of the volume. Offset detectors, short scans and missing views need no weights: "
-    "rays that were not measured are not part of the sum. If the detector truncates the object, voxels near the edge "
-    "of the field of view are wrong.\n\n"
     "CHOOSING A METHOD\n"
     "- Many views, little noise: ct-fdk(1). Iterations give nothing that its filters do not give faster.\n"
-    "- Few or noisy views, any object: cgls with 10 iterations, or sirt with 100 and --min 0, which is smoother.\n"
-    "- Few views of an object of a few materials: fista-tv with 60 iterations and --min 0. Begin with the default of "
+    "- Few or noisy views, any object: cgls with 10 iterations; or sirt with 100 and --min 0, which is smoother and slower.\n"
+    "- Few views of an object of few materials: fista-tv with 60 iterations and --min 0. Begin with the default of "
     "--tv. Halve it if fine structures vanish; double it if noise remains.\n"
+    "- The same on GPUs, or with little memory: pdhg-tv with 100 iterations.\n"
     "- Many views and little time: os-sart with 2 to 5 iterations.\n"
     "- Pixels of different noise, dead pixels, metal: any method, with --pixel-weights or --dead.\n"
     "- Emission: osem, then mlem for the last iterations.\n\n"
-    "Relative errors of a measured slice against the reconstruction of all 720 views (examples/few-views.sh): with 36 "
-    "views fdk 0.253, sirt 0.072, cgls 0.090, fista-tv 0.057; with 90 views 0.136, 0.055, 0.062, 0.053.\n\n"
+    "Errors of a measured slice, relative to the reconstruction of all 720 views (examples/few-views.sh draws it):\n\n"
+    "    views    fdk    sirt   cgls   fista-tv  pdhg-tv\n"
+    "       36   0.253  0.072  0.090     0.057    0.056\n"
+    "       90   0.136  0.055  0.062     0.053    0.053\n\n"
     "CHOOSING THE ITERATIONS\n"
-    "The residual falls with each iteration, but the volume is best when the residual reaches the noise: iterations "
-    "beyond it fit the noise. If the noise S of a line integral is known, --stop noise:S ends there. Otherwise look at "
-    "the residual of --history and at --preview:\n"
+    "The residual is what the volume does not explain of the projections; it falls to the noise, then below it. The volume "
+    "is best when it reaches the noise: later iterations fit the noise. If the noise S of a line integral is known, --stop "
+    "noise:S ends there. Otherwise look at the residual of --history and at --preview:\n"
     "- The residual still falls steeply: continue.\n"
     "- The residual is nearly constant and the slice gets grainy: use fewer iterations.\n"
-    "- The residual is nearly constant and far above the noise: the scan does not fit its geometry. Check the axis "
-    "(ct-center(1)), beam hardening, motion, and whether the object is larger than the volume; ct-project --subtract "
-    "shows where the residual is.\n\n"
+    "- The residual is nearly constant and far above the noise: the scan does not fit its geometry, or the object its "
+    "volume. Check the axis (ct-center(1)), beam hardening, motion, and the size of the object; ct-project --subtract shows "
+    "where the residual is.\n\n"
+    "fista-tv and pdhg-tv do not fit the noise, because --tv holds them back: more iterations do no harm. Use --stop "
+    "change:1e-3 or so.\n\n"
+    "METHODS\n"
+    "A is the projection of ct-project(1), A' its exact transpose, W the weights of the pixels (1 without "
+    "--pixel-weights and --dead), y the projections, x the volume. Iteration k is the kth update of the volume.\n\n"
+    "sirt: x += relax C A'(W R (y - A x)). R is the inverse of the row sums of A, C the inverse of the column sums "
+    "of W A. Smooth, robust and slow.\n\n"
+    "os-sart: the same for one block of views after the other; about --blocks times as fast. It ends near the "
+    "solution, not at it; fewer blocks or a smaller --relax bring it nearer.\n\n"
+    "cgls: conjugate gradients for least squares. Fast, without bounds on voxels. The residual falls with each iteration, "
+    "but the error of the volume grows again after 10 to 20 iterations, when noise is fitted.\n\n"
+    "mlem, osem: maximum likelihood for Poisson counts (emission tomography), with all views at once or block by "
+    "block. Projections and volume are not negative.\n\n"
+    "fista-tv: least squares plus --tv times the total variation, within --min and --max. It gives flat regions with sharp "
+    "edges. The step is 1 over a proven bound of the norm. The momentum restarts if it points uphill.\n\n"
+    "pdhg-tv: the same minimum by primal-dual steps. It takes more iterations, but the total variation, which the CPU "
+    "computes, takes a tenth of the time, and the residual is that of the volume itself. At first the residual swings.\n\n"
+    "In a voxel that only few rays cross, errors of other voxels collect. If the corners of the volume are outside "
+    "the field of view, give a --mask of the field of view.\n\n"
+    "Offset detectors, short scans and missing views need no weights: rays that were not measured are not part of the sum. "
+    "If the detector truncates the object, voxels near the edge of the field of view are wrong.\n\n"
     "MEMORY\n"
-    "fista-tv holds 7 volumes of 32-bit floats in memory, all other methods 4. "
+    "fista-tv holds 7 volumes of 32-bit floats in memory, pdhg-tv 6, all other methods 4. "
     "Projections are read again in every iteration; cgls reads them again only every 16 iterations. Projections from "
     "a pipe are kept in memory.\n\n"
     "With --device cuda the GPUs project and back-project; all other work is done on the CPU. "
@@ -184,26 +187,30 @@ static const char sections[] =
     "and half of the views fit in 2.5 GiB. A block is then a whole pass.\n\n"
     "--plan shows which way is taken, the memory of each GPU and an estimate of the time that kernels and copies of "
     "slabs take in an iteration (a wide cone takes several times as long). The result has the same bits for any number "
-    "of threads and GPUs, and any limit of memory. Results of the CPU and of GPUs differ by rounding.";
+    "of threads and GPUs, and any limit of memory. Results of the CPU and of GPUs differ by rounding.\n\n"
+    "MANY HOSTS\n"
+    "ct-iterate also runs as several processes (ranks) of one MPI run: mpirun -n 4 --hostfile hosts ct-iterate scan.tif -o "
+    "vol.tif, or srun in a batch job of Slurm. The result has the bits of one process, for any number of ranks.\n\n"
+    "- Each rank reads and projects its part of the views, and sums all views into its part of the slices.\n"
+    "- Each rank holds its part of the slices of most volumes. It holds the result and one other volume whole (--mask is a third "
+    "one), because a projection needs all slices. --plan shows both.\n"
+    "- In an iteration each rank receives one volume and the projections of the other ranks: 8 GiB for 1024 views of "
+    "1024 x 1024 into 1024 x 1024 x 1024 voxels. os-sart and osem exchange the volume after each block of views, so they need a "
+    "fast network.\n"
+    "- Projections and other inputs are files that all ranks can read. The first rank writes the result, the history, the "
+    "preview and the checkpoint.\n"
+    "- A checkpoint may be resumed by another number of ranks.\n"
+    "- Ranks of one host share its processors and GPUs. Give each its own, or start one rank for each host: one process uses all "
+    "threads and GPUs of a host by itself.\n"
+    "- All ranks use GPUs, or none does.\n\n"
+    "If a rank fails or is killed, all ranks end, with one message and without a result; the last checkpoint stays.";
 
 struct work {
     const struct params *p;
     struct vp_run *run;
-    struct vp_reader *reader, *weights, *dead, *mask, *initial;
-    struct vp_views *source, *weight_views;
-    struct vp_geom geom;
-    struct vp_view *views;
-    struct vp_scan scan;
-    struct vp_grid grid;        /* with the margin */
-    int64_t below, slices;      /* the result is slices [below, below + slices) */
-    struct vp_projections projections;
-    float *x, *pixels, *mask_samples;
     struct vp_iterate job;
-    struct vp_checkpoint checkpoint;
-    FILE *history;
-    double *residuals, *objectives;
-    int64_t lines, room;
-    uint64_t bytes, kept;
+    struct vp_iterate_inputs in;
+    struct vp_iterate_record record;
 };
 
 /* ---- options ---- */
@@ -211,7 +218,7 @@ struct work {
 /* True if --initial is this word. */
 static bool begins(const struct work *w, const char *word)
 {
-    return w->p->initial && !strcmp(w->p->initial, word);
+    return w->p->in.initial && !strcmp(w->p->in.initial, word);
 }
 
 static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *err)
@@ -226,7 +233,7 @@ static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *e
         *to[i] = strtod(rule + n + 1, &end);
         if (end == rule + n + 1 || *end || !(*to[i] > 0) || !isfinite(*to[i]))
             return vp_fail(err, VP_EUSAGE, "--stop %s: expected a number above 0, got '%s'", names[i], rule + n + 1);
-        if (i == 3 && job->method != VP_CGLS)
+        if (i == 3 && !vp_iterate_has(job->method, "gradient"))
             return vp_fail(err, VP_EUSAGE, "--stop gradient needs --method cgls");
         return 0;
     }
@@ -236,22 +243,13 @@ static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *e
 /* Fills the job from the options, and rejects those that the method does not have. */
 static int set_options(struct work *w, struct vp_err *err)
 {
-    static const int64_t usual[] = {[VP_SIRT] = 100, [VP_OS_SART] = 10, [VP_CGLS] = 10, [VP_MLEM] = 20, [VP_OSEM] = 10,
-                                    [VP_FISTA_TV] = 60};
-    static const struct { const char *option; unsigned methods; } fits[] = {
-        {"blocks", 1u << VP_OS_SART | 1u << VP_OSEM},
-        {"relax", 1u << VP_SIRT | 1u << VP_OS_SART},
-        {"min", ~(1u << VP_CGLS)},
-        {"max", ~(1u << VP_CGLS)},
-        {"tv", 1u << VP_FISTA_TV},
-        {"norm", 1u << VP_FISTA_TV},
-    };
+    static const char *const options_of[] = {"blocks", "relax", "min", "max", "tv", "norm"};
     const struct params *p = w->p;
     struct vp_iterate *const job = &w->job;
     job->method = (enum vp_iterate_method)p->method;
-    for (size_t i = 0; i < sizeof fits / sizeof *fits; i++)
-        if (vp_given(w->run, fits[i].option) && !(fits[i].methods >> p->method & 1))
-            return vp_fail(err, VP_EUSAGE, "--%s and --method %s cannot be combined", fits[i].option,
+    for (size_t i = 0; i < sizeof options_of / sizeof *options_of; i++)
+        if (vp_given(w->run, options_of[i]) && !vp_iterate_has(job->method, options_of[i]))
+            return vp_fail(err, VP_EUSAGE, "--%s and --method %s cannot be combined", options_of[i],
                            vp_iterate_name(job->method));
     if (p->min.n > 1 || p->max.n > 1)
         return vp_fail(err, VP_EUSAGE, "--%s: expected one number", p->min.n > 1 ? "min" : "max");
@@ -259,15 +257,17 @@ static int set_options(struct work *w, struct vp_err *err)
     job->max = p->max.n ? p->max.v[0] : INFINITY;
     if (job->min > job->max)
         return vp_fail(err, VP_EUSAGE, "--min %g is above --max %g", job->min, job->max);
-    if (vp_given(w->run, "every") && !p->checkpoint)
+    if (p->scratch && w->in.ranked)
+        return vp_fail_hint(err, VP_EUSAGE, "ranks divide the volumes among them", "--scratch is for one process");
+    if (vp_given(w->run, "every") && !p->record.checkpoint)
         return vp_fail(err, VP_EUSAGE, "--every needs --checkpoint FILE");
-    if (begins(w, "fdk") && (job->method == VP_MLEM || job->method == VP_OSEM))
+    if (begins(w, "fdk") && vp_iterate_positive(job->method))
         return vp_fail(err, VP_EUSAGE, "--initial fdk and --method %s cannot be combined", vp_iterate_name(job->method));
     if (begins(w, "fdk") && vp_standard_input(w->run))
         return vp_fail_hint(err, VP_EUSAGE, "give the name of a file", "--initial fdk: the projections come from a pipe");
-    if (p->grid.slab.given)
+    if (p->in.grid.slab.given)
         return vp_fail_hint(err, VP_EUSAGE, "img-cat --pages cuts the result", "--slab: rays pass other slices as well");
-    job->iterations = p->iterations ? p->iterations : usual[p->method];
+    job->iterations = p->iterations ? p->iterations : vp_iterate_usual(job->method);
     job->blocks = p->blocks;
     job->relax = p->relax;
     job->tv = p->tv;
@@ -278,363 +278,121 @@ static int set_options(struct work *w, struct vp_err *err)
     return 0;
 }
 
-/* ---- inputs ---- */
-
-static int open_scan(struct work *w, struct vp_err *err)
-{
-    const struct params *p = w->p;
-    const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
-    if (vp_open_input(w->run, 0, VP_AS_VALUES, &w->reader, err))
-        return -1;
-    const struct vp_stack *s = vp_reader_stack(w->reader);
-    const char *const name = vp_reader_name(w->reader);
-    int64_t z0, z1, above = p->margin;
-    if (vp_quantity_check(s, VP_NEED_LINES, name, err) || vp_geom_of(&w->geom, &p->projections, s, name, err)
-        || vp_geom_views(&w->geom, &w->views, &w->scan, err)
-        || vp_grid_make(&w->grid, &z0, &z1, &p->grid, &w->geom, w->views, &w->scan, err)
-        || vp_views_open(&w->source, w->reader, sinograms, w->run->common.memory, err))
-        return -1;
-    if (w->scan.curved)
-        return vp_fail(err, VP_EUSAGE, "%s: the detector is curved: expected a flat one", name);
-    w->projections = (struct vp_projections){.views = w->views, .n_views = w->geom.views, .nu = w->geom.nu,
-                                             .nv = w->geom.nv, .source = w->source};
-    w->job.first = p->views.given ? p->views.lo : 0;
-    w->job.last = p->views.given && p->views.hi != INT64_MAX ? p->views.hi : w->geom.views;
-    if (w->job.first >= w->job.last || w->job.last > w->geom.views)
-        return vp_fail(err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)w->job.first,
-                       (long long)w->job.last, (long long)w->geom.views);
-    w->slices = w->grid.n[2];
-    w->below = p->margin;
-    if (p->margin < 0)
-        vp_margin_of(&w->projections, &w->grid, &w->below, &above);
-    w->grid.n[2] += w->below + above;
-    w->grid.center[2] += 0.5 * (double)(above - w->below) * w->grid.voxel[2];
-    return 0;
-}
-
-/* Opens weights, dead pixels, the mask and the initial volume, and checks their sizes. */
-static int open_others(struct work *w, struct vp_err *err)
-{
-    const struct params *p = w->p;
-    const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
-    const int64_t size[3] = {w->grid.n[0], w->grid.n[1], w->slices};
-    const int64_t nu = w->geom.nu, nv = w->geom.nv, n = w->geom.views;
-    const int64_t page[3] = {nu, nv, 1}, all[3] = {nu, sinograms ? n : nv, sinograms ? nv : n};
-    if (p->pixel_weights) {
-        if (vp_open_values(w->run, p->pixel_weights, &w->weights, err))
-            return -1;
-        const struct vp_stack *s = vp_reader_stack(w->weights);
-        if (!vp_reader_seekable(w->weights))
-            return vp_fail(err, VP_EUSAGE, "--pixel-weights %s: expected a file, which can be read again", p->pixel_weights);
-        const bool single = s->nx == nu && s->ny == nv && s->pages == 1 && n > 1;
-        if (!single && (vp_volumes_match(w->weights, "--pixel-weights", all, err)
-                        || vp_views_open(&w->weight_views, w->weights, sinograms, w->run->common.memory, err)))
-            return -1;
-    }
-    if (p->dead && (vp_open_mask(w->run, p->dead, &w->dead, err) || vp_volumes_match(w->dead, "--dead", page, err)))
-        return -1;
-    if (p->mask && (vp_open_mask(w->run, p->mask, &w->mask, err) || vp_volumes_match(w->mask, "--mask", size, err)))
-        return -1;
-    if (!p->initial || begins(w, "zero") || begins(w, "fdk"))
-        return 0;
-    return vp_open_values(w->run, p->initial, &w->initial, err) || vp_volumes_match(w->initial, "--initial", size, err) ? -1 : 0;
-}
-
-/* Makes one page of weights: of a single page of weights, and of dead pixels. */
-static int load_pixels(struct work *w, struct vp_err *err)
-{
-    const int64_t n = w->geom.nu * w->geom.nv;
-    const bool single = w->weights && !w->weight_views;
-    w->job.weights = w->weight_views;
-    if (!single && !w->dead)
-        return 0;
-    float *const pixels = w->pixels = vp_alloc_raw((size_t)n, sizeof *pixels, "the weights", err);
-    float *const dead = vp_alloc((size_t)n, sizeof *dead, "the dead pixels", err);
-    int rc = !pixels || !dead ? -1 : 0;
-    for (int64_t i = 0; i < n && !rc; i++)
-        pixels[i] = 1;
-    if (!rc && single)
-        rc = vp_volumes_read(w->weights, 1, 1, pixels, NULL, err);
-    if (!rc && w->dead)
-        rc = vp_volumes_read(w->dead, 1, 1, dead, NULL, err);
-    for (int64_t i = 0; i < n && !rc; i++)
-        pixels[i] = dead[i] != 0 ? 0 : pixels[i]; /* NaN is dead, too */
-    free(dead);
-    w->job.pixels = w->pixels;
-    return rc;
-}
-
-/* Makes the initial volume as ct-fdk does, of the same projections. */
-static int load_fdk(struct work *w, struct vp_err *err)
-{
-    const struct params *p = w->p;
-    const struct vp_reconstruct_params of = {.projections = p->projections, .views = p->views, .grid = p->grid};
-    struct vp_filter_params filter;
-    struct vp_session s = {0};
-    int rc = vp_opt_defaults(vp_filter_options, &filter, err) || vp_session_open(&s, w->run, &of, VP_NEED_LINES, err) ? -1 : 0;
-    if (!rc) {
-        s.grid = w->grid; /* and the margin */
-        s.job.z0 = 0;
-        s.job.z1 = w->grid.n[2];
-        s.job.memory = w->run->common.memory - w->bytes;
-        rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err) || vp_session_fill(&s, w->run, w->x, err) ? -1 : 0;
-    }
-    vp_session_close(&s);
-    return rc;
-}
-
-/* Reads the initial volume and the mask between the slices of the margin. */
-static int load_volumes(struct work *w, struct vp_err *err)
-{
-    const int64_t page = w->grid.n[0] * w->grid.n[1], all = page * w->grid.n[2];
-    const int threads = (int)w->run->common.threads;
-    int64_t bad = 0, used = 0;
-    if (!(w->x = vp_alloc((size_t)all, sizeof *w->x, "the volume", err)))
-        return -1;
-    if (begins(w, "fdk") && load_fdk(w, err))
-        return -1;
-    if (w->initial && vp_volumes_read(w->initial, w->slices, threads, w->x + w->below * page, &bad, err))
-        return -1;
-    for (int64_t i = 0; w->initial && i < all && w->job.method != VP_SIRT; i++)
-        if (w->x[i] < 0 && (w->job.method == VP_MLEM || w->job.method == VP_OSEM))
-            return vp_fail_hint(err, VP_EUSAGE, "img-math 'max(a, 1e-6)' makes it so",
-                                "--initial %s: %s expects values above 0", w->p->initial, vp_iterate_name(w->job.method));
-    if (bad)
-        return vp_fail(err, VP_ERUN, "--initial %s: %lld voxels are NaN or infinite", w->p->initial, (long long)bad);
-    w->job.x = w->x;
-    w->job.started = w->initial || begins(w, "fdk");
-    if (!w->mask)
-        return 0;
-    if (!(w->mask_samples = vp_alloc_raw((size_t)all, sizeof *w->x, "the mask", err)))
-        return -1;
-    for (int64_t i = 0; i < all; i++)
-        w->mask_samples[i] = 1;
-    if (vp_volumes_read(w->mask, w->slices, threads, w->mask_samples + w->below * page, NULL, err))
-        return -1;
-    for (int64_t i = w->below * page; i < (w->below + w->slices) * page; i++) {
-        w->mask_samples[i] = w->mask_samples[i] != 0 ? 1 : 0;
-        used += w->mask_samples[i] != 0;
-    }
-    w->job.mask = w->mask_samples;
-    return used ? 0 : vp_fail(err, VP_ERUN, "--mask %s: no voxel may change", w->p->mask);
-}
-
 /* ---- plan ---- */
-
-/* Pages of a pipe are kept if they are read again; sinograms of one are kept as they are opened. */
-static bool keeps(const struct work *w)
-{
-    return !vp_views_seekable(w->source) && vp_iterate_rereads(&w->job)
-        && w->p->projections.layout != VP_LAYOUT_SINOGRAMS;
-}
 
 static int plan(struct work *w, struct vp_err *err)
 {
     struct vp_run *run = w->run;
-    const struct vp_grid *g = &w->grid;
+    struct vp_iterate_inputs *const in = &w->in;
+    const struct vp_grid *g = &in->grid;
     struct vp_iterate *const job = &w->job;
     const uint64_t volume = (uint64_t)(g->n[0] * g->n[1] * g->n[2]) * sizeof(float);
-    const uint64_t page = vp_page_bytes(vp_reader_stack(w->reader));
-    w->kept = keeps(w) ? (uint64_t)w->geom.views * page : 0;
-    w->bytes = volume * (w->mask ? 2 : 1) + w->kept + vp_reader_holds(w->reader, false) + vp_views_bytes(w->source);
-    job->memory = run->common.memory > w->bytes ? run->common.memory - w->bytes : 0;
-    job->mask_held = w->mask != NULL;
+    vp_iterate_inputs_measure(in);
+    job->memory = run->common.memory > in->bytes ? run->common.memory - in->bytes : 0;
+    job->mask_held = in->mask != NULL;
+    job->scratch = w->p->scratch;
     if (vp_iterate_plan(job, err))
         return -1;
-    const uint64_t bytes = w->bytes + vp_iterate_bytes(job);
+    const int volumes = vp_iterate_volumes(job);
+    const uint64_t bytes = in->bytes + vp_iterate_bytes(job);
     if (bytes > run->common.memory)
-        return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory, or choose larger voxels",
+        return vp_fail_hint(err, VP_ERESOURCE, job->place.used && !job->scratch
+                            ? "allow more with --memory, keep volumes on a disk with --scratch, or choose larger voxels"
+                            : "allow more with --memory, or choose larger voxels",
                             "%s of %lld x %lld x %lld voxels takes %s: expected at most %s", vp_iterate_name(job->method),
                             (long long)g->n[0], (long long)g->n[1], (long long)g->n[2], vp_bytes_text(bytes).text,
                             vp_bytes_text(run->common.memory).text);
-    vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)w->projections.nu,
-                   (long long)w->projections.nv, (long long)job->first, (long long)job->last - 1,
-                   (long long)w->projections.n_views);
+    vp_report_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)in->projections.nu,
+                   (long long)in->projections.nv, (long long)job->first, (long long)job->last - 1,
+                   (long long)in->projections.n_views);
     vp_report_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)g->n[0], (long long)g->n[1],
-                   (long long)w->slices, g->voxel[0], g->voxel[1], g->voxel[2]);
-    if (g->n[2] > w->slices)
-        vp_report_plan(run, "margin", "%lld slices below, %lld above", (long long)w->below,
-                       (long long)(g->n[2] - w->slices - w->below));
+                   (long long)in->slices, g->voxel[0], g->voxel[1], g->voxel[2]);
+    if (g->n[2] > in->slices)
+        vp_report_plan(run, "margin", "%lld slices below, %lld above", (long long)in->below,
+                       (long long)(g->n[2] - in->slices - in->below));
     vp_report_plan(run, "method", "%s, at most %lld iterations", vp_iterate_name(job->method), (long long)job->iterations);
-    if (w->kept)
-        vp_report_plan(run, "input", "a pipe: kept in memory, %s", vp_bytes_text(w->kept).text);
-    vp_report_plan(run, "volumes", "%d in host memory, %s each", vp_iterate_volumes(job) + 1 + (w->mask ? 1 : 0),
-                   vp_bytes_text(volume).text);
+    if (in->kept)
+        vp_report_plan(run, "input", "a pipe: kept in memory, %s", vp_bytes_text(in->kept).text);
+    const int parts = vp_iterate_parts(job);
+    vp_ranked_plan(in->ranked, run, "slices", g->n[2], vp_iterate_unit(job));
+    if (in->ranked)
+        vp_report_plan(run, "views", "%lld at once, each rank projects its part of them", (long long)job->turn);
+    vp_report_plan(run, "volumes", "%d in host memory, %s each", volumes - job->spilled - parts, vp_bytes_text(volume).text);
+    if (parts)
+        vp_report_plan(run, "parts", "%d volumes, of which each rank holds its slices", parts);
+    if (job->spilled)
+        vp_report_plan(run, "scratch", "%d volume%s in %s, %s", job->spilled, job->spilled == 1 ? "" : "s", job->scratch,
+                       vp_bytes_text((uint64_t)job->spilled * volume).text);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
-    vp_place_plan(run, &job->place, job->block, "an iteration", vp_iterate_updates(job), vp_iterate_traffic(job));
-    return vp_report_plan_done(run);
-}
-
-static int keep_input(struct work *w, struct vp_err *err)
-{
-    if (!w->kept)
-        return 0;
-    const int rc = vp_reader_keep(w->reader, w->kept + (1 << 20), NULL, err);
-    return rc <= 0 ? rc : vp_fail(err, VP_ERUN, "%s: expected %lld views, got more", vp_reader_name(w->reader),
-                                  (long long)w->geom.views);
+    vp_place_plan(run, &job->place, job->block, "an iteration", vp_iterate_updates(job) / vp_ranked_count(in->ranked),
+                  vp_iterate_traffic(job));
+    return 0;
 }
 
 /* ---- run ---- */
 
-/* Warns once of an object that reaches beyond the volume. A hundredth: noise of rays through air has a mean of 0. */
-static void look_beside(struct work *w)
-{
-    if (w->lines > 1 || w->job.missed < 0.01)
-        return;
-    vp_warn(w->run, "%.3g %% of what was measured is on rays that miss the volume: the object is larger, and the rest of it "
-                    "appears at the volume's faces: choose a larger --volume", 100 * w->job.missed);
-}
-
-/* Writes the picture of the middle slice. */
-static int draw(const struct work *w, struct vp_err *err)
-{
-    const int64_t nx = w->grid.n[0], ny = w->grid.n[1];
-    const struct vp_picture slice = {w->x + (w->below + w->slices / 2) * nx * ny, nx, ny};
-    struct vp_outfile *file = NULL;
-    double lo, hi;
-    uint8_t *const pixels = vp_alloc((size_t)nx, (size_t)ny, "the picture", err);
-    int rc = pixels ? vp_picture_window(&slice, 1, 0.5, 99.5, &lo, &hi, err) : -1;
-    if (!rc) {
-        vp_picture_gray(&slice, lo, hi, false, pixels, 1);
-        rc = vp_outfile_open(&file, w->p->preview, err);
-    }
-    if (!rc)
-        rc = vp_outfile_end(file, vp_png_write(file, pixels, 1, nx, ny, 1, err), err);
-    free(pixels);
-    return rc;
-}
-
-static int log_line(struct work *w, const struct vp_iterate_line *l, struct vp_err *err)
-{
-    if (w->lines == w->room) {
-        double *r = vp_grow(w->residuals, w->lines, &w->room, sizeof *r, "the history", "ct-iterate", err);
-        if (!r)
-            return -1;
-        w->residuals = r;
-        double *o = realloc(w->objectives, (size_t)w->room * sizeof *o);
-        if (!o)
-            return vp_fail(err, VP_ERESOURCE, "out of memory: the history");
-        w->objectives = o;
-    }
-    w->residuals[w->lines] = l->residual;
-    w->objectives[w->lines++] = l->objective;
-    vp_note(w->run, "%s %lld/%lld: residual %.4g (%.4g of the data), change %.3g, %.1f s", vp_iterate_name(w->job.method),
-            (long long)l->iteration, (long long)w->job.iterations, l->residual, l->relative, l->change, l->seconds);
-    if (!w->history)
-        return 0;
-    fprintf(w->history, "%lld\t%.3f\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\n", (long long)l->iteration, l->seconds,
-            l->residual, l->relative, l->objective, l->step, l->min, l->mean, l->max, l->change);
-    return fflush(w->history) ? vp_fail_errno(err, "%s", w->p->history) : 0;
-}
-
-static int each(void *ctx, const struct vp_iterate_line *line, const struct vp_iterate_state *state, struct vp_err *err)
-{
-    struct work *w = ctx;
-    struct vp_err unseen = VP_ERR_INIT;
-    if (log_line(w, line, err))
-        return -1;
-    look_beside(w);
-    if (w->p->preview && draw(w, &unseen))
-        vp_warn(w->run, "no picture after iteration %lld: %s", (long long)line->iteration, unseen.msg);
-    if (w->p->checkpoint && (line->iteration % w->p->every == 0 || line->iteration == w->job.iterations)) {
-        struct vp_err why = VP_ERR_INIT;
-        if (vp_checkpoint_save(&w->checkpoint, w->p->checkpoint, state, &why))
-            vp_warn(w->run, "no checkpoint after iteration %lld: %s", (long long)line->iteration, why.msg);
-    }
-    return 0;
-}
-
-static int resume(void *ctx, struct vp_iterate_state *state, struct vp_err *err)
-{
-    struct work *w = ctx;
-    return w->p->resume ? vp_checkpoint_load(&w->checkpoint, w->p->resume, state, err) : 0;
-}
-
-static int open_history(struct work *w, struct vp_err *err)
-{
-    const char *path = w->p->history;
-    if (!path)
-        return 0;
-    if (!(w->history = fopen(path, "w")))
-        return vp_fail_errno(err, "%s", path);
-    fprintf(w->history, "iteration\tseconds\tresidual\trelative\tobjective\tstep\tmin\tmean\tmax\tchange\n");
-    return 0;
-}
-
-static void report(const struct work *w)
-{
-    struct vp_stats *stats = w->run->stats;
-    vp_place_report(w->run, &w->job.place);
-    vp_stats_text(stats, "method", vp_iterate_name(w->job.method));
-    vp_stats_number(stats, "iterations", (double)w->job.done);
-    vp_stats_text(stats, "stopped_by", w->job.stopped_by);
-    vp_stats_list(stats, "residuals", w->residuals, w->lines);
-    vp_stats_list(stats, "objective", w->objectives, w->lines);
-    if (w->job.norm > 0)
-        vp_stats_number(stats, "norm", w->job.norm);
-    vp_note(w->run, "%lld iterations, ended by %s", (long long)w->job.done, w->job.stopped_by);
-    if (w->job.least_norm > 0)
-        vp_note(w->run, "norm at most %.9g, at least %.9g", w->job.norm, w->job.least_norm);
-}
-
-static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err *err)
+static int prepare(struct work *w, struct vp_err *err)
 {
     struct vp_run *const run = w->run;
-    struct vp_stack out = {0};
-    if (set_options(w, err) || open_scan(w, err) || open_others(w, err))
-        return -1;
     struct vp_iterate *const job = &w->job;
-    job->scan = &w->projections;
-    job->grid = &w->grid;
+    struct vp_iterate_inputs *const in = &w->in;
+    if (set_options(w, err) || vp_iterate_inputs_open(in, err))
+        return -1;
     job->threads = (int)run->common.threads;
     job->stats = run->stats;
     job->progress = run->progress;
-    job->each = each;
-    job->resume = resume;
-    job->ctx = w;
-    w->checkpoint = (struct vp_checkpoint){.run = run, .grid = &w->grid, .method = job->method};
-    const double voxels = (double)w->grid.n[0] * (double)w->grid.n[1] * (double)w->grid.n[2];
-    const double passes = 2 * (double)job->iterations * (double)(job->last - job->first);
-    if (vp_place_choose(run, voxels * passes, w->p->place.device_memory, &job->place, err))
+    vp_iterate_record_start(&w->record);
+    const double voxels = (double)in->grid.n[0] * (double)in->grid.n[1] * (double)in->grid.n[2];
+    const double passes = 2 * (double)job->iterations * (double)(job->last - job->first) / vp_ranked_count(in->ranked);
+    return vp_place_choose(run, voxels * passes, w->p->place.device_memory, &job->place, err);
+}
+
+/* Each step ends on all ranks before the next begins. */
+static int reconstruct(struct work *w, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_iterate *const job = &w->job;
+    struct vp_iterate_inputs *const in = &w->in;
+    struct vp_ranked *const ranked = in->ranked;
+    struct vp_stack out = {0};
+    if (vp_ranked_place(ranked, &job->place, prepare(w, err), err) || vp_ranked_together(ranked, plan(w, err), err))
         return -1;
-    const int done = plan(w, err);
-    if (done)
-        return done > 0 ? 0 : -1;
-    int rc = vp_session_volume(w->reader, &w->grid, w->below, w->below + w->slices, &out, err)
-          || vp_open_output(run, &out, writer, err) || keep_input(w, err) || load_pixels(w, err) || load_volumes(w, err)
-          || open_history(w, err) || vp_iterate_run(job, err) ? -1 : 0;
+    if (vp_ranked_leads(ranked))
+        (void)vp_report_plan_done(w->run);
+    if (w->run->common.plan)
+        return 0;
+    const int opened = vp_ranked_output(ranked, w->run, &out, writer, vp_iterate_inputs_header(in, &out, err), err);
     vp_stack_free(&out);
-    if (rc)
+    if (opened
+        || vp_ranked_together(ranked, vp_iterate_inputs_load(in, err) || vp_iterate_record_open(&w->record, err) ? -1 : 0, err)
+        || vp_ranked_worked(ranked, vp_iterate_run(job, err), err))
         return -1;
-    report(w);
-    if (job->last == w->geom.views && vp_views_finish(w->source, err))
-        return -1;
-    return vp_writer_pages(*writer, w->slices, w->x + w->below * w->grid.n[0] * w->grid.n[1], job->threads, err);
+    vp_iterate_record_report(&w->record);
+    vp_ranked_count_in(ranked, w->run);
+    const int rc = job->last == in->geom.views && vp_views_finish(in->source, err) ? -1 : vp_iterate_inputs_write(in, *writer, err);
+    return vp_ranked_worked(ranked, rc, err);
 }
 
 static int ct_iterate(struct vp_run *run, void *params, struct vp_err *err)
 {
-    struct work w = {.p = params, .run = run};
+    const struct params *const p = params;
+    const struct vp_ranked_params ranked = {.ranks = p->ranks};
+    struct work w = {.p = p, .run = run, .in = {.params = &p->in, .run = run}, .record = {.params = &p->record}};
     struct vp_writer *writer = NULL;
-    int rc = reconstruct(&w, &writer, err);
-    if (w.history && fclose(w.history) && !rc)
-        rc = vp_fail_errno(err, "%s", w.p->history);
+    const int opened = vp_ranked_open(&w.in.ranked, run, &ranked, err);
+    if (opened)
+        return opened;
+    w.in.job = &w.job;
+    w.record.in = &w.in;
+    w.job.share = vp_ranked_share(w.in.ranked);
+    const int done = reconstruct(&w, &writer, err);
+    int rc = vp_iterate_record_close(&w.record, done, err);
+    if (!done)
+        rc = vp_ranked_together(w.in.ranked, rc, err);
     vp_pair_close(w.job.pair);
     vp_place_settle();
-    vp_views_close(w.source);
-    vp_views_close(w.weight_views);
-    rc = vp_close(run, w.reader, writer, rc, err);
-    vp_reader_close(w.weights, NULL);
-    vp_reader_close(w.dead, NULL);
-    vp_reader_close(w.mask, NULL);
-    vp_reader_close(w.initial, NULL);
-    vp_geom_free(&w.geom);
-    free(w.views);
-    free(w.x);
-    free(w.pixels);
-    free(w.mask_samples);
-    free(w.residuals);
-    free(w.objectives);
+    rc = vp_ranked_close_output(w.in.ranked, run, w.in.reader, writer, rc, err);
+    vp_iterate_inputs_close(&w.in, !rc);
+    vp_ranked_close(w.in.ranked);
     return rc;
 }
 
@@ -655,6 +413,6 @@ const struct vp_tool vp_program = {
     .examples = examples,
     .sections = sections,
     .see_also = "ct-fdk(1), ct-project(1), ct-backproject(1), ct-center(1), ct-normalize(1), ct-geometry(5)",
-    .flags = VP_TOOL_CUDA | VP_TOOL_VIEWS,
+    .flags = VP_TOOL_CUDA | VP_TOOL_RANKS | VP_TOOL_VIEWS,
     .run = ct_iterate,
 };

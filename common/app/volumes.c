@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "ct/quantity.h"
 #include "stack/axes.h"
 #include "stack/reader.h"
@@ -79,6 +80,7 @@ int vp_volumes_read(struct vp_reader *reader, int64_t slices, int threads, float
         if (got == 0)
             return vp_fail(err, VP_ERUN, "%s: expected %lld slices, got %lld", vp_reader_name(reader), (long long)slices,
                            (long long)z);
+        vp_spill_leave(at[0], (uint64_t)(got * s->nx * s->ny) * sizeof *to, true);
     }
     const int rc = vp_reader_skip(reader, 1, err);
     return rc <= 0 ? rc : vp_fail(err, VP_ERUN, "%s: expected %lld slices, got more", vp_reader_name(reader), (long long)slices);

@@ -37,7 +37,7 @@ FILE *vp_fopen(const char *path, const char *mode)
     return f;
 }
 
-static bool in_memory(const char *dir)
+bool vp_in_memory(const char *dir)
 {
     struct statfs fs;
     return !statfs(dir, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
@@ -48,12 +48,12 @@ const char *vp_tmpdir(void)
     const char *dir = getenv("TMPDIR"); /* ENVVAR TMPDIR: folder of scratch files, as the copy that --spool makes */
     if (dir && *dir)
         return dir;
-    return in_memory("/tmp") && !access("/var/tmp", W_OK) && !in_memory("/var/tmp") ? "/var/tmp" : "/tmp";
+    return vp_in_memory("/tmp") && !access("/var/tmp", W_OK) && !vp_in_memory("/var/tmp") ? "/var/tmp" : "/tmp";
 }
 
 bool vp_scratch_in_memory(void)
 {
-    return in_memory(vp_tmpdir());
+    return vp_in_memory(vp_tmpdir());
 }
 
 int vp_scratch_allow(uint64_t bytes, uint64_t room, const char *what, struct vp_err *err)

@@ -15,6 +15,8 @@ FILE *vp_fopen(const char *path, const char *mode);
 /* Returns the folder of scratch files, which hold what does not fit in memory: $TMPDIR; without it /tmp, or /var/tmp
  * where /tmp is in memory itself (tmpfs). */
 const char *vp_tmpdir(void);
+/* Returns true if files of the folder are in memory (tmpfs, ramfs). */
+bool vp_in_memory(const char *dir);
 /* Returns true if scratch files are in memory, too: then their bytes count as such. */
 bool vp_scratch_in_memory(void);
 /* Refuses (VP_ERESOURCE) `bytes` of scratch files for `what` that are in memory and more than the `room` there; 0 on a

@@ -48,21 +48,39 @@ static void dual_row(const struct smoothing *s, int64_t row)
     }
 }
 
+static void primal(void *ctx, int64_t z0, int64_t z1)
+{
+    const struct smoothing *s = ctx;
+    const int64_t ny = s->it->job->grid->n[1];
+#pragma omp parallel for num_threads(s->it->job->threads) schedule(static)
+    for (int64_t row = z0 * ny; row < z1 * ny; row++)
+        primal_row(s, row);
+}
+
+static void dual(void *ctx, int64_t z0, int64_t z1)
+{
+    const struct smoothing *s = ctx;
+    const int64_t ny = s->it->job->grid->n[1];
+#pragma omp parallel for num_threads(s->it->job->threads) schedule(static)
+    for (int64_t row = z0 * ny; row < z1 * ny; row++)
+        dual_row(s, row);
+}
+
 void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, float *const p[3], float *x)
 {
-    const int64_t *n = it->job->grid->n, rows = n[1] * n[2];
+    const int64_t *n = it->job->grid->n;
     const int axes = (n[0] > 1) + (n[1] > 1) + (n[2] > 1);
-    const struct smoothing s = {.it = it, .z = z, .x = x, .p = p, .weight = (float)weight,
-                                .step = (float)(1 / (4 * weight * (axes > 0 ? axes : 1)))};
+    struct smoothing s = {.it = it, .z = z, .x = x, .p = p, .weight = (float)weight,
+                          .step = (float)(1 / (4 * weight * (axes > 0 ? axes : 1)))};
+    const struct vp_slice_use to_x = {.read = {z, p[0], p[1], p[2], it->job->mask}, .write = {x}};
+    const struct vp_slice_use to_p = {.read = {x}, .write = {p[0], p[1], p[2]}};
     for (int step = 0; step <= VP_ITERATE_INNER; step++) {
-#pragma omp parallel for num_threads(it->job->threads) schedule(static)
-        for (int64_t row = 0; row < rows; row++)
-            primal_row(&s, row);
+        vp_iterate_next(it, p[2], false);
+        vp_iterate_walk(it, &to_x, primal, &s);
         if (step == VP_ITERATE_INNER || !(weight > 0))
             break;
-#pragma omp parallel for num_threads(it->job->threads) schedule(static)
-        for (int64_t row = 0; row < rows; row++)
-            dual_row(&s, row);
+        vp_iterate_next(it, x, true);
+        vp_iterate_walk(it, &to_p, dual, &s);
     }
 }
 
@@ -83,5 +101,5 @@ static void add_variation(void *ctx, int64_t at, int64_t count, struct vp_volume
 
 double vp_iterate_variation(struct vp_iteration *it, const float *x)
 {
-    return vp_iterate_slices(it, add_variation, &(struct variation){it, x}).sum;
+    return vp_iterate_slices(it, &(struct vp_slice_use){.read = {x}}, add_variation, &(struct variation){it, x}).sum;
 }

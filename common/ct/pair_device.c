@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "ct/orbit.h"
 #include "device/device.h"
 
@@ -301,7 +302,10 @@ static int send(struct vp_pair_device *d, int64_t z0, int64_t z1, const float *x
         if (s) {
             if (s->backend->event_synchronize(s->done[half], err))
                 return -1;
+            if (!vp_spill_fetch(from, (uint64_t)(n * page) * sizeof *x, false))
+                return vp_spill_check(err);
             copy_floats(s->half[half], from, n * page, s->threads);
+            vp_spill_leave(from, (uint64_t)(n * page) * sizeof *x, false);
             from = s->half[half];
         }
         if (transfer(d, there, from, (uint64_t)(n * page) * sizeof *x, VP_UP, err)
@@ -435,9 +439,12 @@ static void add_slices(void *ctx, int64_t z, int64_t n, const float *sum)
 {
     const struct slices_added *a = ctx;
     float *const x = a->x + (z - a->z0) * a->page;
+    if (!vp_spill_fetch(x, (uint64_t)(n * a->page) * sizeof *x, true))
+        return; /* vp_spill_check() */
 #pragma omp parallel for num_threads(a->threads) schedule(static)
     for (int64_t i = 0; i < n * a->page; i++)
         x[i] += sum[i];
+    vp_spill_leave(x, (uint64_t)(n * a->page) * sizeof *x, true);
 }
 
 int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err)

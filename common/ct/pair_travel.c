@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/spill.h"
 #include "device/device.h"
 #include "engine/thread.h"
 
@@ -191,9 +192,12 @@ static void put(void *ctx, int64_t z, int64_t n, const float *sum)
     const int64_t page = p->n[0] * p->n[1];
     float *const x = p->to + (z - p->z0) * page;
     const int threads = vp_pair_give_threads(p);
+    if (!vp_spill_fetch(x, (uint64_t)(n * page) * sizeof *x, true))
+        return; /* vp_spill_check() */
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n * page; i++)
         x[i] = 0.0f + sum[i]; /* no negative zeros, as where it is added to 0 */
+    vp_spill_leave(x, (uint64_t)(n * page) * sizeof *x, true);
 }
 
 /* Brings the sum of a slab back. */
