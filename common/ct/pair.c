@@ -185,8 +185,9 @@ static struct vp_pair_extent extent_of(const struct vp_pair_view *view, const st
         if (!(w > VP_ORBIT_NEAREST))
             return (struct vp_pair_extent){-INFINITY, INFINITY};
         const double u = vp_orbit_dot(view->P, i, j, 0) / w + 0.5, margin = 1e-6 * (1 + fabs(u)); /* and of float */
-        e.lo = fminf(e.lo, (float)(u - margin));
-        e.hi = fmaxf(e.hi, (float)(u + margin));
+        const float lo = (float)(u - margin), hi = (float)(u + margin);
+        e.lo = lo < e.lo ? lo : e.lo;
+        e.hi = hi > e.hi ? hi : e.hi;
     }
     return e;
 }
