@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pair: views, buffers, and the order in which a volume is walked. A projection is owned by one thread, or by
- * several for different columns of the detector, which each walk the volume; a tile of the volume is owned by one thread
- * in the transpose. So nothing is added atomically. */
+/* The pair: views, buffers, and the order in which a volume is walked. In a projection threads copy a block of tiles of
+ * the volume together, and then each owns lines of a view (a fan, or a view of any matrix: all of it, or lines, while it
+ * walks the volume alone); in the transpose a tile of the volume is owned by one thread. So nothing is added atomically. */
 #include "ct/pair_internal.h"
 
 #include "base/err.h"
@@ -89,8 +89,8 @@ static int64_t tiles_of(const struct vp_grid *grid)
     return vp_div_up(grid->n[0], PAIR_TILE) * vp_div_up(grid->n[1], PAIR_TILE);
 }
 
-/* Returns the tiles that threads copy before they project them: those that fit the second level of the cache for one, so
- * many that waiting for each other does not count for several. */
+/* Returns the tiles that are copied before they are projected: for one thread those that the second level of the cache
+ * holds, for several more, since they wait for each other twice a block. */
 static int64_t block_of(const struct vp_grid *grid, int threads)
 {
     return vp_min64(vp_min64(threads > 1 ? 32 + 4 * threads : 4, PAIR_BLOCK), tiles_of(grid));
