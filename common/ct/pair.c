@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pair: views, buffers, and the order in which a volume is walked. A projection is owned by one thread, or by
- * several for different columns of the detector, which each walk the volume; a tile of the volume is owned by one thread
- * in the transpose. So nothing is added atomically. */
+/* The pair: views, buffers, and the order in which a volume is walked. In a projection threads copy a block of tiles of
+ * the volume together, and then each owns lines of a view (a fan, or a view of any matrix: all of it, or lines, while it
+ * walks the volume alone); in the transpose a tile of the volume is owned by one thread. So nothing is added atomically. */
 #include "ct/pair_internal.h"
 
 #include "base/err.h"
@@ -17,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED = 4 }; /* views that a thread projects at once */
+enum {
+    SHARED = 4,         /* fans that a thread projects at once */
+    STRIP = 64          /* lines that a thread weighs or stores */
+};
 
 /* ---- views ---- */
 
@@ -71,25 +74,14 @@ static int parts_of(int threads, int n)
     return n >= threads ? 1 : (threads + n - 1) / n;
 }
 
-/* Returns the number of stripes of the detector where a thread takes all views of a call in a stripe: a few for each
- * thread, since those in the middle take longer. A tile is copied for each stripe that it meets. */
-static int64_t stripes_of(int threads, int64_t nu)
-{
-    enum { LEAST = 16, MOST = 256 };
-    const int64_t lines = threads > 1 ? vp_max64(LEAST, vp_div_up(nu, 3 * threads)) : nu;
-    return vp_div_up(nu, vp_min64(lines, MOST));
-}
-
 enum { TILE_FLOATS = PAIR_COLUMNS * PAIR_PITCH };
 
-/* Returns the floats of a thread's part: a tile, scratch, and the sums of views. */
+/* Returns the floats of a thread's part: a tile, scratch, and the sums of fans or of views of any matrix. */
 static int64_t part_of(const struct vp_projections *scan, const struct vp_grid *grid, int threads)
 {
-    const int64_t pitch = pitch_of(scan, grid), stripe = vp_div_up(scan->nu, stripes_of(threads, scan->nu)) + 1;
-    const int64_t part = vp_div_up(scan->nu, parts_of(threads, VP_PAIR_VIEWS)) + 1;
-    int64_t sums = pitch == 1 ? shared_of(threads, VP_PAIR_VIEWS) * part : VP_PAIR_VIEWS * stripe * pitch;
-    sums = 2 * vp_max64(sums, scan->nu * scan->nv); /* float64, of other views */
-    return vp_div_up(TILE_FLOATS + vp_pair_scratch(pitch) + sums, 16) * 16;
+    const int64_t fan = shared_of(threads, VP_PAIR_VIEWS) * (vp_div_up(scan->nu, parts_of(threads, VP_PAIR_VIEWS)) + 1);
+    const int64_t sums = vp_max64(pitch_of(scan, grid) == 1 ? fan : 0, 2 * scan->nu * scan->nv); /* float64 */
+    return vp_div_up(TILE_FLOATS + vp_pair_scratch(pitch_of(scan, grid)) + sums, 16) * 16;
 }
 
 static int64_t tiles_of(const struct vp_grid *grid)
@@ -97,11 +89,25 @@ static int64_t tiles_of(const struct vp_grid *grid)
     return vp_div_up(grid->n[0], PAIR_TILE) * vp_div_up(grid->n[1], PAIR_TILE);
 }
 
+/* Returns the tiles that are copied before they are projected: for one thread those that the second level of the cache
+ * holds, for several more, since they wait for each other twice a block. */
+static int64_t block_of(const struct vp_grid *grid, int threads)
+{
+    return vp_min64(vp_min64(threads > 1 ? 32 + 4 * threads : 4, PAIR_BLOCK), tiles_of(grid));
+}
+
+/* Returns the floats of all parts: those of threads, a block of tiles, the lines of views, and sums of a segment. */
+static int64_t floats_of(const struct vp_projections *scan, const struct vp_grid *grid, int threads)
+{
+    const int64_t views = VP_PAIR_VIEWS * vp_max64(pitch_of(scan, grid), scan->nv) * scan->nu;
+    return threads * part_of(scan, grid, threads) + (pitch_of(scan, grid) > 1 ? block_of(grid, threads) * TILE_FLOATS : 0)
+         + views + (grid->n[2] > VP_PAIR_SEGMENT ? views : 0);
+}
+
 uint64_t vp_pair_bytes(const struct vp_projections *scan, const struct vp_grid *grid, int threads)
 {
-    const int64_t view = vp_max64(pitch_of(scan, grid), scan->nv) * scan->nu;
     return sizeof(struct vp_pair) + (uint64_t)scan->n_views * sizeof(struct vp_pair_view)
-         + (uint64_t)(threads * part_of(scan, grid, threads) + VP_PAIR_VIEWS * view) * sizeof(float)
+         + (uint64_t)floats_of(scan, grid, threads) * sizeof(float)
          + (uint64_t)tiles_of(grid) * VP_PAIR_VIEWS * sizeof(struct vp_pair_extent);
 }
 
@@ -118,13 +124,17 @@ int vp_pair_open(struct vp_pair **out, const struct vp_projections *scan, const 
                           .pitch = pitch_of(scan, grid), .tiles_x = vp_div_up(grid->n[0], PAIR_TILE)};
     p->tiles = tiles_of(grid);
     p->part = part_of(scan, grid, p->threads);
+    p->block = block_of(grid, p->threads);
+    p->floats = floats_of(scan, grid, p->threads);
+    const int64_t block = p->flat ? 0 : p->block * TILE_FLOATS;
     if (!p->isa)
         vp_fail(err, VP_ERESOURCE, "this processor does not have the instruction set %s", isa ? isa : "generic");
     else if ((p->views = vp_alloc((size_t)p->n_views, sizeof *p->views, "the views", err))
-             && (p->parts = vp_alloc_raw((size_t)p->threads * (size_t)p->part, sizeof(float), "the projector", err))
              && (p->seen = vp_alloc_raw((size_t)p->tiles, VP_PAIR_VIEWS * sizeof *p->seen, "the projector", err))
-             && (p->lines = vp_alloc_raw((size_t)(p->nu * vp_max64(p->pitch, p->nv)), VP_PAIR_VIEWS * sizeof(float),
-                                         "the views", err))) {
+             && (p->parts = vp_alloc_raw((size_t)p->floats, sizeof(float), "the projector", err))) {
+        p->samples = p->parts + p->threads * p->part;
+        p->lines = p->samples + block;
+        p->sums = p->lines + VP_PAIR_VIEWS * p->nu * vp_max64(p->pitch, p->nv);
         bool columns = true;
         for (int64_t s = 0; s < p->n_views; s++) {
             plan_view(p, &scan->views[s], grid, &p->views[s]);
@@ -146,7 +156,6 @@ void vp_pair_close(struct vp_pair *p)
     free(p->views);
     free(p->parts);
     free(p->seen);
-    free(p->lines);
     free(p);
 }
 
@@ -176,8 +185,9 @@ static struct vp_pair_extent extent_of(const struct vp_pair_view *view, const st
         if (!(w > VP_ORBIT_NEAREST))
             return (struct vp_pair_extent){-INFINITY, INFINITY};
         const double u = vp_orbit_dot(view->P, i, j, 0) / w + 0.5, margin = 1e-6 * (1 + fabs(u)); /* and of float */
-        e.lo = fminf(e.lo, (float)(u - margin));
-        e.hi = fmaxf(e.hi, (float)(u + margin));
+        const float lo = (float)(u - margin), hi = (float)(u + margin);
+        e.lo = lo < e.lo ? lo : e.lo;
+        e.hi = hi > e.hi ? hi : e.hi;
     }
     return e;
 }
@@ -197,24 +207,80 @@ static void fetch_tile(const struct vp_pair *p, const struct vp_pair_tile *t, co
 
 /* ---- projection ---- */
 
-/* A task: lines [u0, u1) of n column views, or of one other view. */
+/* Views of a call that are projected together: all column views, or a thread's fans, or one other view. */
 struct task {
     const struct vp_pair_view *view[VP_PAIR_VIEWS];
     float *y[VP_PAIR_VIEWS];
     int number[VP_PAIR_VIEWS]; /* place in the call */
     int n;
-    int64_t u0, u1;
+    int64_t u0, u1;     /* lines of them */
 };
 
-/* Adds a segment to the sums of column views. */
-static void spread_segment(const struct vp_pair *p, const struct task *task, const float *x, int64_t k0, float *part,
-                           float *sums, int64_t stride)
+static float *scratch_of(const struct vp_pair *p)
 {
-    float *const scratch = part + TILE_FLOATS;
-    memset(part, 0, TILE_FLOATS * sizeof *part);
+    return p->parts + omp_get_thread_num() * p->part + TILE_FLOATS;
+}
+
+/* Adds tiles [first, last) of a block, copied, to lines [u0, u1) of a view. */
+static void spread_block(const struct vp_pair *p, const struct task *task, int s, int64_t first, int64_t last, int64_t k0,
+                         int64_t u0, int64_t u1, float *lines)
+{
+    for (int64_t tile = first; tile < last; tile++) {
+        const struct vp_pair_tile t = tile_at(p, tile, k0, p->samples + (tile - first) * TILE_FLOATS);
+        if (p->full[tile - first] && meets(p->seen[tile * VP_PAIR_VIEWS + task->number[s]], u0, u1))
+            p->isa->spread(p, task->view[s], &t, u0, u1, lines + u0 * p->pitch, scratch_of(p));
+    }
+}
+
+/* Projects column views. All threads copy a block of tiles, and then each takes a stripe of a view, which it adds the
+ * block to; so a tile is copied once for all views. */
+static void project_columns(struct vp_pair *p, const struct task *task, const float *x)
+{
+    enum { LEAST = 16 }; /* lines of a stripe */
+    const int64_t size = p->nu * p->pitch, all = task->n * size, parts = vp_div_up(2 * p->threads, task->n);
+    const int64_t stripes = p->threads > 1 ? vp_min64(parts, vp_div_up(p->nu, LEAST)) : 1;
+#pragma omp parallel num_threads(p->threads)
+    for (int64_t k0 = 0; k0 < p->n[2]; k0 += VP_PAIR_SEGMENT) {
+        float *const sums = k0 > 0 ? p->sums : p->lines;
+#pragma omp for
+        for (int64_t i = 0; i < p->block * PAIR_COLUMNS; i++)
+            memset(p->samples + i * PAIR_PITCH, 0, PAIR_PITCH * sizeof *p->samples);
+#pragma omp for
+        for (int64_t i = 0; i < task->n * p->nu; i++)
+            memset(sums + i * p->pitch, 0, (size_t)p->pitch * sizeof *sums);
+        for (int64_t first = 0; first < p->tiles; first += p->block) {
+            const int64_t last = vp_min64(first + p->block, p->tiles);
+#pragma omp for schedule(dynamic, 1)
+            for (int64_t tile = first; tile < last; tile++) {
+                const struct vp_pair_tile t = tile_at(p, tile, k0, p->samples + (tile - first) * TILE_FLOATS);
+                p->full[tile - first] = p->isa->load(p, &t, x);
+            }
+#pragma omp for schedule(dynamic, 1)
+            for (int64_t item = 0; item < task->n * stripes; item++) {
+                const int64_t s = item / stripes, n = item % stripes;
+                spread_block(p, task, (int)s, first, last, k0, n * p->nu / stripes, (n + 1) * p->nu / stripes,
+                             sums + s * size);
+            }
+        }
+#pragma omp for
+        for (int64_t i = 0; i < (k0 > 0 ? all : 0); i++)
+            p->lines[i] += sums[i];
+    }
+#pragma omp parallel for num_threads(p->threads) schedule(dynamic, 1)
+    for (int64_t item = 0; item < task->n * vp_div_up(p->nu, STRIP); item++) {
+        const int64_t s = item % task->n, u0 = item / task->n * STRIP;
+        p->isa->store(p, task->view[s], u0, vp_min64(u0 + STRIP, p->nu), p->lines + s * size + u0 * p->pitch, task->y[s]);
+    }
+}
+
+/* Projects fans, of which the volume is one slice. */
+static void project_fans(const struct vp_pair *p, const struct task *task, const float *x, float *part)
+{
+    const int64_t stride = task->u1 - task->u0;
+    float *const sums = part + TILE_FLOATS + vp_pair_scratch(p->pitch);
+    memset(sums, 0, (size_t)(task->n * stride) * sizeof *sums);
     for (int64_t tile = 0; tile < p->tiles; tile++) {
-        const struct vp_pair_tile t = tile_at(p, tile, k0, part);
-        const struct vp_pair_tile next = tile_at(p, vp_min64(tile + 1, p->tiles - 1), k0, part);
+        const struct vp_pair_tile t = tile_at(p, tile, 0, part);
         bool loaded = false;
         for (int s = 0; s < task->n; s++) {
             if (!meets(p->seen[tile * VP_PAIR_VIEWS + task->number[s]], task->u0, task->u1))
@@ -222,26 +288,11 @@ static void spread_segment(const struct vp_pair *p, const struct task *task, con
             if (!loaded && !p->isa->load(p, &t, x))
                 break;
             loaded = true;
-            fetch_tile(p, &next, x, 0, next.n * s / task->n, next.n * (s + 1) / task->n);
-            p->isa->spread(p, task->view[s], &t, task->u0, task->u1, sums + s * stride, scratch);
+            p->isa->spread(p, task->view[s], &t, task->u0, task->u1, sums + s * stride, NULL);
         }
     }
-}
-
-static void project_columns(const struct vp_pair *p, const struct task *task, const float *x, float *part)
-{
-    const int64_t stride = (task->u1 - task->u0) * p->pitch, all = task->n * stride;
-    float *const totals = part + TILE_FLOATS + vp_pair_scratch(p->pitch), *const segment = totals + all;
-    memset(totals, 0, (size_t)all * sizeof *totals);
-    spread_segment(p, task, x, 0, part, totals, stride);
-    for (int64_t k0 = VP_PAIR_SEGMENT; k0 < p->n[2]; k0 += VP_PAIR_SEGMENT) {
-        memset(segment, 0, (size_t)all * sizeof *segment);
-        spread_segment(p, task, x, k0, part, segment, stride);
-        for (int64_t i = 0; i < all; i++)
-            totals[i] += segment[i];
-    }
     for (int s = 0; s < task->n; s++)
-        p->isa->store(p, task->view[s], task->u0, task->u1, totals + s * stride, task->y[s]);
+        p->isa->store(p, task->view[s], task->u0, task->u1, sums + s * stride, task->y[s]);
 }
 
 /* Projects a view of any matrix. */
@@ -300,9 +351,9 @@ void vp_pair_forward(struct vp_pair *p, const float *x, const int64_t *view, int
     see(p, view, n);
     if (columns.n > 0 && p->flat)
         project(p, &columns, shared_of(p->threads, columns.n), vp_min64(parts_of(p->threads, columns.n), p->nu), x,
-                project_columns);
+                project_fans);
     else if (columns.n > 0)
-        project(p, &columns, columns.n, stripes_of(p->threads, p->nu), x, project_columns);
+        project_columns(p, &columns, x);
     if (others.n > 0)
         project(p, &others, 1, vp_min64(parts_of(p->threads, others.n), p->nu), x, project_general);
 }
@@ -347,7 +398,6 @@ static void collect(const struct vp_pair *p, const int64_t *view, int n, int64_t
 
 void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int n, int64_t z0, int64_t z1, float *x)
 {
-    enum { STRIP = 64 };
     const int64_t strips = vp_div_up(p->nu, STRIP), size = p->nu * vp_max64(p->pitch, p->nv);
 #pragma omp parallel for num_threads(p->threads) schedule(dynamic, 1)
     for (int64_t item = 0; item < n * strips; item++) {
@@ -402,10 +452,9 @@ int vp_pair_use(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *e
 
 uint64_t vp_pair_holds(const struct vp_pair *p)
 {
-    const int64_t line = vp_max64(p->pitch, p->nv) * p->nu;
     const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
     return p->slabs ? views * (uint64_t)(p->n_slabs + 1) + vp_pair_slabs_holds(p)
-                    : views + (uint64_t)(p->threads * p->part + VP_PAIR_VIEWS * line) * sizeof(float)
+                    : views + (uint64_t)p->floats * sizeof(float)
                       + (uint64_t)p->tiles * VP_PAIR_VIEWS * sizeof *p->seen;
 }
 

@@ -11,6 +11,7 @@
 enum {
     PAIR_TILE = 8,
     PAIR_COLUMNS = PAIR_TILE * PAIR_TILE,
+    PAIR_BLOCK = 256,   /* tiles of a block, at most */
     PAIR_PAD = 48,      /* zeros around a column or a line: the reach of any load */
     PAIR_PITCH = VP_PAIR_SEGMENT + 2 * PAIR_PAD /* floats from column to column of a tile */
 };
@@ -41,10 +42,15 @@ struct vp_pair {
     int64_t pitch;      /* floats from line to line, a line being the rows of one u */
     int64_t tiles_x, tiles;
     int64_t part;       /* floats of a thread's own memory */
+    int64_t floats;     /* in parts and after them */
     float *parts;
     struct vp_pair_extent *seen; /* VP_PAIR_VIEWS a tile */
-    float *lines;       /* VP_PAIR_VIEWS views, weighted with the length of rays; column views line after line, others
-                           row after row */
+    float *lines;       /* VP_PAIR_VIEWS views, weighted with the length of rays, or sums before that; column views line
+                           after line, others row after row */
+    float *sums;        /* the same of a segment, if there are several */
+    float *samples;     /* a block of tiles, for projections of column views that are no fans, */
+    int64_t block;
+    bool full[PAIR_BLOCK]; /* and if they hold more than zeros */
     char text[64];
 
     struct vp_pair_slab *slabs; /* NULL: the CPU */

@@ -33,13 +33,13 @@ enum { PLACE_SHIFT = 32 - LOG_LANES - 1 }; /* fraction bits of a position in the
  * and the two after it are those of columns that meet no others. */
 struct sights {
     double lo[PAIR_COLUMNS], hi[PAIR_COLUMNS], e0[PAIR_COLUMNS], step[PAIR_COLUMNS], width[PAIR_COLUMNS];
-    int first[PAIR_COLUMNS], near[PAIR_COLUMNS]; /* not 0: it meets two or three lines */
+    int first[PAIR_COLUMNS], near[PAIR_COLUMNS]; /* not 0: it meets three lines at most */
     float overlap[3][PAIR_COLUMNS];
 };
 
 /* A column among lines [u0, u1), all that it meets or those of a stripe, their overlaps if there are at most three, and its
  * rows. */
-struct sight {
+struct pair_sight {
     int64_t u0, u1;
     float overlap[3];
     double lo, hi, e0, step, width;
@@ -73,8 +73,8 @@ INLINE void put_half(float *p, vd x)
     *(vf_half_u *)p = __builtin_convertvector(x, vf_half);
 }
 
-/* Fills all of *to, for columns beyond the grid, too. */
-static void sights_of(const struct vp_pair_view *view, const struct vp_pair_tile *t, struct sights *to)
+/* Fills all of *to, for columns beyond the grid, too, or without rows if the scan is `flat`. There is one division. */
+INLINE void sights_of(const struct vp_pair_view *view, const struct vp_pair_tile *t, bool flat, struct sights *to)
 {
     enum { WIDE = LANES / 2 };
     const double *P = view->P, half_u = 0.5 * P[view->march == 0 ? 1 : 0], half_w = 0.5 * P[view->march == 0 ? 9 : 8];
@@ -86,20 +86,23 @@ static void sights_of(const struct vp_pair_view *view, const struct vp_pair_tile
         const vd i = lane + (double)(t->i0 + n % PAIR_TILE);
         const double j = (double)(t->j0 + n / PAIR_TILE);
         const vd u = P[0] * i + (P[1] * j + P[3]), v = P[4] * i + (P[5] * j + P[7]), w = P[8] * i + (P[9] * j + P[11]);
-        const vd near = w - half_w, far = w + half_w, part = 1 / w;
-        const vd a = (u - half_u) / near + 0.5, b = (u + half_u) / far + 0.5;
+        const vd near = w - half_w, far = w + half_w, ends = near * far, part = 1 / (flat ? ends : ends * w);
+        const vd each = flat ? part : part * w; /* 1 / ends */
+        const vd a = (u - half_u) * (far * each) + 0.5, b = (u + half_u) * (near * each) + 0.5;
         const vl seen = (near > VP_ORBIT_NEAREST) & (far > VP_ORBIT_NEAREST), less = a < b;
         const vd lo = choose(seen, choose(less, a, b), lane * 0 - 1), hi = choose(seen, choose(less, b, a), lane * 0 - 1);
         const vd at = choose((lo > 0) & (lo < 1e9), lo, lane * 0); /* used where it is lo */
         const vi_half first = __builtin_convertvector(at, vi_half);
         const vd one = __builtin_convertvector(first, vd) + 1, two = one + 1;
         const vd end = choose(hi < one, hi, one), last = choose(hi < two, hi, two);
-        const vl near_by = (hi > one) & (hi <= two + 1) & (lo >= 0) & (lo < 1e9);
+        const vl near_by = (hi <= two + 1) & (lo >= 0) & (lo < 1e9);
         put_doubles(to->lo + n, lo);
         put_doubles(to->hi + n, hi);
-        put_doubles(to->e0 + n, (v - half_v) * part + 0.5);
-        put_doubles(to->step + n, P[6] * part);
-        put_doubles(to->width + n, w * wide);
+        if (!flat) {
+            put_doubles(to->e0 + n, (v - half_v) * (ends * part) + 0.5);
+            put_doubles(to->step + n, P[6] * (ends * part));
+            put_doubles(to->width + n, w * wide);
+        }
         put_half(to->overlap[0] + n, end - lo);
         put_half(to->overlap[1] + n, last - end);
         put_half(to->overlap[2] + n, hi - last);
@@ -109,25 +112,27 @@ static void sights_of(const struct vp_pair_view *view, const struct vp_pair_tile
 }
 
 /* Returns the overlap of the column with a line. */
-INLINE float overlap_of(const struct sight *s, int64_t u)
+INLINE float overlap_of(const struct pair_sight *s, int64_t u)
 {
     const double lo = s->lo > (double)u ? s->lo : (double)u, hi = s->hi < (double)(u + 1) ? s->hi : (double)(u + 1);
     return hi > lo ? (float)(hi - lo) : 0;
 }
 
 /* Sets the sight of a column, of lines [u0, u1). False: it meets none. */
-INLINE bool sight_of(const struct sights *all, int place, int64_t u0, int64_t u1, struct sight *s)
+INLINE bool sight_of(const struct sights *all, int place, bool flat, int64_t u0, int64_t u1, struct pair_sight *s)
 {
     s->lo = all->lo[place];
     s->hi = all->hi[place];
-    s->e0 = all->e0[place];
-    s->step = all->step[place];
-    s->width = all->width[place];
+    if (!flat) {
+        s->e0 = all->e0[place];
+        s->step = all->step[place];
+        s->width = all->width[place];
+    }
     if (all->near[place] != 0 && s->lo >= (double)u0 && all->first[place] + 3 <= u1) {
         s->u0 = all->first[place];
         for (int t = 0; t < 3; t++)
             s->overlap[t] = all->overlap[t][place];
-        s->u1 = s->u0 + (s->overlap[2] > 0 ? 3 : 2);
+        s->u1 = s->u0 + (s->overlap[2] > 0 ? 3 : s->overlap[1] > 0 ? 2 : 1);
         return true;
     }
     if (!(s->hi > (double)u0 && s->lo < (double)u1))
@@ -140,7 +145,7 @@ INLINE bool sight_of(const struct sights *all, int place, int64_t u0, int64_t u1
 }
 
 /* Sets [*r0, *r1), the rows that n voxels from slice k0 on meet, of which *r0 is a multiple of LANES. False: none. */
-INLINE bool rows_of(const struct sight *s, int64_t nv, double k0, double n, int64_t *r0, int64_t *r1)
+INLINE bool rows_of(const struct pair_sight *s, int64_t nv, double k0, double n, int64_t *r0, int64_t *r1)
 {
     const double lo = s->e0 + k0 * s->step, hi = s->e0 + (k0 + n) * s->step;
     *r0 = lo > 0 ? (int64_t)lo / LANES * LANES : 0;
@@ -396,82 +401,48 @@ static void store_lines(const struct vp_pair *p, const struct vp_pair_view *view
 
 /* ---- fans: one slice, one row ---- */
 
-/* Images of a row of columns of a tile. Those without weight are empty. */
-struct fan_row { double lo[PAIR_TILE], hi[PAIR_TILE]; };
-
-INLINE void fan_row_of(const struct vp_pair_view *view, double i0, double j, struct fan_row *to)
+/* True if the column meets no lines but three from *u on, all within [u0, u1). */
+INLINE bool fan_lines(const struct sights *all, int place, int64_t u0, int64_t u1, int64_t *u)
 {
-    const double *P = view->P, half_u = 0.5 * P[view->march == 0 ? 1 : 0], half_w = 0.5 * P[view->march == 0 ? 9 : 8];
-    const double u0 = P[0] * i0 + P[1] * j + P[3], w0 = P[8] * i0 + P[9] * j + P[11];
-    for (int n = 0; n < PAIR_TILE; n++) {
-        const double u = u0 + n * P[0], w = w0 + n * P[8], near = w - half_w, far = w + half_w;
-        const double a = (u - half_u) / near + 0.5, b = (u + half_u) / far + 0.5;
-        const double least = near < far ? near : far, lo = a < b ? a : b, hi = a < b ? b : a;
-        to->lo[n] = least > VP_ORBIT_NEAREST ? lo : -1;
-        to->hi[n] = least > VP_ORBIT_NEAREST ? hi : -1;
-    }
-}
-
-/* Sets the weights of three lines from *u on. False: there are more, or not all are within [u0, u1). */
-INLINE bool fan_weights(double lo, double hi, int64_t u0, int64_t u1, int64_t *u, float weight[3])
-{
-    const int64_t first = (int64_t)lo;
-    const double from = lo - (double)first, to = hi - (double)first;
-    if (!(lo >= (double)u0 && first + 3 <= u1 && to <= 3))
-        return false;
-    const double end = to < 1 ? to : 1, more = to > 1 ? to - 1 : 0, most = to > 2 ? to - 2 : 0;
-    *u = first;
-    weight[0] = (float)(end - from);
-    weight[1] = (float)(more - most);
-    weight[2] = (float)most;
-    return true;
-}
-
-INLINE float fan_overlap(double lo, double hi, int64_t u)
-{
-    const double from = lo > (double)u ? lo : (double)u, to = hi < (double)(u + 1) ? hi : (double)(u + 1);
-    return to > from ? (float)(to - from) : 0;
+    *u = all->first[place];
+    return all->near[place] != 0 && all->lo[place] >= (double)u0 && *u + 3 <= u1;
 }
 
 static void spread_fan(const struct vp_pair_view *view, const struct vp_pair_tile *t, int64_t u0, int64_t u1, float *lines)
 {
-    for (int jj = 0; jj < t->nj; jj++) {
-        struct fan_row row;
-        fan_row_of(view, (double)t->i0, (double)(t->j0 + jj), &row);
-        for (int ii = 0; ii < t->ni; ii++) {
-            const float value = t->samples[(jj * PAIR_TILE + ii) * PAIR_PITCH + PAIR_PAD];
-            const double lo = row.lo[ii], hi = row.hi[ii];
-            int64_t u;
-            float weight[3];
-            if (fan_weights(lo, hi, u0, u1, &u, weight)) {
-                for (int n = 0; n < 3; n++)
-                    lines[u - u0 + n] += value * weight[n];
-                continue;
-            }
-            for (u = lo > (double)u0 ? (int64_t)lo : u0; u < u1 && (double)u < hi; u++)
-                lines[u - u0] += value * fan_overlap(lo, hi, u);
-        }
+    struct sights all;
+    sights_of(view, t, true, &all);
+    for (int n = 0; n < t->nj * PAIR_TILE; n++) {
+        const float value = t->samples[n * PAIR_PITCH + PAIR_PAD];
+        struct pair_sight s;
+        int64_t u;
+        if (n % PAIR_TILE >= t->ni)
+            continue;
+        if (fan_lines(&all, n, u0, u1, &u))
+            for (int i = 0; i < 3; i++)
+                lines[u - u0 + i] += value * all.overlap[i][n];
+        else if (sight_of(&all, n, true, u0, u1, &s))
+            for (u = s.u0; u < s.u1; u++)
+                lines[u - u0] += value * overlap_of(&s, u);
     }
 }
 
 static void collect_fan(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t,
                         const float *lines)
 {
-    for (int jj = 0; jj < t->nj; jj++) {
-        struct fan_row row;
-        fan_row_of(view, (double)t->i0, (double)(t->j0 + jj), &row);
-        for (int ii = 0; ii < t->ni; ii++) {
-            float *const to = &t->samples[(jj * PAIR_TILE + ii) * PAIR_PITCH + PAIR_PAD];
-            const double lo = row.lo[ii], hi = row.hi[ii];
-            int64_t u;
-            float weight[3];
-            if (fan_weights(lo, hi, 0, p->nu, &u, weight)) {
-                *to += weight[0] * lines[u] + weight[1] * lines[u + 1] + weight[2] * lines[u + 2];
-                continue;
-            }
-            for (u = lo > 0 ? (int64_t)lo : 0; u < p->nu && (double)u < hi; u++)
-                *to += fan_overlap(lo, hi, u) * lines[u];
-        }
+    struct sights all;
+    sights_of(view, t, true, &all);
+    for (int n = 0; n < t->nj * PAIR_TILE; n++) {
+        float *const to = &t->samples[n * PAIR_PITCH + PAIR_PAD];
+        struct pair_sight s;
+        int64_t u;
+        if (n % PAIR_TILE >= t->ni)
+            continue;
+        if (fan_lines(&all, n, 0, p->nu, &u))
+            *to += all.overlap[0][n] * lines[u] + all.overlap[1][n] * lines[u + 1] + all.overlap[2][n] * lines[u + 2];
+        else if (sight_of(&all, n, true, 0, p->nu, &s))
+            for (u = s.u0; u < s.u1; u++)
+                *to += overlap_of(&s, u) * lines[u];
     }
 }
 
@@ -508,7 +479,7 @@ INLINE void spread_looked_up(const struct division *d, int64_t r0, int64_t r1, c
 }
 #endif
 
-INLINE void spread_column(const struct vp_pair *p, const struct sight *s, const struct vp_pair_tile *t, const float *in,
+INLINE void spread_column(const struct vp_pair *p, const struct pair_sight *s, const struct vp_pair_tile *t, const float *in,
                           int64_t first_line, float *lines, float *scratch)
 {
     float *const line = lines + (s->u0 - first_line) * p->pitch;
@@ -540,11 +511,11 @@ static void spread_tile(const struct vp_pair *p, const struct vp_pair_view *view
         return;
     }
     struct sights all;
-    sights_of(view, t, &all);
+    sights_of(view, t, false, &all);
     for (int n = 0; n < PAIR_COLUMNS; n++) {
         const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE;
-        struct sight s;
-        if (ii < t->ni && jj < t->nj && sight_of(&all, place, u0, u1, &s))
+        struct pair_sight s;
+        if (ii < t->ni && jj < t->nj && sight_of(&all, place, false, u0, u1, &s))
             spread_column(p, &s, t, t->samples + place * PAIR_PITCH + PAIR_PAD, u0, lines, scratch);
     }
 }
@@ -552,7 +523,7 @@ static void spread_tile(const struct vp_pair *p, const struct vp_pair_view *view
 /* ---- transpose ---- */
 
 /* Fills `mixed` with rows [r0, r1) of the lines, weighted, r1 - r0 a multiple of LANES. */
-INLINE void mix_lines(const struct sight *s, const float *line, int64_t pitch, int64_t r0, int64_t r1, float *mixed)
+INLINE void mix_lines(const struct pair_sight *s, const float *line, int64_t pitch, int64_t r0, int64_t r1, float *mixed)
 {
     const int64_t taps = s->u1 - s->u0;
     const float step = (float)s->step;
@@ -590,7 +561,7 @@ struct mixed {
 };
 
 /* Mixes the lines of a column into `rows`. False: it sees none. */
-INLINE bool mix_column(const struct vp_pair *p, const struct sight *s, const struct vp_pair_tile *t, const float *lines,
+INLINE bool mix_column(const struct vp_pair *p, const struct pair_sight *s, const struct vp_pair_tile *t, const float *lines,
                        float *rows, struct mixed *m)
 {
     const double start = s->e0 + (double)t->k0 * s->step;
@@ -638,13 +609,13 @@ static void collect_tile(const struct vp_pair *p, const struct vp_pair_view *vie
     struct sights all;
     struct mixed m[2]; /* a column is looked up while the next one is mixed, when its rows have left the store buffer */
     int ready = -1;
-    sights_of(view, t, &all);
+    sights_of(view, t, false, &all);
     for (int i = 0; i < 2; i++)
         memset(rows[i], 0, PAIR_PAD * sizeof *rows[i]);
     for (int n = 0; n < PAIR_COLUMNS; n++) {
         const int place = place_of(view, n), ii = place % PAIR_TILE, jj = place / PAIR_TILE, now = ready == 0;
-        struct sight s;
-        if (!(ii < t->ni && jj < t->nj && sight_of(&all, place, 0, p->nu, &s)
+        struct pair_sight s;
+        if (!(ii < t->ni && jj < t->nj && sight_of(&all, place, false, 0, p->nu, &s)
               && mix_column(p, &s, t, lines, rows[now] + PAIR_PAD, &m[now])))
             continue;
         m[now].out = t->samples + place * PAIR_PITCH + PAIR_PAD;
