@@ -299,12 +299,12 @@ launched() {
     ct-phantom -g scan.geom --phantom rod.txt -o p.tif
     it() { ok ct-iterate --volume 4x4x520 --voxel 1 --margin 0 "$@" p.tif; }
     [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --plan p.tif)" == *"2 slabs, all held: "* ]]
-    [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 1M --plan p.tif)" == *"2 slabs, in turn, from host memory: "* ]]
+    [[ "$(ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 750K --plan p.tif)" == *"2 slabs, in turn, from host memory: "* ]]
     it -n 2 --device cuda:0 -o held.tif
-    it -n 2 --device cuda --device-memory 1M -o turn.tif
+    it -n 2 --device cuda --device-memory 750K -o turn.tif
     ok img-cmp -q held.tif turn.tif
     it -n 1 --device cuda:0 --checkpoint state --every 1 -o part.tif
-    it -n 2 --device cuda:0 --device-memory 1M --resume state -o rest.tif
+    it -n 2 --device cuda:0 --device-memory 750K --resume state -o rest.tif
     ok img-cmp -q held.tif rest.tif
     fails 3 "a slab of 512 of 520 slices takes" ct-iterate --volume 4x4x520 --voxel 1 --margin 0 --device cuda:0 --device-memory 600K p.tif -o no.tif
     [ ! -e no.tif ]

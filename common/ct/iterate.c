@@ -7,7 +7,6 @@
 #include "base/size.h"
 #include "base/spill.h"
 #include "base/stats.h"
-#include "engine/rates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -45,6 +44,17 @@ static void order_views(struct vp_iteration *it)
 #define ROW(id, name, method) [id] = &method,
 static const struct vp_method *const methods[] = {VP_ITERATE_METHODS(ROW)};
 
+int vp_iterate_own_volumes(enum vp_iterate_method method, bool *unit)
+{
+    *unit = methods[method]->unit;
+    return methods[method]->volumes;
+}
+
+bool vp_iterate_gives(enum vp_iterate_method method)
+{
+    return methods[method]->gives;
+}
+
 const char *vp_iterate_name(enum vp_iterate_method method)
 {
     return methods[method]->name;
@@ -76,167 +86,6 @@ bool vp_iterate_rereads(const struct vp_iterate *it)
 
 /* ---- memory ---- */
 
-static uint64_t voxel_bytes(const struct vp_iterate *job)
-{
-    return (uint64_t)(job->grid->n[0] * job->grid->n[1] * job->grid->n[2]) * sizeof(float);
-}
-
-static uint64_t view_bytes(const struct vp_iterate *job)
-{
-    return (uint64_t)(job->scan->nu * job->scan->nv) * sizeof(float);
-}
-
-/* Volumes in the order in which they leave the memory: the mask, ones, the result, and the method's. */
-enum { MASK, UNIT, RESULT, FIRST };
-
-static bool has_volume(const struct vp_iterate *job, int i)
-{
-    const struct vp_method *m = methods[job->method];
-    const bool mask = job->mask || job->mask_held;
-    return i == MASK ? mask : i == UNIT ? m->unit && !mask : i < FIRST + m->volumes - job->given;
-}
-
-/* Returns the place of volume i, if it is one; or the number of volumes, for a large i. */
-static int place_of(const struct vp_iterate *job, int i)
-{
-    int place = 0;
-    for (int other = 0; other < i; other++)
-        place += has_volume(job, other);
-    return place;
-}
-
-static bool spills(const struct vp_iterate *job, int i)
-{
-    return place_of(job, i) < job->spilled;
-}
-
-int vp_iterate_volumes(const struct vp_iterate *job)
-{
-    return place_of(job, FIRST + VP_ITERATE_VOLUMES);
-}
-
-static float *open_volume(const struct vp_iterate *job, int i, struct vp_err *err)
-{
-    const size_t n = (size_t)(voxel_bytes(job) / sizeof(float));
-    return spills(job, i) ? vp_spill_open(job->scratch, voxel_bytes(job), "a volume", err)
-         : i == RESULT ? vp_alloc(n, sizeof(float), "a volume", err) : vp_alloc_raw(n, sizeof(float), "a volume", err);
-}
-
-float *vp_iterate_open_result(const struct vp_iterate *job, struct vp_err *err)
-{
-    return open_volume(job, RESULT, err);
-}
-
-float *vp_iterate_open_mask(const struct vp_iterate *job, struct vp_err *err)
-{
-    return open_volume(job, MASK, err);
-}
-
-/* Returns the bytes without the kept lengths of rays, of blocks of `block` views. */
-static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
-{
-    const struct vp_method *m = methods[job->method];
-    return vp_pair_holds(job->pair)
-         + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * block) * view_bytes(job)
-         + (uint64_t)(vp_iterate_volumes(job) - job->spilled) * voxel_bytes(job)
-         + (uint64_t)job->spilled * vp_iterate_window(job->grid->n[0] * job->grid->n[1])
-         + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
-}
-
-static uint64_t kept_bytes(const struct vp_iterate *job)
-{
-    return job->kept ? (uint64_t)(job->last - job->first) * view_bytes(job) : 0;
-}
-
-uint64_t vp_iterate_bytes(const struct vp_iterate *job)
-{
-    return bytes_of(job, job->block) + kept_bytes(job);
-}
-
-/* Returns the passes over all views, in both directions together: an ordered subset sums its weights anew, too, from lengths
- * of rays that are kept or are projections. */
-static double passes_of(const struct vp_iterate *job)
-{
-    return job->blocks == 1 ? 2 : job->kept ? 3 : 4;
-}
-
-double vp_iterate_updates(const struct vp_iterate *job)
-{
-    return passes_of(job) * (double)(job->last - job->first) * (double)(voxel_bytes(job) / sizeof(float));
-}
-
-double vp_iterate_traffic(const struct vp_iterate *job)
-{
-    const int64_t views = job->last - job->first;
-    const double blocks = job->place.travels ? (double)vp_div_up(views, job->block) : 1;
-    const double visits = job->blocks > 1 ? (double)job->blocks : 1; /* passes over the volume */
-    const double volumes = passes_of(job) * fmax(blocks, visits) + (blocks - 1); /* and the sum of the blocks before */
-    return job->place.used ? volumes * (double)voxel_bytes(job)
-                           + passes_of(job) * (double)views * (double)view_bytes(job) * (double)job->place.slabs : 0;
-}
-
-/* Divides the memory among blocks of views, lengths of rays and volumes, of which job->spilled are in the scratch folder. */
-static void divide_rest(struct vp_iterate *job)
-{
-    const int64_t views = job->last - job->first;
-    const int64_t least = vp_pair_block(job->pair, views, 0);
-    job->given = methods[job->method]->gives && vp_pair_gives(job->pair, views, views);
-    const int64_t all = vp_pair_gives(job->pair, views, least) ? least : views;
-    job->kept = false;
-    if (job->given && (all == least || bytes_of(job, all) <= job->memory)) {
-        job->block = all;
-        return;
-    }
-    /* lengths of rays are kept if there is room, else made anew in each iteration */
-    job->given = false;
-    job->kept = methods[job->method]->unit;
-    job->kept = job->kept && bytes_of(job, least) + kept_bytes(job) <= job->memory;
-    const uint64_t rest = bytes_of(job, 0) + kept_bytes(job), shares = methods[job->method]->unit && !job->kept ? 2 : 1;
-    job->block = vp_pair_block(job->pair, views, job->memory > rest ? (job->memory - rest) / shares : 0);
-}
-
-/* Returns the seconds that an iteration copies: to devices, and, three times for each visit of a volume, to a disk. */
-static double copies_of(const struct vp_iterate *job)
-{
-    const double visits = job->place.travels ? (double)vp_div_up(job->last - job->first, job->block) : 1;
-    return vp_iterate_traffic(job) / vp_rates.views_up
-         + 3 * visits * (double)job->spilled * (double)voxel_bytes(job) * vp_rates.again;
-}
-
-/* Divides the memory. If it is too small for all volumes, the number of them in the scratch folder is the one that copies
- * least: more of them leave memory for larger blocks of views. */
-static void divide_memory(struct vp_iterate *job)
-{
-    double best = INFINITY;
-    int chosen = 0;
-    job->spilled = 0;
-    divide_rest(job);
-    if (vp_iterate_bytes(job) <= job->memory || !job->scratch || !job->place.used)
-        return;
-    for (int all = vp_iterate_volumes(job), n = 1; n <= all; n++) {
-        job->spilled = n;
-        divide_rest(job);
-        if (n > vp_iterate_volumes(job) || vp_iterate_bytes(job) > job->memory || copies_of(job) >= best)
-            continue;
-        best = copies_of(job);
-        chosen = n;
-    }
-    job->spilled = chosen;
-    divide_rest(job);
-}
-
-int vp_iterate_plan(struct vp_iterate *job, struct vp_err *err)
-{
-    if (vp_pair_open(&job->pair, job->scan, job->grid, job->threads, NULL, err) || vp_pair_plan(job->pair, &job->place, err))
-        return -1;
-    divide_memory(job);
-    if (job->place.used && job->place.automatic && vp_iterate_bytes(job) > job->memory) {
-        vp_pair_refuse(job->pair, &job->place, "the host's memory is too small for the views of a block");
-        divide_memory(job);
-    }
-    return 0;
-}
-
 static int open_buffers(struct vp_iteration *it, struct vp_err *err)
 {
     struct vp_iterate *const job = it->job;
@@ -250,15 +99,16 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     if (vp_pair_use(it->pair, &job->place, err))
         return -1;
     if (planned && !job->place.used) /* the devices have failed: the CPU takes other memory */
-        divide_memory(job);
+        vp_iterate_divide(job);
     if (planned && !job->place.used && vp_iterate_bytes(job) > job->memory)
         return vp_fail(err, VP_ERESOURCE, "%s takes %s: expected at most %s", vp_iterate_name(job->method),
                        vp_bytes_text(vp_iterate_bytes(job)).text, vp_bytes_text(job->memory).text);
     it->block = job->block;
     it->kept = job->kept;
+    it->blocks = vp_iterate_buffers(job);
     if (!(it->order = vp_alloc((size_t)it->views, sizeof *it->order, "the views", err))
         || !(it->y = vp_alloc_raw(view, group, "the projections", err))
-        || !(it->projected = vp_pair_room(it->pair, it->block, err))
+        || !(it->projected = vp_pair_room(it->pair, it->blocks * it->block, err))
         || !(it->weight = vp_alloc_raw(view, group, "the weights", err))
         || !(it->slices = vp_alloc((size_t)parts, sizeof *it->slices, "sums", err))
         || !(it->sums = vp_alloc(VP_PAIR_VIEWS, sizeof *it->sums, "sums", err)))
@@ -266,7 +116,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     for (int64_t i = 0; !job->weights && !job->pixels && i < VP_PAIR_VIEWS * it->view; i++)
         it->weight[i] = 1;
     for (int i = 0; i < m->volumes - job->given; i++)
-        if (!(it->volume[i] = open_volume(job, FIRST + i, err)))
+        if (!(it->volume[i] = vp_iterate_open_volume(job, VP_ITERATE_FIRST + i, err)))
             return -1;
     if (!m->unit)
         return 0;
@@ -274,7 +124,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
         return -1;
     if (job->mask)
         it->unit = (float *)(uintptr_t)job->mask;
-    else if (!(it->unit = open_volume(job, UNIT, err)))
+    else if (!(it->unit = vp_iterate_open_volume(job, VP_ITERATE_UNIT, err)))
         return -1;
     else
         vp_iterate_fill(it, it->unit, 1);

@@ -37,7 +37,8 @@ struct vp_iteration {
     int64_t *order;             /* views, block after block */
     int64_t block;              /* views that the pair takes at once */
     float *y, *weight;          /* VP_PAIR_VIEWS views */
-    float *projected;           /* a block of views */
+    float *projected;           /* one block of views, or two: */
+    int blocks;                 /* if devices hold all slabs */
     float *ones;                /* A 1 of all views, if it is kept; or of a block */
     bool kept;
     float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
@@ -88,8 +89,8 @@ struct vp_slice_use { const float *read[VP_USE], *write[VP_USE]; };
 /* Calls work() for all slices, slab after slab if volumes are in the scratch folder. */
 void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, void (*work)(void *ctx, int64_t z0, int64_t z1),
                      void *ctx);
-/* Returns the bytes of memory that each volume in the scratch folder takes, of slices of `page` voxels. */
-uint64_t vp_iterate_window(int64_t page);
+/* Returns the bytes of memory that each volume of n[2] slices in the scratch folder takes. */
+uint64_t vp_iterate_window(const int64_t *n);
 
 /* Calls work() for each slice, from several threads, and combines the sums. */
 typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);
@@ -142,3 +143,18 @@ int vp_iterate_norm(struct vp_iteration *it, struct vp_err *err);
 void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, float *const p[3], float *x);
 /* Returns the total variation. */
 double vp_iterate_variation(struct vp_iteration *it, const float *x);
+
+/* Volumes in the order in which they leave the memory: the mask, ones, the result, and those of the method. */
+enum { VP_ITERATE_MASK, VP_ITERATE_UNIT, VP_ITERATE_RESULT, VP_ITERATE_FIRST };
+
+/* Returns a volume of the plan, of zeros if it is the result, to be freed by vp_spill_close(); NULL: an error. */
+float *vp_iterate_open_volume(const struct vp_iterate *job, int i, struct vp_err *err);
+/* Returns the volumes of a method beside x. *unit: it needs A 1. */
+int vp_iterate_own_volumes(enum vp_iterate_method method, bool *unit);
+/* True if the method takes the sum of a pass from the pair, in place of its last volume. */
+bool vp_iterate_gives(enum vp_iterate_method method);
+/* Returns the blocks of views that are held at once. */
+int vp_iterate_buffers(const struct vp_iterate *job);
+/* Divides the memory. If it is too small for all volumes, the number of them in the scratch folder is the one that copies
+ * least: more of them leave memory for larger blocks of views. */
+void vp_iterate_divide(struct vp_iterate *job);

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "ct/missed.h"
+#include "engine/thread.h"
 #include "stack/views.h"
 
 #include <math.h>
@@ -135,13 +136,19 @@ static void pixels_of(const struct vp_iteration *it, enum vp_iterate_kind pass, 
 /* Sums the samples of rays that miss the volume. */
 static double sum_missed(const struct vp_iteration *it, int64_t view, const float *y, const float *weight)
 {
-    const int64_t nu = it->job->scan->nu;
+    const int64_t nu = it->job->scan->nu, nv = it->job->scan->nv;
     struct vp_missed missed;
     double sum = 0;
     vp_missed_open(&missed, &it->job->scan->views[view], it->job->grid);
-    for (int64_t i = 0; i < it->view; i++)
-        if (weight[i] > 0 && isfinite(y[i]) && vp_missed(&missed, (double)(i % nu), (double)(i / nu)))
-            sum += (double)weight[i] * (double)y[i];
+    for (int64_t v = 0; v < nv; v++) {
+        int64_t u0, u1;
+        vp_missed_row(&missed, v, nu, &u0, &u1);
+        for (int64_t u = u0 > 0 ? 0 : u1; u < nu; u = u + 1 == u0 ? u1 : u + 1) {
+            const int64_t i = v * nu + u;
+            if (weight[i] > 0 && isfinite(y[i]))
+                sum += (double)weight[i] * (double)y[i];
+        }
+    }
     return sum;
 }
 
@@ -170,14 +177,13 @@ static int check(const struct vp_iteration *it, enum vp_iterate_kind pass, const
     return 0;
 }
 
-/* Makes the pixels that A' takes of n views, at most VP_PAIR_VIEWS, from place `at` of a block on. */
+/* Makes the pixels that A' takes of n views, at most VP_PAIR_VIEWS, from place `at` of a block on, in place of A x. */
 static int make_pixels(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t at, int64_t n,
-                       struct vp_pass_sums *sums, struct vp_err *err)
+                       float *projected, struct vp_pass_sums *sums, struct vp_err *err)
 {
     const struct vp_iterate *job = it->job;
     const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
     const bool looks = reads && it->looked < it->views; /* the first pass, or passes of blocks, have each view once */
-    float *const projected = it->projected + at * it->view;
     if ((reads && read_views(it, job->scan->source, view, n, it->y, err)) || weigh(it, view, n, err))
         return -1;
 #pragma omp parallel for num_threads(job->threads) schedule(dynamic, 1)
@@ -211,13 +217,69 @@ static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const 
         memset(it->projected, 0, (size_t)(n * it->view) * sizeof *it->projected);
     vp_stats_time(job->stats, "project", (next = vp_now()) - t);
     for (int64_t s = 0; s < n; s += VP_PAIR_VIEWS)
-        if (make_pixels(it, pass, view + s, s, vp_min64(VP_PAIR_VIEWS, n - s), sums, err))
+        if (make_pixels(it, pass, view + s, s, vp_min64(VP_PAIR_VIEWS, n - s), it->projected + s * it->view, sums, err))
             return -1;
     vp_stats_time(job->stats, "read", (t = vp_now()) - next);
     if (vp_pair_back(it->pair, it->projected, view, n, err))
         return -1;
     vp_stats_time(job->stats, "back-project", vp_now() - t);
     return 0;
+}
+
+/* A block of views, whose pixels a thread makes. */
+struct pixels {
+    struct vp_iteration *it;
+    enum vp_iterate_kind pass;
+    const int64_t *view;
+    int64_t n;
+    float *projected;
+    struct vp_pass_sums *sums;
+    struct vp_thread thread;
+};
+
+static int run_pixels(void *ctx, struct vp_err *err)
+{
+    const struct pixels *p = ctx;
+    return make_pixels(p->it, p->pass, p->view, 0, p->n, p->projected, p->sums, err);
+}
+
+/* Waits for the pixels of a block, and starts those of the next one, unless it is NULL. */
+static int next_pixels(struct pixels *before, struct pixels *next, struct vp_err *err)
+{
+    const double t = vp_now();
+    const int rc = vp_thread_join(&before->thread, err);
+    vp_stats_time(before->it->job->stats, "read", vp_now() - t);
+    return rc || (next && vp_thread_start(&next->thread, run_pixels, next, false, err)) ? -1 : 0;
+}
+
+/* Passes n views that devices hold all slabs for: the pixels of a block are made while the devices project the next one and
+ * sum the one before. */
+static int pass_ahead(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
+                      struct vp_pass_sums *sums, struct vp_err *err)
+{
+    struct pixels way[2];
+    int at = 0, rc = 0;
+    for (int i = 0; i < 2; i++)
+        way[i] = (struct pixels){.it = it, .pass = pass, .projected = it->projected + i * it->block * it->view, .sums = sums};
+    for (int64_t s = 0; s < n + it->block && !rc; s += it->block, at ^= 1) {
+        struct pixels *const now = &way[at], *const before = &way[!at];
+        const bool more = s < n;
+        double t = vp_now();
+        now->view = view + s;
+        now->n = more ? vp_min64(it->block, n - s) : 0;
+        if (more && x)
+            rc = vp_pair_project(it->pair, now->view, now->n, now->projected, err);
+        else
+            memset(now->projected, 0, (size_t)(now->n * it->view) * sizeof *now->projected);
+        vp_stats_time(it->job->stats, "project", vp_now() - t);
+        rc = next_pixels(before, more && !rc ? now : NULL, err) || rc ? -1 : 0;
+        t = vp_now();
+        rc = rc || (before->n && vp_pair_back(it->pair, before->projected, before->view, before->n, err)) ? -1 : 0;
+        vp_stats_time(it->job->stats, "back-project", vp_now() - t);
+    }
+    for (int i = 0; i < 2; i++)
+        rc = vp_thread_join(&way[i].thread, err) || rc ? -1 : 0;
+    return rc;
 }
 
 int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
@@ -228,7 +290,10 @@ int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const in
     if ((x && vp_pair_load(it->pair, x, err)) || vp_pair_begin(it->pair, 0, it->job->grid->n[2], sum, err))
         return -1;
     vp_stats_time(it->job->stats, "project", vp_now() - t);
-    for (int64_t s = 0; s < n; s += it->block)
+    const bool ahead = it->blocks == 2 && (pass != VP_ITERATE_SCALED || it->kept);
+    if (ahead && pass_ahead(it, pass, view, n, x, sums, err))
+        return -1;
+    for (int64_t s = 0; s < n && !ahead; s += it->block)
         if (pass_views(it, pass, view + s, vp_min64(it->block, n - s), x, sums, err))
             return -1;
     t = vp_now();

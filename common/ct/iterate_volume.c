@@ -12,18 +12,18 @@
 enum { PART = 1 << 16, SLAB_BYTES = 32 << 20 }; /* a large slice is several parts, for threads */
 
 /* Returns the slices that are in memory at once, of volumes in the scratch folder. */
-static int64_t slab_of(int64_t page)
+static int64_t slab_of(const int64_t *n)
 {
-    return vp_max64(1, SLAB_BYTES / (page * (int64_t)sizeof(float)));
+    return vp_max64(1, vp_min64(SLAB_BYTES / (n[0] * n[1] * (int64_t)sizeof(float)), n[2] / 16));
 }
 
-uint64_t vp_iterate_window(int64_t page)
+uint64_t vp_iterate_window(const int64_t *n)
 {
-    return 3 * (uint64_t)(slab_of(page) * page) * sizeof(float);
+    return 3 * (uint64_t)(slab_of(n) * n[0] * n[1]) * sizeof(float);
 }
 
 /* Slices [z0, z1) of the volumes that a loop uses. */
-struct slab {
+struct walked_slab {
     const struct vp_iteration *it;
     const struct vp_slice_use *use;
     int64_t z0, z1;
@@ -33,7 +33,7 @@ struct slab {
 
 static int fetch(void *ctx, struct vp_err *err)
 {
-    struct slab *const s = ctx;
+    struct walked_slab *const s = ctx;
     const int64_t page = s->it->page;
     const uint64_t bytes = (uint64_t)((s->z1 - s->z0) * page) * sizeof(float);
     (void)err;
@@ -43,7 +43,7 @@ static int fetch(void *ctx, struct vp_err *err)
     return 0;
 }
 
-static void leave(const struct slab *s)
+static void leave(const struct walked_slab *s)
 {
     const int64_t page = s->it->page;
     const uint64_t bytes = (uint64_t)((s->z1 - s->z0) * page) * sizeof(float);
@@ -58,17 +58,17 @@ static void leave(const struct slab *s)
 void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, void (*work)(void *ctx, int64_t z0, int64_t z1),
                      void *ctx)
 {
-    const int64_t n = it->job->grid->n[2], step = it->job->spilled ? slab_of(it->page) : n;
+    const int64_t n = it->job->grid->n[2], step = it->job->spilled ? slab_of(it->job->grid->n) : n;
     struct vp_err err = VP_ERR_INIT;
     if (!it->job->spilled) {
         work(ctx, 0, n);
         return;
     }
-    struct slab slab[2] = {{.it = it, .use = use, .z1 = vp_min64(step, n)}, {.it = it, .use = use}};
+    struct walked_slab slab[2] = {{.it = it, .use = use, .z1 = vp_min64(step, n)}, {.it = it, .use = use}};
     int at = 0;
     fetch(&slab[0], &err);
     for (int64_t z = 0; z < n; z += step, at ^= 1) { /* the next slab is read while this one is worked on */
-        struct slab *const now = &slab[at], *const next = &slab[!at];
+        struct walked_slab *const now = &slab[at], *const next = &slab[!at];
         next->z0 = now->z1;
         next->z1 = vp_min64(now->z1 + step, n);
         const bool beside = next->z0 < n && !vp_thread_start(&next->thread, fetch, next, false, &err);

@@ -418,22 +418,33 @@ bool vp_pair_gives(const struct vp_pair *p, int64_t views, int64_t block)
     return p->slabs && (!p->travels || block >= views);
 }
 
+/* In front of memory for views; the rest of a cache line is empty. */
+struct room_head { bool pinned; };
+enum { HEAD = 64 };
+
 float *vp_pair_room(const struct vp_pair *p, int64_t n, struct vp_err *err)
 {
-    const size_t view = (size_t)(p->nu * p->nv);
-    size_t floats, bytes;
-    float *const pinned = p->slabs && vp_mul_size(&floats, view, (size_t)n) && vp_mul_size(&bytes, floats, sizeof(float))
-                        ? p->backend->host_alloc(bytes) : NULL;
-    return p->slabs ? pinned ? pinned : (vp_fail(err, VP_ERESOURCE, "out of memory: %lld projections", (long long)n), NULL)
-                    : vp_alloc_raw(view, (size_t)n * sizeof(float), "the projections", err);
+    const size_t view = (size_t)(p->nu * p->nv) * sizeof(float);
+    size_t bytes;
+    char *room = NULL;
+    if (!vp_mul_size(&bytes, view, (size_t)n) || !vp_add_size(&bytes, bytes, HEAD))
+        bytes = SIZE_MAX;
+    else if (p->slabs)
+        room = p->backend->host_alloc(bytes);
+    const bool pinned = room != NULL;
+    if (!room && !(room = vp_alloc_raw(bytes, 1, "the projections", err)))
+        return NULL;
+    *(struct room_head *)(void *)room = (struct room_head){pinned};
+    return (float *)(void *)(room + HEAD);
 }
 
 void vp_pair_leave(const struct vp_pair *p, float *room)
 {
-    if (p && p->slabs && room)
-        p->backend->host_free(room);
+    char *const at = room ? (char *)room - HEAD : NULL;
+    if (at && ((const struct room_head *)(const void *)at)->pinned)
+        p->backend->host_free(at);
     else
-        free(room);
+        free(at);
 }
 
 int vp_pair_load(struct vp_pair *p, const float *x, struct vp_err *err)

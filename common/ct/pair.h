@@ -88,7 +88,7 @@ uint64_t vp_pair_holds(const struct vp_pair *p);
 int64_t vp_pair_block(const struct vp_pair *p, int64_t views, uint64_t bytes);
 /* True if a pass of `views`, in blocks, can end without a volume for its sum. */
 bool vp_pair_gives(const struct vp_pair *p, int64_t views, int64_t block);
-/* Returns memory for n views, which is copied to devices at full speed; NULL and VP_ERESOURCE. */
+/* Returns memory for n views, which is copied to devices at full speed if it can be pinned; NULL and VP_ERESOURCE. */
 float *vp_pair_room(const struct vp_pair *p, int64_t n, struct vp_err *err);
 void vp_pair_leave(const struct vp_pair *p, float *room); /* NULL is fine */
 /* Returns the seconds that the kernels of a device took for projections and for sums, the most of any; 0 on the CPU. */

@@ -36,6 +36,9 @@ struct vp_pair_device {
     int *place_of;              /* place for each view of the scan, -1: it does not wait */
     double project, collect;    /* seconds */
     struct vp_pair_stage *stage; /* pinned memory for copies of slices; or NULL */
+    struct vp_pair_device *lead; /* the one whose memory for views, lines and slices is used: itself, or another one */
+    struct vp_pair_device *next; /* next user of the same memory */
+    bool sums;                  /* views are added to its sum */
 };
 
 static uint64_t batch_bytes(const struct vp_pair *p)
@@ -168,6 +171,21 @@ uint64_t vp_pair_device_bytes(const struct vp_pair_shape *shape, const struct vp
          + (uint64_t)p->n_views * sizeof *p->views + (uint64_t)(chunk_of(p) * p->n[0] * p->n[1]) * sizeof(float);
 }
 
+uint64_t vp_pair_device_common(const struct vp_pair_shape *shape, const struct vp_pair *p, unsigned use)
+{
+    const struct vp_pair_shape s = needed(shape, use);
+    return vp_pair_device_bytes(shape, p, use) - s.x_bytes - s.sum_bytes - (uint64_t)p->n_views * sizeof *p->views;
+}
+
+bool vp_pair_device_shares(const struct vp_pair_shape *a, const struct vp_pair_shape *b)
+{
+    /* lines keep zeros around views, so they must be laid out alike */
+    return a->nu == b->nu && a->nv == b->nv && a->n[0] == b->n[0] && a->n[1] == b->n[1] && a->n[2] <= b->n[2]
+        && a->slots == b->slots && a->opposite == b->opposite && a->lines_bytes == b->lines_bytes
+        && a->work_bytes == b->work_bytes && a->projector == b->projector && a->collector == b->collector
+        && a->channels == b->channels && a->set == b->set;
+}
+
 int64_t vp_pair_device_step(const struct vp_pair_shape *shape)
 {
     return shape->opposite ? 0 : shape->slots; /* a view would wait for one of another block */
@@ -179,12 +197,40 @@ int vp_pair_device_open(struct vp_pair_device **out, const struct vp_pair *p, co
     struct vp_pair_shape shape;
     *out = NULL;
     return vp_pair_device_plan(&shape, p, backend, device, err)
-        || vp_pair_device_open_planned(out, p, &shape, VP_PAIR_PROJECTS | VP_PAIR_SUMS, backend, device, NULL, err) ? -1 : 0;
+        || vp_pair_device_open_planned(out, p, &shape, VP_PAIR_PROJECTS | VP_PAIR_SUMS, backend, device, NULL, NULL,
+                                       err) ? -1 : 0;
+}
+
+/* Takes what several users may share: the queue, and memory for views, lines and slices. */
+static int take_common(struct vp_pair_device *d, const struct vp_pair *p, unsigned use, struct vp_err *err)
+{
+    struct vp_pair_device *const lead = d->lead;
+    if (lead != d) {
+        d->queue = lead->queue;
+        d->from = lead->from;
+        d->to = lead->to;
+        d->y = lead->y;
+        d->lines = lead->lines;
+        d->work = lead->work;
+        d->slices = lead->slices;
+        d->next = lead->next;
+        lead->next = d;
+        return 0;
+    }
+    return d->backend->queue_create(d->device, &d->queue, err) || d->backend->event_create(d->device, false, &d->from, err)
+        || d->backend->event_create(d->device, false, &d->to, err) || take(d, &d->lines, d->shape.lines_bytes, err)
+        || take(d, &d->work, d->shape.work_bytes, err) || take(d, &d->y, batch_bytes(p), err)
+        || take(d, &d->waiting, waiting_bytes(&d->shape, use), err)
+        || !(d->view_at = vp_alloc((size_t)d->room, sizeof *d->view_at, "views", err))
+        || !(d->order = vp_alloc((size_t)d->room, sizeof *d->order, "views", err))
+        || !(d->place_of = vp_alloc((size_t)p->n_views, sizeof *d->place_of, "views", err))
+        || take(d, &d->slices, (uint64_t)(d->chunk * p->n[0] * p->n[1]) * sizeof(float), err)
+        || d->kernels->clear(d->queue, d->lines, d->shape.lines_bytes, err) ? -1 : 0;
 }
 
 int vp_pair_device_open_planned(struct vp_pair_device **out, const struct vp_pair *p, const struct vp_pair_shape *planned,
                                 unsigned use, const struct vp_backend *backend, int device, struct vp_pair_stage *stage,
-                                struct vp_err *err)
+                                struct vp_pair_device *lead, struct vp_err *err)
 {
     const struct vp_pair_kernels *const kernels = backend->kernels("pair");
     const struct vp_pair_shape shape = needed(planned, use);
@@ -193,23 +239,16 @@ int vp_pair_device_open_planned(struct vp_pair_device **out, const struct vp_pai
     if (!(d = vp_alloc(1, sizeof *d, "the projector", err)))
         return -1;
     *d = (struct vp_pair_device){.backend = backend, .kernels = kernels, .device = device, .shape = shape,
-                                 .chunk = chunk_of(p), .room = room_of(&shape, use), .stage = stage};
+                                 .chunk = chunk_of(p), .stage = stage, .lead = lead ? lead : d, .sums = true};
+    d->room = lead ? 0 : room_of(&shape, use);
     const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
-    if (!backend->queue_create(device, &d->queue, err) && !backend->event_create(device, false, &d->from, err)
-        && !backend->event_create(device, false, &d->to, err) && !take(d, &d->x, shape.x_bytes, err)
-        && !take(d, &d->sum, shape.sum_bytes, err) && !take(d, &d->lines, shape.lines_bytes, err)
-        && !take(d, &d->work, shape.work_bytes, err) && !take(d, &d->y, batch_bytes(p), err)
-        && !take(d, &d->waiting, waiting_bytes(&shape, use), err)
-        && (d->view_at = vp_alloc((size_t)d->room, sizeof *d->view_at, "views", err))
-        && (d->order = vp_alloc((size_t)d->room, sizeof *d->order, "views", err))
-        && (d->place_of = vp_alloc((size_t)p->n_views, sizeof *d->place_of, "views", err))
+    if (!take_common(d, p, use, err) && !take(d, &d->x, shape.x_bytes, err) && !take(d, &d->sum, shape.sum_bytes, err)
         && !take(d, &d->views, views, err)
-        && !take(d, &d->slices, (uint64_t)(d->chunk * p->n[0] * p->n[1]) * sizeof(float), err)
         && !transfer(d, d->views, p->views, views, VP_UP, err) && !kernels->clear(d->queue, d->x, shape.x_bytes, err)
-        && !kernels->clear(d->queue, d->sum, shape.sum_bytes, err)
-        && !kernels->clear(d->queue, d->lines, shape.lines_bytes, err) && !finish(d, err)) {
+        && !kernels->clear(d->queue, d->sum, shape.sum_bytes, err) && !finish(d, err)) {
         d->shape.views = d->views;
-        forget(d);
+        if (!lead)
+            forget(d);
         *out = d;
         return 0;
     }
@@ -221,10 +260,14 @@ void vp_pair_device_close(struct vp_pair_device *d)
 {
     if (!d)
         return;
-    d->backend->queue_destroy(d->queue);
-    d->backend->event_destroy(d->from);
-    d->backend->event_destroy(d->to);
-    void *const memory[] = {d->x, d->sum, d->lines, d->work, d->y, d->views, d->slices, d->waiting};
+    const bool own = d->lead == d;
+    void *const memory[] = {d->x, d->sum, d->views, own ? d->lines : NULL, own ? d->work : NULL, own ? d->y : NULL,
+                            own ? d->slices : NULL, d->waiting};
+    if (own) {
+        d->backend->queue_destroy(d->queue);
+        d->backend->event_destroy(d->from);
+        d->backend->event_destroy(d->to);
+    }
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
             d->backend->release(d->device, memory[i]);
@@ -328,22 +371,48 @@ int vp_pair_device_raise(struct vp_pair_device *d, int64_t z0, int64_t z1, const
     return send(d, z0, z1, x, d->sum, true, err);
 }
 
+void vp_pair_device_rest(struct vp_pair_device *d)
+{
+    d->sums = false;
+}
+
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err)
 {
-    forget(d);
+    forget(d->lead);
+    d->sums = true;
     return d->kernels->clear(d->queue, d->sum, d->shape.sum_bytes, err);
 }
 
-/* Adds the views of the slots to the sum. */
-static int add_slots(struct vp_pair_device *d, struct vp_err *err)
+/* Adds the views of the slots to the sum of one user. */
+static int add_own_slots(struct vp_pair_device *d, struct vp_err *err)
 {
     const struct vp_pair_shape *const s = &d->shape;
-    if (s->count == 0)
-        return 0;
-    if (d->backend->event_record(d->queue, d->from, err) || d->kernels->weigh(d->queue, s, d->waiting, d->lines, err)
+    if (d->backend->event_record(d->queue, d->from, err) || d->kernels->weigh(d->queue, s, d->lead->waiting, d->lines, err)
         || d->kernels->collect(d->queue, s, d->lines, d->work, d->sum, err) || finish(d, err))
         return -1;
     d->collect += d->backend->event_elapsed(d->from, d->to);
+    return 0;
+}
+
+/* Adds the views of the slots to the sums of all users. */
+static int add_slots(struct vp_pair_device *d, struct vp_err *err)
+{
+    const struct vp_pair_shape *const from = &d->shape;
+    for (struct vp_pair_device *user = d; user && from->count > 0; user = user->next) {
+        struct vp_pair_shape *const s = &user->shape;
+        if (!user->sums)
+            continue;
+        for (int i = 0; i < from->count && user != d; i++) {
+            s->view[i] = from->view[i];
+            s->place[i] = from->place[i];
+            s->other[i] = from->other[i];
+            s->other_place[i] = from->other_place[i];
+        }
+        s->count = from->count;
+        s->pairs = from->pairs;
+        if (add_own_slots(user, err))
+            return -1;
+    }
     d->shape.count = 0;
     return 0;
 }
@@ -416,7 +485,7 @@ int vp_pair_device_take(struct vp_pair_device *d, int64_t z0, int64_t z1, vp_pai
     const int64_t page = d->shape.n[0] * d->shape.n[1];
     struct vp_pair_stage *const s = d->stage;
     float *const own = s ? NULL : vp_alloc_raw((size_t)(d->chunk * page), sizeof *own, "slices", err);
-    int rc = (s || own) && !flush(d, true, err) && (!s || !fetch(d, z0, vp_min64(d->chunk, z1 - z0), s->half[0], s->done[0], err))
+    int rc = (s || own) && !flush(d->lead, true, err) && (!s || !fetch(d, z0, vp_min64(d->chunk, z1 - z0), s->half[0], s->done[0], err))
            ? 0 : -1, half = 0;
     for (int64_t z = z0, n; z < z1 && !rc; z += n, half ^= 1) {
         const int64_t next = z + d->chunk;
@@ -474,6 +543,11 @@ int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n,
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err)
 {
     const int64_t page = d->shape.nu * d->shape.nv;
+    bool sums = false;
+    for (const struct vp_pair_device *user = d; user && d->lead == d; user = user->next)
+        sums = sums || user->sums;
+    if (!sums)
+        return 0; /* its lead gets the views for it */
     for (int i = 0, place = 0, run; i < n; i += run, place += run) {
         if (d->n_waiting == d->room && flush(d, false, err))
             return -1;

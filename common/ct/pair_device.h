@@ -85,10 +85,15 @@ uint64_t vp_pair_device_bytes(const struct vp_pair_shape *shape, const struct vp
 /* Returns a number of views: a sum that is fetched after a multiple of it, and sent back, has the same bits as one that
  * was not; 0: only after all views of a pass. */
 int64_t vp_pair_device_step(const struct vp_pair_shape *shape);
-/* Opens a planned one, for parts of the work. `stage`: of the same device, or NULL; the caller's. */
+/* Returns the bytes of these that pairs of one device, whose calls do not overlap, may share; and true if `a` shares those of
+ * `b`. */
+uint64_t vp_pair_device_common(const struct vp_pair_shape *shape, const struct vp_pair *pair, unsigned use);
+bool vp_pair_device_shares(const struct vp_pair_shape *a, const struct vp_pair_shape *b);
+/* Opens a planned one, for parts of the work. `stage`: of the same device, or NULL; the caller's. `lead`: one whose memory it
+ * shares, to be closed in the same go, and whose adjoint() adds views to the sums of all that share; or NULL. */
 int vp_pair_device_open_planned(struct vp_pair_device **d, const struct vp_pair *pair, const struct vp_pair_shape *planned,
                                 unsigned use, const struct vp_backend *backend, int device, struct vp_pair_stage *stage,
-                                struct vp_err *err);
+                                struct vp_pair_device *lead, struct vp_err *err);
 /* Opens host memory for copies of slices at full speed, by one vp_pair_device at a time, with that number of threads. */
 int vp_pair_stage_open(struct vp_pair_stage **s, const struct vp_pair *pair, const struct vp_backend *backend, int device,
                        int threads, struct vp_err *err);
@@ -104,6 +109,7 @@ int vp_pair_device_forward(struct vp_pair_device *d, const int64_t *view, int n,
 /* Sets the sum of adjoint() to 0; adds n views to it, many of them at once, and those half a turn apart together: bits do
  * not depend on n; and adds the sum to x, slices [z0, z1). */
 int vp_pair_device_clear(struct vp_pair_device *d, struct vp_err *err);
+void vp_pair_device_rest(struct vp_pair_device *d); /* views are not added to its sum, until the next clear() */
 int vp_pair_device_adjoint(struct vp_pair_device *d, const float *y, const int64_t *view, int n, struct vp_err *err);
 int vp_pair_device_add(struct vp_pair_device *d, int64_t z0, int64_t z1, float *x, struct vp_err *err);
 /* Gives slices [z0, z1) of the sum to take(), from the first to the last. */

@@ -28,6 +28,12 @@ static int cut(struct vp_pair_slab *s, const struct vp_pair *p, int64_t z0, int6
     return 0;
 }
 
+/* True if slab i uses memory of the first slab on the same device. */
+static bool shares(const struct vp_pair *p, int i)
+{
+    return i >= p->n_devices && vp_pair_device_shares(&p->slabs[i].shape, &p->slabs[i % p->n_devices].shape);
+}
+
 /* Chooses where slabs are: all on the devices, or on the way. */
 static int place_slabs(struct vp_pair *p, struct vp_pair_place *place, struct vp_err *err)
 {
@@ -47,7 +53,8 @@ static int place_slabs(struct vp_pair *p, struct vp_pair_place *place, struct vp
                 const uint64_t in = vp_pair_device_bytes(&s->shape, &s->part, p->use & VP_PAIR_PROJECTS);
                 const uint64_t out = vp_pair_device_bytes(&s->shape, &s->part, p->use & VP_PAIR_SUMS);
                 const uint64_t most = in > out ? in : out;
-                held += vp_pair_device_bytes(&s->shape, &s->part, p->use);
+                held += vp_pair_device_bytes(&s->shape, &s->part, p->use)
+                      - (shares(p, i) ? vp_pair_device_common(&s->shape, &s->part, p->use) : 0);
                 largest = most > largest ? most : largest;
             }
             if (pass == 0) {
@@ -109,7 +116,8 @@ int vp_pair_slabs_open(struct vp_pair *p, struct vp_err *err)
         const struct vp_pair_lane *const lane = &p->lanes[s->owner];
         if ((p->n_slabs > 1 && !(s->y = vp_pair_room(p, VP_PAIR_VIEWS, err)))
             || vp_pair_device_open_planned(&s->device, &s->part, &s->shape, p->use, p->backend,
-                                           lane->number, lane->stage[0], err))
+                                           lane->number, lane->stage[0],
+                                           shares(p, i) ? p->slabs[i % p->n_devices].device : NULL, err))
             return -1;
     }
     return 0;
@@ -241,7 +249,10 @@ static int clear(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp
 {
     int64_t z0, z1;
     (void)ctx;
-    return vp_pair_part(p, s, &z0, &z1) ? vp_pair_device_clear(s->device, err) : 0;
+    if (vp_pair_part(p, s, &z0, &z1))
+        return vp_pair_device_clear(s->device, err);
+    vp_pair_device_rest(s->device);
+    return 0;
 }
 
 int vp_pair_slabs_begin(struct vp_pair *p, struct vp_err *err)
@@ -252,8 +263,8 @@ int vp_pair_slabs_begin(struct vp_pair *p, struct vp_err *err)
 static int adjoint(struct vp_pair *p, struct vp_pair_slab *s, void *ctx, struct vp_err *err)
 {
     const struct views *v = ctx;
-    int64_t z0, z1;
-    return vp_pair_part(p, s, &z0, &z1) ? vp_pair_device_adjoint(s->device, v->y, v->view, v->n, err) : 0;
+    (void)p;
+    return vp_pair_device_adjoint(s->device, v->y, v->view, v->n, err);
 }
 
 int vp_pair_slabs_back(struct vp_pair *p, const float *y, const int64_t *view, int64_t n, struct vp_err *err)

@@ -45,7 +45,7 @@ static int open_slab(struct journey *j, unsigned use, struct vp_err *err)
     const struct vp_pair_slab *s = &p->slabs[j->slab];
     const struct vp_pair_lane *lane = &p->lanes[s->owner];
     return vp_pair_device_open_planned(&j->device, &s->part, &s->shape, use, p->backend, lane->number, lane->stage[j->stage],
-                                       err);
+                                       NULL, err);
 }
 
 static void close_slab(struct journey *j)
