@@ -249,6 +249,10 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     it "--dead: small.tif: expected 40 x 24 x 1, got 8 x 9 x 3" --dead small.tif
     img-math -q 'if(x == 3, -1, a)' scan.tif -o minus.tif
     fails 1 "samples are negative: mlem expects none" ct-iterate --method mlem minus.tif -o out.tif
+    fails 1 "--norm: expected at least " ct-iterate --method fista-tv --norm 1 scan.tif -o out.tif
+    fails 1 "--norm: expected at least " ct-iterate --method pdhg-tv --norm 1e-3 scan.tif -o out.tif
+    img-math -q 'a * 1e38' scan.tif -o huge.tif
+    fails 1 "cgls diverges: iteration 1 has values that are not finite" ct-iterate huge.tif -o out.tif
     img-math -q 'a * 0' scan.tif -o zero.tif
     fails 1 "the weights of all pixels are 0" ct-iterate --pixel-weights zero.tif scan.tif -o out.tif
     img-math -q 'a - 1' scan.tif -o negative.tif
@@ -280,4 +284,38 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     below "$(error slice.tif)" 0.058
     few --method pdhg-tv -n 80 --min 0 --tv 0.01
     below "$(error slice.tif)" 0.058
+}
+
+@test "cgls: the iterates of SciPy's lsqr, with the matrix read off by unit vectors" {
+    for PYTHON in python3 /usr/bin/python3 none; do
+        if "$PYTHON" -c 'import numpy, scipy' 2>/dev/null; then break; fi
+    done
+    [ "$PYTHON" != none ] || skip "no Python 3 with NumPy and SciPy"
+    # slices of a parallel beam do not mix: the projections of 64 slices, each with another voxel, are the matrix of one
+    ct-geom --beam parallel --arc 180 --detector 12x64 --pitch 1 --views 12 -o many.geom
+    ct-geom --beam parallel --arc 180 --detector 12x1 --pitch 1 --views 12 -o one.geom
+    "$PYTHON" -c 'import numpy; numpy.eye(64, dtype="<f4").tofile("eye.raw")'
+    img-convert --raw-in 8x8x64:f32le --set axes="x y z" --set voxel=1mm eye.raw -o eye.tif
+    ct-project -g many.geom eye.tif -o matrix.tif
+    img-convert --raw-out matrix.tif -o matrix.raw
+    "$PYTHON" -c '
+import numpy
+A = numpy.fromfile("matrix.raw", "<f4").reshape(12, 64, 12).transpose(0, 2, 1).reshape(144, 64)
+y = A.astype(float) @ numpy.random.default_rng(1).random(64) + numpy.random.default_rng(2).normal(size=144) * 0.1
+y.astype("<f4").tofile("y.raw")'
+    img-cat --raw-in 12x1x12:f32le y.raw -o y.tif
+    for n in 1 3 6; do # later, conjugate gradients in float32 lag behind those in float64
+        ok ct-iterate -g one.geom --volume 8x8x1 --voxel 1 -n $n --history run.tsv y.tif -o x.tif
+        img-convert --raw-out x.tif -o x.raw
+        ok "$PYTHON" -c '
+import sys, numpy
+from scipy.sparse.linalg import lsqr
+n, residual = int(sys.argv[1]), float(sys.argv[2])
+A = numpy.fromfile("matrix.raw", "<f4").reshape(12, 64, 12).transpose(0, 2, 1).reshape(144, 64).astype(float)
+assert numpy.count_nonzero(A) > 1000
+want, _, _, r = lsqr(A, numpy.fromfile("y.raw", "<f4").astype(float), iter_lim=n, atol=0, btol=0, conlim=0)[:4]
+x = numpy.fromfile("x.raw", "<f4")
+assert numpy.linalg.norm(x - want) <= 3e-5 * numpy.linalg.norm(want), (x, want)
+assert abs(residual - r) <= 1e-4 * r, (residual, r)' $n "$(tail -n 1 run.tsv | cut -f 3)"
+    done
 }

@@ -52,7 +52,7 @@ static const struct vp_opt options[] = {
     VP_REAL(P, norm, "norm", 0, .metavar = "L", .min = 1e-30, .max = 1e30, .def = NULL,
             .help = "largest eigenvalue of A'A, as reported by an earlier run (fista-tv, pdhg-tv)",
             .more = "By default the program determines an upper bound in five passes over the views, and reports it "
-                    "with -v and in --stats. Give it here to save these passes."),
+                    "with -v and in --stats. Give it here to save four of these passes; the fifth checks that it is not too small."),
     VP_FILE(P, in.initial, "initial", 0, .metavar = "FILE",
             .help = "volume to start from, zero, or fdk (default: zero; mlem, osem: uniform)",
             .more = "FILE must have the size of the result. fdk is the volume that ct-fdk(1) makes of the "

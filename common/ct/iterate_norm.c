@@ -25,11 +25,10 @@ int vp_iterate_norm(struct vp_iteration *it, struct vp_err *err)
 {
     enum { STEPS = 5 };
     float *z = it->volume[0], *w = it->volume[1];
+    const double given = it->job->norm;
     double norm = INFINITY;
-    if (it->job->norm > 0)
-        return 0;
     vp_iterate_fill(it, z, 1);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < (given > 0 ? 1 : STEPS); step++) {
         struct vp_pass_sums sums;
         vp_iterate_clear(it, w);
         if (vp_iterate_pass(it, VP_ITERATE_NORMAL, it->order, it->views, z, w, &sums, err))
@@ -47,6 +46,9 @@ int vp_iterate_norm(struct vp_iteration *it, struct vp_err *err)
         vp_iterate_clear(it, z);
         vp_iterate_add(it, z, 1 / sqrt(q.product / q.square), w);
     }
-    it->job->norm = norm;
+    if (given > 0 && given < it->job->least_norm * (1 - 1e-4))
+        return vp_fail_hint(err, VP_ERUN, "the norm depends on the scan, the weights, the mask and the volume",
+                            "--norm: expected at least %.6g, got %.6g", it->job->least_norm, given);
+    it->job->norm = given > 0 ? given : norm;
     return 0;
 }
