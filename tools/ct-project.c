@@ -78,7 +78,7 @@ static const char sections[] =
     "If the detector columns are not parallel to the axis of the volume (tilts, C-arms, laminography, most "
     "matrices), the edges of each voxel are projected. This is slower. If there is one slice and one row, they form "
     "a fan, and slice and row have the same height. Voxels on the far side of the source have no share.\n\n"
-    "Sums run in segments of 128 slices, so the result has the same bits for any number of threads.\n\n"
+    "Sums run in segments of 256 slices, so the result has the same bits for any number of threads.\n\n"
     "MANY HOSTS\n"
     "ct-project also runs as several processes (ranks) of one MPI run: mpirun -n 4 ct-project -g scan.geom vol.tif -o proj.tif. "
     "Each rank holds the whole volume and projects a part of the views; the first rank writes them. The result has the bits of "
