@@ -467,10 +467,12 @@ static void iterates(struct vp_ranks *ranks, void *arg)
     struct vp_err err = VP_ERR_INIT;
     float *const x = calloc(VOXELS, sizeof *x);
     struct vp_iterate job = {.scan = &scan, .grid = &grid, .last = VIEWS, .method = of->method, .iterations = iterations_of(of->method), .blocks = 4,
-                             .relax = 0.9, .min = of->method == VP_SIRT || of->method == VP_FISTA_TV ? 0 : -INFINITY,
-                             .max = INFINITY, .tv = 0.05, .x = x, .pixels = pixels, .threads = 1 + ranks->rank % 2,
+                             .relax = 0.9, .min = -INFINITY,
+                             .max = INFINITY, .tv = 0.05, .x = x, .pixels = pixels, .threads = ranks->rank == 1 ? 2 : 1,
                              .memory = ranks->rank == 0 ? UINT64_MAX : ranks->size % 2 ? 0 : UINT64_MAX, .each = each_rank,
                              .resume = go_on, .ctx = &log, .share = {ranks, ranks->rank, ranks->size}};
+    if (of->method == VP_SIRT || of->method == VP_FISTA_TV || of->method == VP_PDHG_TV)
+        job.min = 0;
     if (of->from) {
         log = *of->from;
         log.go_on = true;
@@ -495,14 +497,14 @@ static void iterates(struct vp_ranks *ranks, void *arg)
 
 static void test_ranks(enum vp_iterate_method method)
 {
-    static const int sizes[] = {2, 4, NZ + 2};
+    static const int sizes[] = {NZ + 2, 4};
     float x[VOXELS];
     struct log log = {0};
     const int64_t last = iterations_of(method);
     run(method, last, true, 1, x, &log);
     struct rank_run first = {.method = method, .want = x};
     ranks_run(3, 2, iterates, &first, false);
-    for (int i = 0; i < 3; i++) { /* and from the third iteration of three ranks */
+    for (int i = 0; i < 2; i++) { /* and from the third iteration of three ranks */
         struct rank_run again = {.method = method, .want = x, .from = i % 2 ? &first.after[1] : NULL};
         ranks_run(sizes[i], 2, iterates, &again, false);
         for (int k = 0; k < sizes[i] && !again.from; k++) {
@@ -568,7 +570,7 @@ int main(void)
     test_primal_dual(true);
     for (int method = VP_SIRT; method < VP_METHODS; method++)
         test_bits((enum vp_iterate_method)method);
-    for (int method = VP_SIRT; method <= VP_FISTA_TV; method++)
+    for (int method = VP_SIRT; method < VP_METHODS; method++)
         test_ranks((enum vp_iterate_method)method);
     test_ends();
     free(A);
