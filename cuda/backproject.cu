@@ -210,7 +210,7 @@ int choose_tiled(const vp_bp_job *p, choice *c, bool mirror, size_t shared_limit
         c->box_pitch = k.pitch ? k.pitch : (int)vp_round_up(wide + k.pitch_step / 2, k.pitch_step) - k.pitch_step / 2;
         if (wide > c->box_pitch || c->box_pitch * M / map_floats(M) > 256 || c->box_rows > 256)
             continue;
-        for (c->stages = 8; c->stages >= k.stages && !*found; c->stages--)
+        for (c->stages = k.stages_most; c->stages >= k.stages && !*found; c->stages--)
             *found = column_tiled_shared(k, c->box_pitch, c->box_rows, c->stages) <= shared_limit;
         c->stages++;
     }
@@ -314,7 +314,7 @@ void describe(const vp_bp_job *p, const choice &c, struct vp_bp_plan *plan)
 {
     static const char *const names[] = {"columns", "columns", "3x4 matrices", "3x4 matrices",
                                         "3x4 matrices in float64"};
-    static const char *const sets[] = {"s 0.5", "s 1", "s 2", "any s"};
+    static const char *const sets[] = {"s 0.5", "s 1", "s 2", "s to 0.4", "any s"};
     const bool columns = c.columns();
     memset(plan, 0, sizeof *plan);
     if (columns)

@@ -312,13 +312,14 @@ __device__ __forceinline__ void add(float weight, const float (&p)[R * Z], int k
 }
 
 /* Interpolates a piece row by row. Rows are loaded AHEAD rows before they are used; `next` computes the next landing
- * between the rows. */
-constexpr int AHEAD = 2;
-
+ * between the rows. FEW: each row is added to so many voxels that their t would fill the registers, so it is computed
+ * anew for each row, in as many instructions. */
 template <class B, int COPY, int R, int Z, int K, class Rows, class Next>
 __device__ __forceinline__ void march(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
 {
     constexpr int bottom = B::first(1 - K), n_rows = B::last(K - 1) + 2 - bottom;
+    constexpr bool FEW = 2 * n_rows <= K;
+    constexpr int AHEAD = FEW ? 1 : 2;
     float left[n_rows][R * Z], right[n_rows][R * Z];
     float t[K]; /* v relative to the second row that voxel k can touch */
     const float s1 = l.s - 1.0f, f_half = l.f - 0.5f;
@@ -343,12 +344,17 @@ __device__ __forceinline__ void march(const Rows &rows, const landing &l, float 
             const int q2 = 2 * k - (K - 1), first = B::first(q2), last = B::last(q2) + 1;
             if (j < first || j > last)
                 continue;
-            if (j == first)
-                t[k] = 2 * first + 2 - q2 == 1 ? fmaf(0.5f * (float)q2, s1, f_half)
-                                               : fmaf(0.5f * (float)q2, l.s, l.f - (float)(first + 1));
+            const auto place = [&](float sign) {
+                return 2 * first + 2 - q2 == 1 ? fmaf(sign * 0.5f * (float)q2, s1, sign * f_half)
+                                               : fmaf(sign * 0.5f * (float)q2, l.s, sign * (l.f - (float)(first + 1)));
+            };
+            if (FEW || j == first)
+                t[k] = place(1);
             float weight;
             if (last - first == 2)
-                weight = j == first ? __saturatef(-t[k]) : j == last ? __saturatef(t[k]) : 1.0f - fabsf(t[k]);
+                weight = j == first  ? __saturatef(FEW ? place(-1) : -t[k])
+                         : j == last ? __saturatef(t[k])
+                                     : 1.0f - fabsf(t[k]);
             else
                 weight = __saturatef(1.0f - fabsf(t[k] - (float)(j - first - 1)));
             add<COPY, R, Z, K>(weight, p, k, sum);
@@ -491,7 +497,7 @@ struct pack_args {
 
 cudaError_t launch_pack(const pack_args &a, cudaStream_t stream);
 
-enum column_set { SET_HALF, SET_UNIT, SET_DOUBLE, SET_ANY, SETS };
+enum column_set { SET_HALF, SET_UNIT, SET_DOUBLE, SET_QUARTER, SET_ANY, SETS };
 
 struct column_kernel {
     int views, channels_z; /* R, Z */
@@ -500,7 +506,7 @@ struct column_kernel {
     int K, lo, hi;         /* slices of a piece; rows lo .. hi around its middle are read (SET_ANY: from s_max) */
     int tile_x, tile_y;
     int pitch, pitch_step; /* texels a shared row; 0: any multiple plus pitch_step / 2 (SET_ANY) */
-    int stages;            /* tensor tiles in flight, at least */
+    int stages, stages_most; /* tensor tiles in flight, at least and at most */
     int batch;             /* orbits a launch, at most */
 };
 
@@ -512,6 +518,7 @@ template <class F> auto with_variant(int views, int channels_z, column_set set, 
         case SET_HALF: return f(r, z, std::integral_constant<column_set, SET_HALF>());
         case SET_UNIT: return f(r, z, std::integral_constant<column_set, SET_UNIT>());
         case SET_DOUBLE: return f(r, z, std::integral_constant<column_set, SET_DOUBLE>());
+        case SET_QUARTER: return f(r, z, std::integral_constant<column_set, SET_QUARTER>());
         default: return f(r, z, std::integral_constant<column_set, SET_ANY>());
         }
     };

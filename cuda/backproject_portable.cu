@@ -253,6 +253,8 @@ template <>
 struct slices8<SET_DOUBLE>
     : method<8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>> {
 };
+template <> struct slices8<SET_QUARTER> : method<8, bins<bin<0, 1, 2, 7>, bin<2, 7, 2, 5>>> {
+};
 
 /* Returns the grid of blocks of 256 for `threads` threads, with a limit: kernels stride over the rest. */
 dim3 blocks_for(int64_t threads)

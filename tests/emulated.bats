@@ -209,6 +209,26 @@ launched() {
     done
 }
 
+@test "voxels a quarter, half and twice as large as the detector's pixels: the same bits for any slabs" {
+    for scan in '--views 48' '--views 49' '--views 48 --offset-v 5.5'; do
+        # shellcheck disable=SC2086
+        ct-geom --sod 800 --sdd 1200 --detector 64x48 --pitch 2.5 $scan | ct-phantom -g - --noise 1e5 -o scan.tif
+        for voxel in 0.42 0.83 3.33; do
+            for EMULATED_CAPABILITY in 8 9; do
+                export EMULATED_CAPABILITY
+                ok ct-fdk --device cuda:0 --voxel $voxel --volume 40x36x30 scan.tif -o gpu.tif
+                ok ct-fdk --device cuda --voxel $voxel --volume 40x36x30 --device-memory 1300KiB scan.tif -o slabs.tif
+                ok img-cmp slabs.tif gpu.tif || { echo "with $scan, $voxel, $EMULATED_CAPABILITY"; return 1; }
+                for slab in :7 7:21 21:; do
+                    ok ct-fdk --device cuda:0 --voxel $voxel --volume 40x36x30 --slab $slab scan.tif -o ${slab/:/-}.tif
+                done
+                ok ct-reduce --device cpu --join ./-7.tif 7-21.tif 21-.tif -o joined.tif
+                ok img-cmp joined.tif gpu.tif || { echo "with $scan, $voxel, $EMULATED_CAPABILITY"; return 1; }
+            done
+        done
+    done
+}
+
 @test "helices in sections of one slice and of many, tilted too, and views that are turned on the host: as the CPU" {
     for scan in '--views 80 --arc 1080 --pitch-z 60' '--views 80 --arc 1080 --pitch-z -60 --tilt 2' \
         '--views 36 --lamino 30 --fixed-detector'; do
@@ -222,17 +242,17 @@ launched() {
 
 @test "back-projection with every kernel of tensor tiles" {
     export EMULATED_LOG=$PWD/log
-    # pixels a voxel up to what the kernels for about 0.5, 1 and 2 allow, and 1.4; half turns (R = 2) and a mirror plane
+    # pixels a voxel up to what the kernels for about 0.25, 0.5, 1 and 2 allow, and 1.4; half turns (R = 2) and a mirror plane
     # (Z = 2), or not; batches of 8 and 1
     for scan in '18' '17' '18 --offset-v 5.5' '17 --offset-v 5.5'; do
         # shellcheck disable=SC2086
         ct-geom --sod 800 --sdd 1200 --detector 64x48 --pitch 2.5 --views $scan |
             ct-phantom -g - --noise 1e5 -o scan.tif
-        for voxel in 1.07 1.94 3.68 2.33; do near_cpu --voxel $voxel --volume 40x36x30; done
+        for voxel in 0.25 0.62 1.07 1.94 3.68 2.33; do near_cpu --voxel $voxel --volume 40x36x30; done
     done
     for R in 1 2; do
         for Z in 1 2; do
-            for set in 0 1 2 3; do
+            for set in 0 1 2 3 4; do
                 launched "k_backproject_column_tiled<$R, $Z, 16, $(
                     case $R$Z in 22) echo 2, 8 ;; 11) echo 4, 6 ;; *) echo 3, 8 ;; esac
                 ), vp::(anonymous namespace)::slices16<(vp::column_set)$set>"
