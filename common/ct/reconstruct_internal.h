@@ -50,6 +50,8 @@ struct vp_stages {
     struct vp_volume *out;
     struct vp_ring slices;
     struct vp_stages_slices *filled;        /* p->out_slots of them */
+    int64_t stored;                         /* slots that were filled, in turn, */
+    _Atomic int64_t written;                /* and those that the writer is done with */
     bool any_order;                         /* slices leave in any order */
     float *partial[VP_RECONSTRUCT_DEVICES]; /* p->group slices each, of the second and later subsets */
     atomic_bool failed;
@@ -75,7 +77,7 @@ void vp_stages_join_device(const struct vp_stages *w);
 int vp_stages_start(struct vp_stages *w, struct vp_thread *t, struct vp_ring *ring, int slots,
                     int (*work)(void *, struct vp_err *), struct vp_err *err);
 
-/* Allocates the slots of slices, until `made`: the work of a thread. */
+/* Allocates the first slots of slices, until `made`: the work of a thread. */
 int vp_stages_make_slots(void *stages, struct vp_err *err);
 /* Passes all slices of a pass to the writer thread, which it starts. */
 int vp_stages_store(struct vp_stages *w, struct vp_err *err);

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* Slots that are made while views are worked on. */
+enum { MADE_AHEAD = 3 };
+
 static int take_slices(const struct vp_stages *w, float **slot, struct vp_err *err)
 {
     const int64_t *n = w->r->grid->n;
@@ -18,9 +21,22 @@ int vp_stages_make_slots(void *arg, struct vp_err *err)
     struct vp_stages *w = arg;
     int rc = 0;
     vp_stages_join_device(w);
-    for (int i = 0; i < w->p->out_slots && !w->made && !rc; i++)
+    for (int i = 0; i < MADE_AHEAD && i < w->p->out_slots && !w->made && !rc; i++)
         rc = take_slices(w, &w->filled[i].slices, err);
     return rc;
+}
+
+/* Gives a slot without memory that of one whose slices are written, if there is one: memory is allocated only while the
+ * writer is slower than the devices. */
+static void reuse_slices(struct vp_stages *w, struct vp_stages_slices *to)
+{
+    const int n = w->p->out_slots;
+    const int64_t written = w->written;
+    for (int64_t i = vp_max64(0, w->stored - n + 1); i < written && !to->slices; i++) {
+        struct vp_stages_slices *const from = &w->filled[i % n];
+        to->slices = from->slices;
+        from->slices = NULL;
+    }
 }
 
 static int write_slices(void *arg, struct vp_err *err)
@@ -34,6 +50,7 @@ static int write_slices(void *arg, struct vp_err *err)
         if (!w->failed && vp_volume_put(w->out, f->z, f->count, f->slices, err))
             w->failed = true;
         vp_stages_lap(w, "write", t);
+        w->written++;
         /* after a failure the slots are still taken, so that the producer is not left waiting */
         vp_ring_taken(&w->slices);
     }
@@ -69,6 +86,7 @@ static int store_range(struct vp_stages *w, int i, int64_t z0, int64_t z1, struc
 {
     for (int64_t z = z0; z < z1 && !w->failed; z += w->p->group) {
         struct vp_stages_slices *const to = &w->filled[vp_ring_fill(&w->slices)];
+        reuse_slices(w, to);
         if (take_slices(w, &to->slices, err))
             return -1;
         const double t = vp_now();
@@ -77,6 +95,7 @@ static int store_range(struct vp_stages *w, int i, int64_t z0, int64_t z1, struc
         if (fetch(w, i, z, to->count, to->slices, err))
             return -1;
         vp_stages_lap(w, "slice", t);
+        w->stored++;
         vp_ring_filled(&w->slices);
     }
     return 0;
