@@ -313,7 +313,7 @@ __device__ __forceinline__ void add(float weight, const float (&p)[R * Z], int k
 
 /* Interpolates a piece row by row. Rows are loaded AHEAD rows before they are used; `next` computes the next landing
  * between the rows. FEW: the t of all voxels that a row is added to would fill the registers, so it is computed
- * anew for each row, in as many instructions. */
+ * anew for each row. */
 template <class B, int COPY, int R, int Z, int K, class Rows, class Next>
 __device__ __forceinline__ void march(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
 {

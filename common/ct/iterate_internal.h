@@ -115,7 +115,7 @@ void vp_iterate_copy(struct vp_iteration *it, float *to, const float *from);
 /* Arguments of a vp_slice_work that updates volumes. */
 struct vp_update {
     const struct vp_iterate *job;
-    const float *mask;      /* the job's */
+    const float *mask;      /* mask of the job */
     float *x, *to, *more;
     const float *by, *over;
     double factor;
