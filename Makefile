@@ -26,7 +26,7 @@ SAN     ?=
 # CUDA=auto builds the plugin if nvcc is found, 1 requires it, 0 omits it. GPU_ARCH replaces the list of targets.
 CUDA    ?= auto
 NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
-# MPI=auto, 1 or 0 likewise, if mpicc is found: for ct-fdk on many hosts.
+# MPI=auto, 1 or 0 likewise, if mpicc is found: for ct-fdk, ct-iterate and ct-project on many hosts.
 MPI     ?= auto
 MPICC   ?= $(firstword $(shell command -v mpicc 2>/dev/null))
 # FFTW in double precision, for the two programs that compute in f64: auto uses it if found, 1 requires it, 0 omits

@@ -286,7 +286,9 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
 
 /* ---- the table ---- */
 
-static const struct vp_kernel *kernel(const char *name)
+const struct vp_kernel *vp_gpu_kernel(const char *name); /* for missing.cuh */
+
+const struct vp_kernel *vp_gpu_kernel(const char *name)
 {
     for (const struct vp_kernel *const *k = __start_vp_kernels; k < __stop_vp_kernels; k++)
         if (!strcmp((*k)->name, name))
@@ -311,7 +313,7 @@ static const struct vp_backend table = {
     .event_create = event_create, .event_destroy = event_destroy,
     .copy = copy, .event_record = event_record, .queue_wait = queue_wait, .event_synchronize = event_synchronize,
     .event_query = event_query, .event_elapsed = event_elapsed,
-    .kernel = kernel, .kernels = tables_of,
+    .kernel = vp_gpu_kernel, .kernels = tables_of,
 };
 
 __attribute__((visibility("default"))) const void *vp_plugin(void)

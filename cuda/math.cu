@@ -89,8 +89,8 @@ __device__ void run_step(const struct step s, const places &v)
         v.at(s.to, k) = d[k];
 }
 
-/* Evaluates the program; in each turn every thread of a block has EACH voxels of a row. `lost` counts samples out of
- * range. */
+/* Evaluates the program; in each turn every thread of a block has EACH voxels of a row. `lost` counts samples
+ * out of range; of floats, those that are NaN or infinite. */
 __global__ void __launch_bounds__(THREADS, 8)
     math_kernel(inputs in, vp_area out, int type, int out_type, const struct program *p, int64_t inner, int64_t nz,
                 unsigned long long *lost)
@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(THREADS, 8)
     const int threads = blockDim.x, one_turn = threads * EACH;
     const int64_t in_a_row = (nx + one_turn - 1) / one_turn, turns = in_a_row * ny * (out.box.hi[2] - out.box.lo[2]);
     const int steps = p->steps, result = p->result;
+    const bool floats = out_type == VP_F32;
     int bad = 0;
 
     for (int i = 0; i < p->constants; i++)
@@ -130,7 +131,8 @@ __global__ void __launch_bounds__(THREADS, 8)
         for (int i = 0; i < steps; i++)
             run_step(p->step[i], v);
         for (int k = 0; k < n; k++)
-            bad += vp::convert_store(out.data, vp_place(out, x + k * threads, y, z), out_type, v.at(result, k));
+            bad += vp::convert_store(out.data, vp_place(out, x + k * threads, y, z), out_type, v.at(result, k)) ||
+                   (floats && !isfinite(v.at(result, k)));
     }
     if (bad)
         atomicAdd(lost, (unsigned long long)bad);

@@ -13,12 +13,6 @@
 #include "base/order.h"
 #include "local/entropy.h"
 
-extern "C" {
-/* The entries of VP_GPU_KERNEL, see device.c. */
-extern const struct vp_kernel *const __start_vp_kernels[] __attribute__((visibility("hidden")));
-extern const struct vp_kernel *const __stop_vp_kernels[] __attribute__((visibility("hidden")));
-}
-
 namespace vp
 {
 
@@ -95,15 +89,7 @@ __global__ void __launch_bounds__(THREADS) near_y_kernel(missing_part p, vp_box 
     });
 }
 
-/* The stages of single voxels. */
-__global__ void __launch_bounds__(THREADS) load_kernel(missing_part p)
-{
-    vp_each_voxel(p.out.box, [&](int64_t x, int64_t y, int64_t z) {
-        const float v = missing_sample(p, x, y, z);
-        *vp_at<float>(p.out, x, y, z) = v != v ? __uint_as_float(0x7fc00000u) : v;
-    });
-}
-
+/* Stores the last result. */
 __global__ void __launch_bounds__(THREADS) store_kernel(missing_part p)
 {
     vp_each_voxel(p.out.box, [&](int64_t x, int64_t y, int64_t z) {
@@ -115,14 +101,6 @@ __global__ void __launch_bounds__(THREADS) store_kernel(missing_part p)
 /* ---- host ---- */
 
 constexpr auto params = vp_params<vp_missing_params>;
-
-const struct vp_kernel *kernel_of(const struct vp_op *inner)
-{
-    for (const struct vp_kernel *const *k = __start_vp_kernels; k < __stop_vp_kernels; k++)
-        if (!strcmp((*k)->name, inner->kernel))
-            return *k;
-    return NULL;
-}
 
 /* The rule by the name of the stage: pointers into local/missing*.c are those of the program, not of the plugin. */
 const missing_rule *rule_of(const vp_missing_params *m)
@@ -157,7 +135,7 @@ bool has_types(const struct vp_op *op, char *why, size_t size)
 bool has(const struct vp_op *op, char *why, size_t size)
 {
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     const missing_rule *const r = rule_of(params(op));
     if (!k || !r || k->state) {
         snprintf(why, size, "no cuda kernel for missing samples of %s", inner.kernel);
@@ -177,14 +155,14 @@ uint64_t own_table(const struct vp_op *op)
 uint64_t table(const struct vp_op *op)
 {
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     return own_table(op) + (k->table ? k->table(&inner) : 0);
 }
 
 void fill(const struct vp_op *op, void *to)
 {
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     const missing_rule *const r = rule_of(params(op));
     if (r->fill)
         r->fill(params(op), to);
@@ -195,14 +173,14 @@ void fill(const struct vp_op *op, void *to)
 uint64_t made(const struct vp_op *op)
 {
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     return k->made ? k->made(&inner) : 0;
 }
 
 int make(const struct vp_op *op, void *to, struct vp_queue *queue, struct vp_err *err)
 {
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     return k->make ? k->make(&inner, (char *)to + own_table(op), queue, err) : 0;
 }
 
@@ -210,7 +188,7 @@ int make(const struct vp_op *op, void *to, struct vp_queue *queue, struct vp_err
 void demand(const struct vp_op *op, int64_t step[3], int64_t halo[3])
 {
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     if (k->demand)
         k->demand(&inner, step, halo);
 }
@@ -227,7 +205,7 @@ uint64_t lay_out(const struct vp_op *op, const int64_t in[3], const int64_t out[
 {
     const vp_missing_params *const m = params(op);
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     const missing_rule *const r = rule_of(m);
     int64_t seen[3];
     vp_arena a = {(char *)memory, 0};
@@ -280,7 +258,7 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
 {
     const vp_missing_params *const m = params(op);
     const struct vp_op inner = inner_of(op);
-    const struct vp_kernel *const k = kernel_of(&inner);
+    const struct vp_kernel *const k = vp_gpu_kernel(inner.kernel);
     const missing_rule *const r = rule_of(m);
     missing_part p = part_of(op, &m->given, m->first, work);
     int64_t in[3], out[3];
@@ -323,7 +301,8 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
 
 int launch_load(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    return vp_start_voxels(err, work, work->out->box, load_kernel, part_of(op, vp_params<vp_missing>(op), true, work));
+    return vp_start_voxels(err, work, work->out->box, copy_kernel, part_of(op, vp_params<vp_missing>(op), true, work),
+                           *work->out);
 }
 
 int launch_store(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)

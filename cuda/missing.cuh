@@ -6,6 +6,9 @@
 #include "footprint.cuh"
 #include "local/missing_internal.h"
 
+/* Returns the kernel of an operation by its name, or NULL (device.c). */
+extern "C" const struct vp_kernel *vp_gpu_kernel(const char *name);
+
 namespace vp
 {
 

@@ -123,16 +123,6 @@ struct moment_job {
     struct vp_limit limit;
 };
 
-__device__ double above(const struct vp_limit &l, double x, double n, double sum, double deviations)
-{
-    const double left = __dmul_rn(n, fma(-l.mean, sum, __dmul_rn(n, x - l.base)));
-    const double factor = fma(l.both, sum, __dmul_rn(n, l.std));
-    const double a = __dmul_rn(left, fabs(left));
-    const double b = __dmul_rn(__dmul_rn(__dmul_rn(factor, fabs(factor)), n), deviations);
-
-    return a > b ? (l.below ? 0 : l.mark) : a <= b ? (l.below ? l.mark : 0) : 0;
-}
-
 __device__ double moment(const moment_job &j, uint32_t self, double n, double sum, double deviations)
 {
     const bool gone = self == MISSING_ABSENT;
@@ -143,7 +133,7 @@ __device__ double moment(const moment_job &j, uint32_t self, double n, double su
     case VP_MEAN: return mean;
     case VP_VAR: return var;
     case VP_STD: return sqrt(var);
-    case VP_ABOVE: return gone ? 0 : above(j.limit, v, n, sum, deviations);
+    case VP_ABOVE: return gone ? 0 : vp_limit_mark(&j.limit, j.spreads, n, sum, __dmul_rn(n, deviations), v);
     default: return gone || !(var > j.noise) ? mean : mean + __dmul_rn((var - j.noise) / var, v - mean);
     }
 }

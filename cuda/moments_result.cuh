@@ -83,24 +83,11 @@ __device__ double total(double s)
     return s;
 }
 
-/* Equals `above` in local/moments_isa.c to the bit. */
-template <int N> __device__ double marked(const struct vp_limit &l, double n, double sum, double spread, double x)
-{
-    const double yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0, off = __dmul_rn(n, x - l.base);
-    double left = fma(-l.mean, sum, off);
-    if (N == 1)
-        return left > 0 ? yes : left <= 0 ? no : 0;
-    left = __dmul_rn(n, left);
-    const double factor = fma(l.both, sum, __dmul_rn(n, l.std));
-    const double a = __dmul_rn(left, fabs(left)), b = __dmul_rn(__dmul_rn(factor, fabs(factor)), spread);
-    return a > b ? yes : a <= b ? no : 0;
-}
-
 template <class T, int N>
 __device__ double result(const result_args &f, const state<T, N> &s, double n, double x, bool exact)
 {
     if (f.moment == VP_ABOVE)
-        return marked<N>(f.limit, n, total(s.v[0]), N == 2 ? spread(s, n) : 0, x);
+        return vp_limit_mark(&f.limit, N == 2, n, total(s.v[0]), N == 2 ? spread(s, n) : 0, x);
     const double mean = divided(total(s.v[0]), n, exact);
     if (N == 1)
         return mean;

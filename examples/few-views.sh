@@ -1,8 +1,8 @@
 #!/bin/sh
-# Few views of real data: 36 and 90 of 720 views of an acrylic disc with holes, by filtered back-projection and by three
+# Few views of real data: 36 and 90 of 720 views of an acrylic disc with holes, by filtered back-projection and by four
 # iterative methods. Prints the error of each slice against the reconstruction of all views, and draws them all into
-# few-views.png in the directory given (default: .): above 36 views, below 90, from left to right fdk, sirt, cgls and
-# fista-tv. The programs must be in PATH. About two minutes on two cores.
+# few-views.png in the directory given (default: .): above 36 views, below 90, from left to right fdk, sirt, cgls,
+# fista-tv and pdhg-tv. The programs must be in PATH. About two minutes on two cores.
 set -eu
 data=$(cd "$(dirname "$0")/../tests/data" && pwd)
 out=${1:-.}
@@ -17,19 +17,22 @@ img-math -q "a / 0.1483223173330444 * ($disc < 248^2)" "$data/htc2022_01a_refere
 img-math -q "$disc < 254^2" --type u8 "$data/htc2022_01a_reference.tif" -o "$work/mask.tif"
 square() { img-math -q 'a*a' "$1" | img-info --value sum -; }
 
+slices=
 printf 'views\tmethod\titerations\terror\n'
 for views in 36 90; do
     img-convert --raw-out "$data/htc2022_01a_sino.tif" |
         img-cat --raw-in 560x1x721:f32le --pages "0:720:$((720 / views))" - -o "$work/scan.tif"
     ct-geom --sod 410.66 --sdd 553.74 --detector 560x1 --pitch 0.2 --clockwise --views "$views" -o "$work/scan.geom"
-    for method in fdk sirt cgls fista-tv; do
+    for method in fdk sirt cgls fista-tv pdhg-tv; do
         slice="$work/$views-$method.tif" n=1
+        slices="$slices $slice"
         # shellcheck disable=SC2086
         case $method in
         fdk) ct-fdk -q -g "$work/scan.geom" $size "$work/scan.tif" -o "$slice" ;;
         sirt) n=100 && set -- --min 0 ;;
         cgls) n=10 && set -- ;;
         fista-tv) n=60 && set -- --min 0 --tv 0.01 ;;
+        pdhg-tv) n=100 && set -- --min 0 --tv 0.01 ;;
         esac
         # shellcheck disable=SC2086
         test $method = fdk || ct-iterate -q -g "$work/scan.geom" $size --mask "$work/mask.tif" --method $method -n $n "$@" \
@@ -39,7 +42,7 @@ for views in 36 90; do
             awk '{ printf "%.3f", sqrt($1 / $2) }')"
     done
 done
-img-cat "$work"/36-fdk.tif "$work"/36-sirt.tif "$work"/36-cgls.tif "$work"/36-fista-tv.tif "$work"/90-fdk.tif \
-    "$work"/90-sirt.tif "$work"/90-cgls.tif "$work"/90-fista-tv.tif -o "$work/slices.tif"
-img-view -q --montage 8 --columns 4 --window 0,0.06 --fit 1200x1200 "$work/slices.tif" -o "$out/few-views.png"
+# shellcheck disable=SC2086
+img-cat $slices -o "$work/slices.tif"
+img-view -q --montage 10 --columns 5 --window 0,0.06 --fit 1200x1200 "$work/slices.tif" -o "$out/few-views.png"
 echo "the picture: $out/few-views.png"

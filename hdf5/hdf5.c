@@ -32,20 +32,34 @@ static void leave(void)
 
 /* ---- errors ---- */
 
+enum { REASON = 512 };
+
 static herr_t deepest(unsigned n, const H5E_error2_t *e, void *ctx)
 {
     (void)n;
-    snprintf(ctx, 256, "%s", e->desc ? e->desc : "");
+    snprintf(ctx, REASON, "%s", e->desc ? e->desc : "");
     return 0;
+}
+
+/* Shortens the reason of a system call to its error message: the library adds times, addresses and counts. */
+static void shorten(char *why)
+{
+    static const char key[] = "error message = '";
+    char *const from = strstr(why, key), *const to = from ? strchr(from + sizeof key - 1, '\'') : NULL;
+    if (!to)
+        return;
+    *to = '\0';
+    memmove(why, from + sizeof key - 1, strlen(from + sizeof key - 1) + 1);
 }
 
 /* Fails with the reason that the library gives last, the one nearest to the cause. */
 static int fail(const char *name, const char *path, const char *what, struct vp_err *err)
 {
-    char why[256] = "";
+    char why[REASON] = "";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, deepest, why);
     for (char *p = why; *p; p++)
         *p = *p == '\n' ? ' ' : *p;
+    shorten(why);
     return vp_fail(err, VP_ERUN, "%s: %s%s%s: %s", name, path, *path ? ": " : "", what,
                    *why ? why : "HDF5 gives no reason");
 }

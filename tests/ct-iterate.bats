@@ -13,7 +13,7 @@ setup_file() {
 }
 
 setup_inputs() { cp "$BATS_FILE_TMPDIR"/* .; }
-METHODS="sirt os-sart cgls mlem osem fista-tv"
+METHODS="sirt os-sart cgls mlem osem fista-tv pdhg-tv"
 
 # iterate ARGS...: without the noise of a few negative line integrals
 positive() { img-math -q 'max(a, 0)' scan.tif -o p.tif; }
@@ -51,6 +51,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
         sirt) options="-n 60" ;;
         mlem) options="-n 40" ;;
         fista-tv) options="-n 40 --tv 0.001 --min 0" ;;
+        pdhg-tv) options="-n 80 --tv 0.001 --min 0" ;;
         *) options= ;;
         esac
         # shellcheck disable=SC2086
@@ -75,7 +76,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     img-math -q 'page % 2 == 0' --type u8 wrong.tif -o weights.tif
     img-cat --pages 0 fan.tif | img-math -q 'x == 30' --type u8 -o dead.tif
     fails 1 "30 samples are NaN or infinite" ct-iterate --pixel-weights weights.tif wrong.tif -o b.tif
-    for m in cgls sirt os-sart fista-tv; do
+    for m in cgls sirt os-sart fista-tv pdhg-tv; do
         ok ct-iterate --method $m --pixel-weights weights.tif --dead dead.tif wrong.tif -o b.tif
         near "$(middle b.tif)" 0.02 2e-4 || { echo $m; return 1; }
     done
@@ -135,6 +136,27 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     ok img-cmp -q --max-rel-l2 1e-5 a.tif b.tif
 }
 
+@test "--progress: the iteration, its residual, and the time that is left" {
+    setup_inputs
+    for m in os-sart cgls; do # of blocks: their weights are no progress; cgls: the gradient is renewed
+        ct-iterate --method $m -n 17 --progress always scan.tif -o a.tif 2>err
+        tr '\r' '\n' <err >lines
+        grep -Eq "^ct-iterate: $m [0-9]+/17, residual 0\.[0-9e-]+ \([-+][0-9.]+ %\): +[0-9]+ %, [0-9]+ s left" lines
+        awk '{ for (i = 2; i <= NF; i++) if ($i ~ /^%/ && $(i - 1) > 100) exit 1 }' lines
+    done
+}
+
+@test "--stop noise with weights leaves the state of a checkpoint alone" {
+    setup_inputs
+    img-cat --pages 0 scan.tif | img-math -q '1 + (x % 2)' -o weights.tif
+    for m in cgls pdhg-tv; do
+        ok ct-iterate --method $m -n 5 --pixel-weights weights.tif scan.tif -o whole.tif
+        ok ct-iterate --method $m -n 3 --pixel-weights weights.tif --checkpoint state scan.tif -o part.tif
+        ok ct-iterate --method $m -n 5 --pixel-weights weights.tif --stop noise:1e-9 --resume state scan.tif -o rest.tif
+        ok img-cmp -q whole.tif rest.tif
+    done
+}
+
 @test "--checkpoint and --resume: the bits of a run that was not interrupted" {
     setup_inputs
     positive
@@ -144,12 +166,12 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
         ok ct-iterate --method $m -n 5 --resume state p.tif -o rest.tif
         ok img-cmp -q whole.tif rest.tif
     done
-    fails 2 "expected --method fista-tv, got cgls" ct-iterate --method cgls --resume state p.tif -o rest.tif
-    fails 2 "made without --tv" ct-iterate --method fista-tv --tv 1 --resume state p.tif -o rest.tif
-    fails 2 "made with --method fista-tv" ct-iterate --resume state p.tif -o rest.tif
+    fails 2 "expected --method pdhg-tv, got cgls" ct-iterate --method cgls --resume state p.tif -o rest.tif
+    fails 2 "made without --tv" ct-iterate --method pdhg-tv --tv 1 --resume state p.tif -o rest.tif
+    fails 2 "made with --method pdhg-tv" ct-iterate --resume state p.tif -o rest.tif
     fails 2 "expected a checkpoint of version 1, got none" ct-iterate --resume scan.tif p.tif -o rest.tif
     head -c 10000 state >cut
-    fails 1 "cut: " ct-iterate --method fista-tv --resume cut p.tif -o rest2.tif
+    fails 1 "cut: " ct-iterate --method pdhg-tv --resume cut p.tif -o rest2.tif
     [ ! -e rest2.tif ]
     # a full disk ends no run
     if [ -w /dev/full ]; then
@@ -192,7 +214,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
         [ "$status" -eq 0 ]
         [ -z "$stderr" ]
         [ "$(head -c 8 look.png | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]
-        for method in cgls sirt osem fista-tv; do
+        for method in cgls sirt osem fista-tv pdhg-tv; do
             run --separate-stderr ct-iterate --method "$method" -n 2 --volume 12x12x30 --voxel 1 w.tif -o out.tif
             [ "$status" -eq 0 ]
             [[ "$stderr" == *"warning: "*" % of what was measured is on rays that miss the volume"* ]]
@@ -216,6 +238,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     it "--stop: expected residual:T, noise:T, change:T or gradient:T, got 'never'" --stop never
     it "--stop residual: expected a number above 0, got 'x'" --stop residual:x
     it "--stop gradient needs --method cgls" --method sirt --stop gradient:0.1
+    it "--relax and --method pdhg-tv cannot be combined" --method pdhg-tv --relax 1
     it "--every needs --checkpoint FILE" --every 3
     it "--slab: rays pass other slices as well" --slab 2:4
     it "--views 3:99: the scan has 33 views" --views 3:99
@@ -254,5 +277,7 @@ middle() { img-cat -q --region 24:40,24:40 "$1" | img-info --value mean -; }
     few --method sirt -n 100 --min 0
     below "$(error slice.tif)" 0.073
     few --method fista-tv -n 60 --min 0 --tv 0.01
+    below "$(error slice.tif)" 0.058
+    few --method pdhg-tv -n 80 --min 0 --tv 0.01
     below "$(error slice.tif)" 0.058
 }

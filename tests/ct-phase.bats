@@ -73,3 +73,19 @@ load helper
     run --separate-stderr ct-phase --distance 1e7 --energy 0.1 --delta-beta 1e-3 s.tif -o out.tif
     [[ "$stderr" == *"the Fresnel number of a pixel is"* ]]
 }
+
+@test "ct-phase: a NaN spreads as far as the kernel, with a warning" {
+    ct-geom --beam parallel --detector 240x200 --pitch 0.001 --views 3 --arc 180 -o scan.geom
+    ct-phantom -g scan.geom --radius 0.04 --density 5 -o clean.tif
+    img-math 'if(x == 30 and y == 20 and page == 1, 0 / 0, a)' clean.tif -o scan.tif
+    ok ct-phase --length 0.3 clean.tif -o clean_out.tif
+    for how in "" "-j 1"; do
+        # shellcheck disable=SC2086
+        run --separate-stderr ct-phase $how --length 0.3 scan.tif -o out.tif
+        [ "$status" = 0 ]
+        n=$(((30 + 72 + 1) * (20 + 72 + 1))) # the kernel has 145 x 145 samples
+        [ "$(img-math --type u32 'isnan(a)' out.tif | img-info --value sum - | cut -d. -f1)" = $n ]
+        [[ "$stderr" = "ct-phase: warning: scan.tif: $n samples of the result are NaN or infinite: one spreads over the kernel, 145 x 145 pixels" ]]
+    done
+    ok ct-phase -q --length 0.3 scan.tif -o out.tif
+}

@@ -309,6 +309,21 @@ for t, c in (('a', 'float32'),):
     fails 2 "the output is samples without a header" img-convert --raw-out a.tif -o x.h5
 }
 
+@test "a full disk and a limit on files: one short line, and nothing is left" {
+    ct-phantom --volume 64x64x64 -o a.tif
+    img-math '(x * 7919 + y * 104729 + z * 1299709) % 65521' a.tif -o noise.tif
+    fails 1 "x.h5: cannot be written: File too large" bash -c 'trap "" XFSZ; ulimit -f 100; exec img-cat a.tif -o x.h5'
+    [ "${stderr##*: }" = "File too large" ]
+    [ ! -e x.h5 ]
+    unshare -rm mount -t tmpfs none /mnt 2>/dev/null || skip "no file system can be mounted here"
+    mkdir small
+    for how in none deflate; do
+        fails 1 "x.h5: cannot be written: No space left on device" unshare -rm bash -c 'mount -t tmpfs -o size=300k none small
+            img-cat --compress '$how' noise.tif -o small/x.h5; status=$?; [ -z "$(ls -A small)" ] && exit $status'
+        [ "${stderr##*: }" = "No space left on device" ]
+    done
+}
+
 # A scan of 10 views of u16, 3 flats, 2 darks; offset-u only in our own metadata.
 make_scan() {
     ct-geom --beam parallel --detector 12x8 --pitch 0.01 --views 10 --arc 180 --offset-u 1.5 -o scan.geom
@@ -374,6 +389,14 @@ del f['entry/voxpipe']"
     fails 2 "need counts without a scale" img-convert --scale 2,100 --flat flats.tif --dark darks.tif views.tif -o x.h5
     [ ! -e x.h5 ]
     fails 1 "nothing.tif: No such file" img-convert --flat nothing.tif views.tif -o x.h5
+    # files of flats are read twice: refused before anything is taken from a pipe, except in a list
+    mkfifo pipe
+    echo pipe >list
+    fails 2 "--flat -: read twice: expected a file, got a pipe" img-convert --flat - views.tif -o x.h5 <flats.tif
+    fails 2 "--dark pipe: read twice: expected a file, got a pipe" img-convert --flat flats.tif --dark pipe views.tif -o x.h5
+    cat flats.tif >pipe &
+    fails 2 "--flat pipe: read twice: expected a file, got a pipe" img-convert --flat @list views.tif -o x.h5
+    wait
     img-convert --type f32 flats.tif -o floats.tif
     fails 1 "floats.tif: expected pages of 12x8 u16 as in views.tif, got 12x8 f32" \
         img-convert --flat floats.tif views.tif -o x.h5

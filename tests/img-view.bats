@@ -70,6 +70,15 @@ cut() {
     run --separate-stderr img-view a.tif -o a.png
     [ "$status" -eq 0 ]
     [ "$stderr" = "img-view: warning: a.tif: 1 of the samples shown are NaN or infinite" ]
+    # a profile, drawn
+    ct-phantom --volume 8x8x6 | img-math 'if(x == 3, 0 / 0, a)' -o wall.tif
+    run --separate-stderr img-view --profile 3,0,3,7 wall.tif -o profile.png
+    [ "$stderr" = "img-view: warning: wall.tif: 8 of 8 points of the profile are NaN or infinite: gaps in the plot" ]
+    ok img-view --profile 4,0,4,7 wall.tif -o profile.png
+    # one warning for a series, whose window is from other slices
+    ct-phantom --volume 8x8x6 | img-convert --set axes=x,y,channel,z --set sizes=8,8,2,3 -o channels.tif
+    run --separate-stderr img-view channels.tif -o 'page%d.png'
+    [ "$stderr" = "img-view: warning: channels.tif: channel 0 of 2 is shown: --channel N shows another" ]
     set -- $(pixels a.png)
     # the outlier and the last samples are white, the first and NaN black, the middle gray
     [ "$2 ${502} ${503} ${1001}" = "0 255 0 255" ]

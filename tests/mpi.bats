@@ -1,4 +1,4 @@
-# ct-fdk as a grid of MPI ranks: bits, files, failures, hosts, launchers.
+# ct-fdk as a grid of MPI ranks, ct-iterate and ct-project as ranks: bits, files, failures, hosts, launchers.
 load helper
 
 setup_file() {
@@ -420,4 +420,162 @@ END
     run "${jobs[@]}" SCAN=nowhere.tif VOLUME=none.tif
     [ "$status" -ne 0 ]
     [ ! -e none.tif ]
+}
+
+# same FILE FILE: the same values, with another history
+same() { img-cmp "$1" "$2" >/dev/null || { echo "$1 and $2 differ"; return 1; }; }
+
+few() { ct-geom --sod 500 --sdd 1000 --detector 40x24 --pitch 5 --views 33 | ct-phantom -g - --noise 1e5 | img-math -q 'max(a, 0)' -o few.tif; }
+
+@test "ct-iterate: every method gives the file of one process to the bit, also with matrices, weights and a mask" {
+    few
+    for m in sirt os-sart cgls mlem osem fista-tv pdhg-tv; do
+        ct-iterate -q --method $m -n 4 few.tif -o one.tif
+        ok ranks 3 ct-iterate --method $m -n 4 few.tif -o many.tif
+        cmp one.tif many.tif
+    done
+    # more ranks than slices, the FDK's volume, a renewal of conjugate gradients
+    for options in "--volume 40x40x3 --margin 0" "--initial fdk" "-n 17" "--views 3:20 --stop residual:0.1"; do
+        # shellcheck disable=SC2086
+        ct-iterate -q $options few.tif -o one.tif
+        # shellcheck disable=SC2086
+        ok ranks 4 ct-iterate -q $options few.tif -o many.tif
+        cmp one.tif many.tif
+    done
+    img-math -q 'x % 3 + 1' few.tif -o weights.tif
+    img-cat --pages 0 few.tif | img-math -q 'y == 7' --type u8 -o dead.tif
+    ct-geom --sod 500 --sdd 1000 --detector 40x24 --pitch 5 --views 33 --tilt 3 -o tilted.geom
+    ct-iterate -q -n 1 -g tilted.geom --volume 40x40x24 few.tif -o one.tif
+    img-math -q "(x - 20) ^ 2 + (y - 20) ^ 2 < 300" --type u8 one.tif -o mask.tif
+    for m in sirt os-sart cgls fista-tv pdhg-tv; do
+        options=(--method $m -n 3 -g tilted.geom --volume 40x40x24 --pixel-weights weights.tif --dead dead.tif --mask mask.tif)
+        ct-iterate -q "${options[@]}" few.tif -o one.tif
+        ok ranks 3 ct-iterate "${options[@]}" few.tif -o many.tif
+        cmp one.tif many.tif
+    done
+    img-info one.tif >/dev/null
+    [ "$(ct-iterate --plan -g tilted.geom few.tif | grep -c ranks)" -eq 0 ]
+    fails 2 "--scratch is for one process" ranks 2 ct-iterate --scratch . few.tif -o many.tif
+}
+
+@test "ct-iterate: history, preview, statistics and checkpoints of ranks; other ranks go on" {
+    few
+    for m in cgls fista-tv pdhg-tv; do
+        ct-iterate -q --method $m -n 7 --preview one.png --history one.tsv few.tif -o one.tif
+        ok ranks 3 ct-iterate --method $m -n 4 --checkpoint state.tif --every 3 --preview many.png --history many.tsv \
+            --stats s.json few.tif -o many.tif
+        grep -q '"ranks": 3' s.json
+        grep -q '"iterations": 4' s.json
+        cmp <(head -n 5 one.tsv | cut -f 1,3-) <(cut -f 1,3- many.tsv)
+        for n in 1 4; do
+            ok ranks $n ct-iterate --method $m -n 7 --resume state.tif --preview many.png few.tif -o many.tif
+            same one.tif many.tif
+            cmp one.png many.png
+        done
+        ct-iterate -q --method $m -n 4 --checkpoint state.tif few.tif -o many.tif
+        ok ranks 3 ct-iterate --method $m -n 7 --resume state.tif few.tif -o many.tif
+        same one.tif many.tif
+    done
+    rm many.tif
+    # a checkpoint that cannot be written is no failure, and another method one of all
+    run --separate-stderr ranks 2 ct-iterate --method sirt -n 2 --checkpoint nowhere/state.tif few.tif -o many.tif
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "no checkpoint after iteration 2" <<<"$stderr")" -eq 1 ]
+    fails 2 "expected --method pdhg-tv, got sirt" ranks 3 ct-iterate --method sirt --resume state.tif few.tif -o other.tif
+    [ ! -e other.tif ]
+}
+
+@test "ct-iterate and ct-project of ranks: what is wrong is said once, and nothing is left" {
+    few
+    head -c 100000 few.tif >cut.tif
+    ct-iterate -q -n 2 few.tif -o volume.tif
+    head -c 90000 volume.tif >short.tif
+    mkdir left
+    for program in "ct-iterate" "ct-project --subtract few.tif"; do
+        # shellcheck disable=SC2086
+        fails 1 "nowhere.tif: No such file" ranks 3 $program nowhere.tif -o left/many.tif
+        # shellcheck disable=SC2086
+        fails 2 "standard input: ranks read their own parts" ranks 3 $program -o left/many.tif
+        # shellcheck disable=SC2086
+        fails 2 "unknown option --bad" ranks 3 $program --bad few.tif -o left/many.tif
+        # shellcheck disable=SC2086
+        fails 2 "--ranks 3 without --plan" $program --ranks 3 few.tif -o left/many.tif
+        [ "$(grep -c "error: " <<<"$stderr")" -eq 1 ]
+    done
+    fails 1 "cut.tif: page 24: truncated" ranks 3 ct-iterate cut.tif -o left/many.tif
+    [ "$(grep -c "error: " <<<"$stderr")" -eq 1 ]
+    fails 1 "cut.tif: page 24: truncated" ranks 4 ct-project --subtract cut.tif volume.tif -o left/many.tif
+    [ "$(grep -c "error: " <<<"$stderr")" -eq 1 ]
+    fails 1 "short.tif: page" ranks 4 ct-project --subtract few.tif short.tif -o left/many.tif
+    fails 3 "expected at most" ranks 2 ct-iterate --memory 300K few.tif -o left/many.tif
+    fails 1 "/dev/full: No space left on device" ranks 3 ct-iterate --history /dev/full few.tif -o left/many.tif
+    [ "$(grep -c "error: " <<<"$stderr")" -eq 1 ]
+    fails 1 "/dev/full: No space left on device" ranks 3 ct-project --subtract few.tif volume.tif -o /dev/full
+    fails 1 "left/none/many.tif: No such file" ranks 3 ct-iterate few.tif -o left/none/many.tif
+    img-math -q 'if(page == 30 && x == 3, nan, a)' few.tif -o nan.tif
+    fails 1 "nan.tif: 24 samples are NaN or infinite" ranks 3 ct-iterate nan.tif -o left/many.tif
+    [ "$(grep -c "error: " <<<"$stderr")" -eq 1 ]
+    [ -z "$(ls -A left)" ]
+}
+
+@test "ct-project: views, residuals, noise and sinograms of ranks are those of one process" {
+    few
+    ct-iterate -q -n 2 few.tif -o volume.tif
+    for options in "-g few.tif" "-g few.tif --noise 1e5 --counts" "--subtract few.tif" "-g few.tif --views 3:25" \
+        "-g few.tif --layout sinograms" "--subtract few.tif --views 5:6"; do
+        # shellcheck disable=SC2086
+        ct-project $options volume.tif -o one.tif
+        # shellcheck disable=SC2086
+        ok ranks 3 ct-project $options volume.tif -o many.tif
+        cmp one.tif many.tif
+    done
+    img-math -q 'if(page == 30 && x == 3, nan, a)' few.tif -o nan.tif
+    run --separate-stderr ranks 3 ct-project --subtract nan.tif volume.tif -o many.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"nan.tif: 24 samples are NaN or infinite"* ]]
+    ok ranks 3 ct-project --plan -g few.tif volume.tif
+    [[ "$output" == *"views of a turn: 0 to 10, 11 to 21, 22 to 32"* ]]
+    ok ct-iterate --plan --ranks 4 few.tif
+    [[ "$output" == *"slices: "*"0 to 6, 7 to 13, 14 to 20, 21 to 27"* ]]
+}
+
+@test "ct-iterate: a rank that is killed at any moment ends all of them; the checkpoint stays" {
+    command -v pgrep >/dev/null || skip "no pgrep"
+    ct-iterate -q -n 30 --volume 96x96x96 "$F/long.tif" -o one.tif
+    killed=0 resumed=0
+    for i in 1 2 3 4; do
+        mpirun --oversubscribe -n 3 ct-iterate -n 3000 --volume 96x96x96 --checkpoint state.tif --every 1 "$F/long.tif" \
+            -o many.tif < /dev/null > said 2>&1 3>&- &
+        launcher=$!
+        sleep "$((i / 2)).$((RANDOM % 10))$((RANDOM % 10))"
+        victims=()
+        for ((wait = 0; wait < 200; wait++)); do
+            mapfile -t victims < <(pgrep -P $launcher ct-iterate)
+            [ ${#victims[@]} -lt 3 ] || break
+            sleep 0.1
+        done
+        [ ${#victims[@]} -gt 0 ] || { echo "no rank to kill at $i"; return 1; }
+        for ((wait = 0; i > 2 && wait < 1200; wait++)); do # the last two have a checkpoint
+            [ ! -e state.tif ] || break
+            sleep 0.05
+        done
+        kill -9 "${victims[$((i % ${#victims[@]}))]}"
+        killed=$((killed + 1))
+        begun=$SECONDS
+        status=0
+        wait $launcher || status=$?
+        [ $((SECONDS - begun)) -le 30 ] || { echo "took $((SECONDS - begun)) s"; return 1; }
+        [ "$status" -ne 0 ] || { echo "status 0 at $i"; return 1; }
+        ! [ -e many.tif ] || return 1
+        [ -z "$(ls -A | grep -vxE 'said|one.tif|state.tif')" ] || { ls -A; return 1; }
+        if [ -e state.tif ]; then
+            [ "$(img-info --value checkpoint.iteration state.tif)" -lt 30 ] || { rm state.tif; continue; }
+            resumed=$((resumed + 1))
+            ok ranks 2 ct-iterate -n 30 --volume 96x96x96 --resume state.tif "$F/long.tif" -o rest.tif
+            same one.tif rest.tif
+            rm rest.tif state.tif
+        fi
+    done
+    [ "$killed" -eq 4 ]
+    [ "$resumed" -ge 1 ]
 }

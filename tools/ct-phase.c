@@ -139,11 +139,16 @@ static int ct_phase(struct vp_run *run, void *params, struct vp_err *err)
     struct vp_phase f = {0};
     struct vp_chain chain = {0};
     bool found, transmission;
+    char *input = NULL; /* name, once the reader is closed */
     int rc = -1;
 
     if (vp_images_open(&im, run, &image, 1, VP_CONVOLVE_TYPES, err))
         goto out;
     const char *name = vp_reader_name(im.reader[0]);
+    if (!(input = strdup(name))) {
+        vp_fail(err, VP_ERESOURCE, "out of memory");
+        goto out;
+    }
     if (check_input(p, vp_reader_stack(im.reader[0]), name, &transmission, err) ||
         read_geometry(p, im.reader[0], &geom, &found, err) ||
         vp_phase_lengths(&f, &p->phase, found ? &geom : NULL, err) || vp_phase_kernel(&f, err))
@@ -159,7 +164,12 @@ static int ct_phase(struct vp_run *run, void *params, struct vp_err *err)
         goto out;
     const struct vp_result result = {VP_VALUES, p->phase.thickness ? "thickness" : "line integral"};
     rc = vp_images_run(&im, run, &chain, &result, err);
+    const int64_t bad = ((const struct vp_math *)chain.stage[chain.n - 1].params)->lost;
+    if (!rc && bad)
+        vp_warn(run, "%s: %lld samples of the result are NaN or infinite: one spreads over the kernel, %lld x %lld pixels",
+                input, (long long)bad, (long long)f.n[0], (long long)f.n[1]);
 out:
+    free(input);
     vp_chain_free(&chain);
     free(f.kernel);
     vp_geom_free(&geom);
@@ -183,12 +193,13 @@ const struct vp_tool vp_program = {
         "The filter is a convolution with a kernel cut off at 14 L. It uses the code of img-convolve(1), with its "
         "accuracy, on CPU or GPU, with any limit of memory. Beyond the edges the outermost samples are repeated. The "
         "result is within 1e-5 of that of the kernel that is not cut off. A NaN makes all samples NaN that the kernel "
-        "reaches from it; ct-normalize leaves none.",
+        "reaches from it, and a warning appears; ct-normalize leaves none, and img-local --missing nan fills holes.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
     .sections =
-        "CHOOSING DELTA / BETA If delta / beta is too small, fringes remain; if it is too large, the result is "
+        "CHOOSING DELTA / BETA\n"
+        "If delta / beta is too small, fringes remain; if it is too large, the result is "
         "blurred. With half of the true value, the thickness at the rim of a sphere is wrong by 1 to 16 %. At a "
         "boundary between two materials the right value is (delta1 - delta2) / (beta1 - beta2).\n\n"
         "The model is the transport-of-intensity equation. It holds if pixel^2 / (wavelength x distance) is large; "

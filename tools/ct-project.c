@@ -2,6 +2,7 @@
 /* ct-project: projections of a volume, or what is left of measured ones after they are subtracted. */
 #include "app/open.h"
 #include "app/place.h"
+#include "app/ranked.h"
 #include "app/tool.h"
 #include "app/volumes.h"
 #include "base/size.h"
@@ -21,6 +22,7 @@ struct params {
     int64_t seed;
     bool counts;
     struct vp_place_params place;
+    int64_t ranks;
 };
 
 #define P struct params
@@ -46,6 +48,7 @@ static const struct vp_opt options[] = {
     VP_FLAG(P, counts, "counts", 0,
             .help = "write the counted photons instead of line integrals (needs --noise)"),
     VP_OPTIONS(P, place, vp_place_options),
+    VP_OPTIONS(P, ranks, vp_ranks_option),
     VP_OPT_END,
 };
 #undef P
@@ -75,10 +78,15 @@ static const char sections[] =
     "If the detector columns are not parallel to the axis of the volume (tilts, C-arms, laminography, most "
     "matrices), the edges of each voxel are projected. This is slower. If there is one slice and one row, they form "
     "a fan, and slice and row have the same height. Voxels on the far side of the source have no share.\n\n"
-    "Sums run in segments of 128 slices, so the result has the same bits for any number of threads.";
+    "Sums run in segments of 128 slices, so the result has the same bits for any number of threads.\n\n"
+    "MANY HOSTS\n"
+    "ct-project also runs as several processes (ranks) of one MPI run: mpirun -n 4 ct-project -g scan.geom vol.tif -o proj.tif. "
+    "Each rank holds the whole volume and projects a part of the views; the first rank writes them. The result has the bits of "
+    "one process. Inputs are files that all ranks can read, and all ranks use GPUs, or none does.";
 
 struct project {
     const struct params *p;
+    struct vp_ranked *ranked;   /* NULL: one process */
     struct vp_reader *volume, *measured;
     struct vp_views *source;
     struct vp_geom geom;
@@ -178,7 +186,7 @@ static int header(struct project *w, struct vp_err *err)
     return vp_geom_to_meta(g, &out->meta, err);
 }
 
-/* Checks the memory, and shows the plan. 1: that is all, 0: go on, -1. */
+/* Checks the memory, and makes the plan. */
 static int plan(struct project *w, struct vp_run *run, struct vp_err *err)
 {
     const struct vp_grid *g = &w->grid;
@@ -199,9 +207,10 @@ static int plan(struct project *w, struct vp_run *run, struct vp_err *err)
                    (long long)w->projections.nv, (long long)w->job.first, (long long)w->job.last - 1,
                    (long long)w->projections.n_views);
     vp_report_plan(run, "memory", "%s of %s", vp_bytes_text(bytes).text, vp_bytes_text(run->common.memory).text);
-    vp_place_plan(run, &w->job.place, w->job.block, "to project", (double)(w->job.last - w->job.first) * voxels,
-                  vp_forward_traffic(&w->job));
-    return vp_report_plan_done(run);
+    vp_ranked_plan(w->ranked, run, "views of a turn", w->job.turn, 1);
+    vp_place_plan(run, &w->job.place, w->job.block, "to project",
+                  (double)(w->job.last - w->job.first) * voxels / vp_ranked_count(w->ranked), vp_forward_traffic(&w->job));
+    return 0;
 }
 
 static int read_volume(struct project *w, struct vp_run *run, struct vp_err *err)
@@ -218,11 +227,12 @@ static int read_volume(struct project *w, struct vp_run *run, struct vp_err *err
     return 0;
 }
 
-static int project(struct project *w, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
+static int prepare(struct project *w, struct vp_run *run, struct vp_err *err)
 {
     const struct params *p = w->p;
-    if (check(run, p, err) || vp_open_input(run, 0, VP_AS_VALUES, &w->volume, err)
-        || open_scan(w, run, err) || vp_volumes_grid(w->volume, run->common.memory / 2, &w->grid, err))
+    if (check(run, p, err) || vp_ranked_input(w->ranked, run, err) || vp_open_input(run, 0, VP_AS_VALUES, &w->volume, err)
+        || open_scan(w, run, err) || vp_ranked_file(w->ranked, w->volume, err) || vp_ranked_file(w->ranked, w->measured, err)
+        || vp_volumes_grid(w->volume, run->common.memory / 2, &w->grid, err))
         return -1;
     w->job.scan = &w->projections;
     w->job.grid = &w->grid;
@@ -234,15 +244,27 @@ static int project(struct project *w, struct vp_run *run, struct vp_writer **wri
     w->job.stats = run->stats;
     w->job.progress = run->progress;
     const double voxels = (double)w->grid.n[0] * (double)w->grid.n[1] * (double)w->grid.n[2];
-    if (vp_place_choose(run, voxels * (double)(w->job.last - w->job.first), w->p->place.device_memory, &w->job.place, err))
+    const double views = (double)(w->job.last - w->job.first) / vp_ranked_count(w->ranked);
+    return vp_place_choose(run, voxels * views, p->place.device_memory, &w->job.place, err);
+}
+
+/* Each step ends on all ranks before the next begins. */
+static int project(struct project *w, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_ranked *const ranked = w->ranked;
+    if (vp_ranked_place(ranked, &w->job.place, prepare(w, run, err), err) || vp_ranked_together(ranked, plan(w, run, err), err))
         return -1;
-    const int done = plan(w, run, err);
-    if (done || read_volume(w, run, err) || header(w, err) || vp_open_output(run, &w->out, writer, err))
-        return done > 0 ? 0 : -1;
+    if (vp_ranked_leads(ranked))
+        (void)vp_report_plan_done(run);
+    if (run->common.plan)
+        return 0;
+    if (vp_ranked_output(ranked, run, &w->out, writer, read_volume(w, run, err) || header(w, err) ? -1 : 0, err))
+        return -1;
     w->job.writer = *writer;
-    if (vp_forward_run(&w->job, err))
+    if (vp_ranked_worked(ranked, vp_forward_run(&w->job, err), err))
         return -1;
     vp_place_report(run, &w->job.place);
+    vp_ranked_count_in(ranked, run);
     if (w->job.bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(w->measured), (long long)w->job.bad);
     return 0;
@@ -251,13 +273,19 @@ static int project(struct project *w, struct vp_run *run, struct vp_writer **wri
 static int ct_project(struct vp_run *run, void *params, struct vp_err *err)
 {
     struct project w = {.p = params};
+    const struct vp_ranked_params ranked = {.ranks = w.p->ranks};
     struct vp_writer *writer = NULL;
-    int rc = project(&w, run, &writer, err);
+    const int opened = vp_ranked_open(&w.ranked, run, &ranked, err);
+    if (opened)
+        return opened;
+    w.job.share = vp_ranked_share(w.ranked);
+    const int done = project(&w, run, &writer, err);
     vp_pair_close(w.job.pair);
     vp_place_settle();
     vp_views_close(w.source);
     vp_reader_close(w.measured, NULL);
-    rc = vp_close(run, w.volume, writer, rc, err);
+    const int rc = vp_ranked_close_output(w.ranked, run, w.volume, writer, done, err);
+    vp_ranked_close(w.ranked);
     vp_stack_free(&w.out);
     vp_geom_free(&w.geom);
     free(w.views);
@@ -284,6 +312,6 @@ const struct vp_tool vp_program = {
     .examples = examples,
     .sections = sections,
     .see_also = "ct-phantom(1), ct-backproject(1), ct-iterate(1), ct-geom(1), ct-geometry(5)",
-    .flags = VP_TOOL_CUDA,
+    .flags = VP_TOOL_CUDA | VP_TOOL_RANKS,
     .run = ct_project,
 };

@@ -3,13 +3,12 @@
  * compression and raw output are common options. */
 #include "base/err.h"
 #include "base/size.h"
-#include "ct/quantity.h"
-#include "geom/geom.h"
 #include "pages/channel.h"
 #include "stack/set.h"
 #include "pages/statistics.h"
 #include "app/open.h"
 #include "app/tool.h"
+#include "app/whole_scan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,8 +22,7 @@ struct params {
     int palette;              /* 1: resolve */
     struct vp_select_params select;
     struct vp_set_params label;
-    struct vp_strings flat, dark;
-    const char *geometry;
+    struct vp_whole_scan scan;
 };
 
 static const struct vp_opt options[] = {
@@ -60,15 +58,7 @@ static const struct vp_opt options[] = {
                       "the palette have more than 8 bits; from a pipe this needs --spool."),
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_OPTIONS(struct params, label, vp_set_options),
-    VP_FILE(struct params, geometry, "geometry", 'g', .metavar = "FILE", .group = "Scans",
-            .help = "scan geometry for the metadata",
-            .more = "Any format that ct-geom(1) reads. It replaces the geometry of the input."),
-    VP_FILES(struct params, flat, "flat", 0, .metavar = "FILES",
-             .help = "append flat fields, for one HDF5 file (NXtomo) with the whole scan",
-             .more = "Needs -o FILE.h5 and a geometry, from -g or the metadata. The images must have the size and type "
-                     "of the views. In the file, image_key is 0 for views, 1 for flats and 2 for darks. ct-normalize(1) "
-                     "and ct-fdk(1) then need no other file."),
-    VP_FILES(struct params, dark, "dark", 0, .metavar = "FILES", .help = "append dark fields, likewise"),
+    VP_OPTIONS(struct params, scan, vp_whole_scan_options),
     VP_OPT_END,
 };
 
@@ -178,6 +168,8 @@ static int check(const struct params *p, struct vp_err *err)
     if (p->window.n && (p->window.n != 2 || !(p->window.v[0] < p->window.v[1])
                         || !isfinite(p->window.v[1] - p->window.v[0])))
         return vp_fail(err, VP_EUSAGE, "--window: expected LO,HI with LO < HI");
+    if ((p->scan.flat.n || p->scan.dark.n) && (p->channel || p->palette || p->select.pages || p->select.region))
+        return vp_fail(err, VP_EUSAGE, "--flat and --dark cannot be combined with --channel, --palette, --pages and --region");
     return 0;
 }
 
@@ -238,108 +230,6 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
-/* Counts the pages of flats or darks and appends their files to the inputs. */
-static int append(struct vp_run *run, const struct vp_strings *files, const char **inputs, int64_t *pages,
-                  struct vp_err *err)
-{
-    struct vp_reader *reader = NULL;
-
-    if (!files->n)
-        return 0;
-    if (vp_open_joined(run, files->v, files->n, &reader, err))
-        return -1;
-    *pages = vp_reader_stack(reader)->pages;
-    int rc = vp_quantity_check(vp_reader_stack(reader), VP_NEED_FLATS, vp_reader_name(reader), err);
-    if (!rc && *pages < 0)
-        rc = vp_fail(err, VP_EUSAGE, "%s: the number of pages is not known: expected a file", vp_reader_name(reader));
-    if (vp_reader_close(reader, NULL) || rc)
-        return -1;
-    for (int i = 0; i < files->n; i++)
-        inputs[run->parsed.n_operands++] = files->v[i];
-    return 0;
-}
-
-/* Makes one stack of views, flats and darks. *inputs is freed by the caller. */
-static int append_fields(struct vp_run *run, const struct params *p, const char ***inputs, struct vp_err *err)
-{
-    const int n = run->parsed.n_operands, most = n + p->flat.n + p->dark.n + 1;
-    const char *const format = run->common.output ? vp_output_format(run->common.output) : NULL;
-
-    if (!p->flat.n && !p->dark.n)
-        return 0;
-    if (!format || strcmp(format, "HDF5") || run->common.raw_out || strchr(run->common.output, '%'))
-        return vp_fail(err, VP_EUSAGE, "--flat and --dark need the name of one HDF5 file: -o FILE.h5");
-    if (p->channel || p->palette || p->select.pages || p->select.region)
-        return vp_fail(err, VP_EUSAGE, "--flat and --dark cannot be combined with --channel, --palette, --pages and --region");
-    *inputs = vp_alloc((size_t)most, sizeof **inputs, "the names of inputs", err);
-    if (!*inputs)
-        return -1;
-    for (int i = 0; i < n; i++)
-        (*inputs)[i] = run->parsed.operands[i];
-    if (!n)
-        (*inputs)[run->parsed.n_operands++] = "-";
-    run->parsed.operands = *inputs;
-    run->common.join = true;
-    return append(run, &p->flat, *inputs, &run->flats, err) || append(run, &p->dark, *inputs, &run->darks, err) ? -1 : 0;
-}
-
-/* Warns of flats and darks of a scan that do not go into the new one. */
-static int look_for_fields(const struct vp_run *run, struct vp_err *err)
-{
-    const char *const name = run->parsed.n_operands == 1 ? run->parsed.operands[0] : "";
-    const char *const formats[] = {vp_output_format(name), run->common.output ? vp_output_format(run->common.output) : NULL};
-    struct vp_fields f = {0};
-
-    for (int i = 0; i < 2; i++)
-        if (!formats[i] || strcmp(formats[i], "HDF5"))
-            return 0;
-    if (vp_fields_find(name, &f, err))
-        return -1;
-    if (f.flats || f.darks)
-        vp_warn(run, "%s: its flats and darks are left out: --flat %s:flats.0 --dark %s:darks append them", name, name, name);
-    free(f.at);
-    return 0;
-}
-
-/* Adds the geometry to the header, and checks that it is that of the views. */
-static int set_geometry(const struct vp_run *run, const struct params *p, const char *name, struct vp_stack *out,
-                        struct vp_err *err)
-{
-    const bool fields = run->flats || run->darks, views_known = out->pages >= 0;
-    const int64_t views = out->pages - run->flats - run->darks;
-    struct vp_geom geom = {0};
-    int rc = 0, found = 0;
-
-    if (!p->geometry && !fields)
-        return 0;
-    if (p->geometry)
-        found = vp_geom_make(&geom, p->geometry, NULL, err) ? -1 : 1;
-    else
-        found = vp_geom_from_meta(&geom, &out->meta, name, err);
-    if (found < 0)
-        return -1;
-    if (!found)
-        return vp_fail_hint(err, VP_EUSAGE, "give -g FILE", "%s: --flat and --dark need a scan geometry", name);
-    const char *const axes = vp_meta_get(&out->meta, "axes");
-    if (geom.nu != out->nx || geom.nv != out->ny || (views_known && geom.views != views))
-        rc = vp_fail(err, VP_ERUN, "%s: expected %lld views of %lldx%lld as in the scan geometry, got %lld of %lldx%lld",
-                     name, (long long)geom.views, (long long)geom.nu, (long long)geom.nv, (long long)views,
-                     (long long)out->nx, (long long)out->ny);
-    else if (axes && strcmp(axes, "u v view"))
-        rc = vp_fail_hint(err, VP_EUSAGE, "--set axes=u,v,view, if they are views",
-                          "%s: expected views (axes u v view), got axes %s", name, axes);
-    else if (fields && vp_quantity_check(out, VP_NEED_COUNTS, name, err))
-        rc = -1;
-    if (!rc && p->geometry) {
-        vp_meta_remove_prefix(&out->meta, "geom.");
-        rc = vp_geom_to_meta(&geom, &out->meta, err);
-    }
-    if (!rc && (vp_meta_set(&out->meta, "axes", "u v view") || (fields && vp_meta_set(&out->meta, "quantity", "counts"))))
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
-    vp_geom_free(&geom);
-    return rc;
-}
-
 static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
 {
     struct params *p = params;
@@ -353,7 +243,8 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (check(p, err) || append_fields(run, p, &inputs, err) || (!inputs && look_for_fields(run, err))
+    if (check(p, err) || vp_whole_scan_append(run, &p->scan, &inputs, err)
+        || (!inputs && vp_whole_scan_left_out(run, err))
         || vp_open_pages(run, 0, VP_AS_STORED, p->palette, &p->select, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
@@ -362,15 +253,10 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
     if (vp_channel_select(&j.channel, p->channel, &select, &p->select, in, name, vp_reader_seekable(reader), &out,
                           note, sizeof note, err)
         || vp_set_stack(&p->label, &out, err)
-        || set_geometry(run, p, name, &out, err)
-        || prepare(run, p, &j, reader, &out, err))
+        || vp_whole_scan_header(run, &p->scan, name, &out, err)
+        || prepare(run, p, &j, reader, &out, err)
+        || vp_whole_scan_counts(run, name, &out, err))
         goto out;
-    if (inputs && vp_meta_get(&out.meta, "scale")) {
-        vp_fail_hint(err, VP_EUSAGE, "img-convert --unscale stores the counts of each as they are",
-                     "%s: --flat and --dark need counts without a scale: ct-normalize reads flats and darks as they are stored",
-                     name);
-        goto out;
-    }
     vp_report_plan(run, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
                    (long long)out.ny, (long long)out.pages, vp_type_name(j.from), vp_type_name(j.to));
     if (p->whole)
@@ -397,8 +283,6 @@ static int img_convert(struct vp_run *run, void *params, struct vp_err *err)
         vp_warn(run, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
                 vp_type_name(j.to));
 out:
-    if (reader && inputs)
-        reader->disagrees = NULL; /* the geometry of flats is of no interest */
     rc = vp_close(run, reader, writer, rc, err);
     run->parsed = given;
     vp_channel_free(&j.channel);

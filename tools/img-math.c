@@ -131,7 +131,7 @@ static int img_math(struct vp_run *run, void *params, struct vp_err *err)
     const enum vp_type type = p->type ? (enum vp_type)(p->type - 1) : vp_math_type(math);
     const int rc = vp_math_add(&im.chain, math, im.size, im.n, type, err)
                    || vp_images_run(&im, run, &im.chain, &(struct vp_result){VP_NO_VALUES, ""}, err) ? -1 : 0;
-    if (!rc && math->lost)
+    if (!rc && math->lost && !vp_type_is_float(type))
         vp_warn(run, "%lld samples do not fit %s: clamped, NaN to 0", (long long)math->lost, vp_type_name(type));
     vp_images_close(&im);
     return rc;

@@ -467,12 +467,14 @@ enum { SAMPLED = 16 };
 static int series_window(struct view *v, struct vp_err *err)
 {
     struct params several = *v->p;
+    struct vp_run silent = *v->run; /* warnings of the choice were printed when the series was chosen */
     struct view all = {.run = v->run, .p = &several, .reader = v->reader};
     int rc = -1;
 
     several.montage = SAMPLED;
-    if (!choose(v->run, &several, v->reader, &all.slices, err)) {
-        set_layout(v->run, &several, vp_reader_stack(v->reader), &all.slices, &all.layout);
+    silent.common.quiet = true;
+    if (!choose(&silent, &several, v->reader, &all.slices, err)) {
+        set_layout(&silent, &several, vp_reader_stack(v->reader), &all.slices, &all.layout);
         if (!vp_slices_fit(&all.slices, v->reader, all.layout.picture, all.layout.fitted, true, v->run->common.memory,
                            err))
             rc = draw(&all, true, err);
@@ -496,6 +498,7 @@ static int put_profile(struct view *v, struct vp_err *err)
     struct vp_profile line = {0};
     struct vp_canvas c = {0};
     char across[64], up[96];
+    int64_t bad = 0;
     int rc = -1;
 
     const bool sized = vp_meta_numbers(&in->meta, "voxel", 3, voxel) || vp_meta_numbers(&in->meta, "voxel", 2, voxel);
@@ -512,12 +515,17 @@ static int put_profile(struct view *v, struct vp_err *err)
         rc = put_text(v, out, 0, err);
         goto out;
     }
+    for (int64_t i = 0; i < line.n; i++)
+        bad += !isfinite(line.value[i]);
     snprintf(across, sizeof across, "distance (%.40s)", sized && unit ? unit : "pixels");
     vp_plot_name_values(in, up);
     if (!vp_plot_new(&c, v->p->fit.v, v->run->common.memory, err)
         && !vp_plot_line(&c, line.distance, line.value, line.n, v->p->window.n ? v->p->window.v : NULL,
                          &(struct vp_plot_labels){across, up}, err))
         rc = put_canvas(v, &c, v->run->common.output, err);
+    if (!rc && bad)
+        vp_warn(v->run, "%s: %lld of %lld points of the profile are NaN or infinite: gaps in the plot",
+                vp_reader_name(v->reader), (long long)bad, (long long)line.n);
 out:
     vp_profile_free(&line);
     vp_canvas_free(&c);

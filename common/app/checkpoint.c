@@ -5,6 +5,8 @@
 #include "app/volumes.h"
 #include "base/err.h"
 #include "base/spill.h"
+#include "device/ranks.h"
+#include "stack/outfile.h"
 #include "stack/reader.h"
 #include "stack/writer.h"
 
@@ -59,20 +61,30 @@ int vp_checkpoint_save(const struct vp_checkpoint *c, const char *path, const st
         snprintf(text, sizeof text, "%.17g", state->scalar[i]);
         rc = vp_meta_add(m, "checkpoint.number", text) ? no_memory(err) : 0;
     }
+    const bool leads = c->share.rank == 0;
     const struct vp_use *use;
     for (int i = 0; !rc && (use = option_at(c->run, &i));) {
         char text[4200];
         snprintf(text, sizeof text, "%s %s", use->row->name, use->value ? use->value : "");
         rc = vp_meta_add(m, "checkpoint.option", text[strlen(text) - 1] == ' ' ? use->row->name : text) ? no_memory(err) : 0;
     }
-    rc = rc || vp_writer_open(&writer, path, &stack, &(struct vp_writer_options){0}, err) ? -1 : 0;
-    for (int i = 0; i < state->volumes && !rc; i++)
-        rc = vp_volumes_write(writer, n[2], state->volume[i], (uint64_t)(n[0] * n[1]) * sizeof(float),
-                              (int)c->run->common.threads, err);
-    if (rc)
+    int slot = -1;
+    if (c->share.ranks)
+        rc = vp_ranks_agree(c->share.ranks, rc, NULL, 0, NULL, err) || vp_share_expect(&c->share, path, &slot, err) ? -1 : 0;
+    rc = rc || (leads && vp_writer_open(&writer, path, &stack, &(struct vp_writer_options){0}, err)) ? -1 : 0;
+    if (c->share.ranks)
+        rc = vp_ranks_agree(c->share.ranks, rc, NULL, 0, NULL, err);
+    bool bad = false;
+    for (int i = 0; i < state->volumes && !rc; i++) { /* to the end, even if it cannot be written: other ranks send it */
+        bad = vp_share_write(&c->share, bad ? NULL : writer, state->volume[i], n[2], c->unit, (uint64_t)(n[0] * n[1]) * sizeof(float), 0,
+                             n[2], (int)c->run->common.threads, err) || bad;
+    }
+    if (rc || bad)
         vp_writer_abort(writer);
-    else
-        rc = vp_writer_close(writer, err);
+    rc = rc || bad ? -1 : leads ? vp_writer_close(writer, err) : 0;
+    if (c->share.ranks)
+        rc = vp_ranks_agree(c->share.ranks, rc, NULL, 0, NULL, err);
+    vp_outfile_arrived(slot);
     vp_stack_free(&stack);
     return rc;
 }
@@ -129,8 +141,16 @@ static int read_state(const struct vp_checkpoint *c, struct vp_reader *reader, s
             state->scalar[scalars++] = atof(s->meta.value[k]);
     if (scalars < state->scalars || state->iteration < 1)
         return vp_fail(err, VP_EUSAGE, "--resume %s: expected %d numbers, got %d", name, state->scalars, scalars);
-    const int64_t slices = c->grid->n[2];
+    const int64_t slices = c->grid->n[2], first = vp_share_at(&c->share, c->share.rank, slices, c->unit);
+    const int64_t last = vp_share_at(&c->share, c->share.rank + 1, slices, c->unit);
     for (int64_t z = 0; z < s->pages; z++) {
+        if (z % slices < first || z % slices >= last) {
+            const int skipped = vp_reader_skip(reader, 1, err);
+            if (skipped != 1)
+                return skipped < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: truncated: expected %lld pages, got %lld", name,
+                                                  (long long)s->pages, (long long)z);
+            continue;
+        }
         void *to = state->volume[z / slices] + z % slices * s->nx * s->ny;
         const int64_t got = vp_reader_read(reader, &(struct vp_wanted){VP_NEXT, 1, .f32 = true}, &to, err);
         if (got != 1)

@@ -2,6 +2,7 @@
 #include "app/iterate_inputs.h"
 
 #include "app/open.h"
+#include "app/ranked.h"
 #include "app/session.h"
 #include "app/tool.h"
 #include "app/volumes.h"
@@ -24,7 +25,7 @@ static int open_scan(struct vp_iterate_inputs *in, struct vp_err *err)
 {
     const struct vp_iterate_input_params *p = in->params;
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
-    if (vp_open_input(in->run, 0, VP_AS_VALUES, &in->reader, err))
+    if (vp_ranked_input(in->ranked, in->run, err) || vp_open_input(in->run, 0, VP_AS_VALUES, &in->reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(in->reader);
     const char *const name = vp_reader_name(in->reader);
@@ -111,11 +112,15 @@ static int load_fdk(struct vp_iterate_inputs *in, struct vp_err *err)
     const struct vp_reconstruct_params of = {.projections = p->projections, .views = p->views, .grid = p->grid};
     struct vp_filter_params filter;
     struct vp_session s = {0};
+    const struct vp_share *const share = &in->job->share;
     int rc = vp_opt_defaults(vp_filter_options, &filter, err) || vp_session_open(&s, in->run, &of, VP_NEED_LINES, err) ? -1 : 0;
-    if (!rc) {
-        s.grid = in->grid; /* and the margin */
-        s.job.z0 = 0;
-        s.job.z1 = in->grid.n[2];
+    if (in->ranked)
+        rc = vp_ranked_session(in->ranked, &s, rc, err);
+    const int64_t unit = vp_iterate_unit(in->job);
+    s.grid = in->grid; /* and the margin */
+    s.job.z0 = vp_share_at(share, share->rank, in->grid.n[2], unit);
+    s.job.z1 = vp_share_at(share, share->rank + 1, in->grid.n[2], unit);
+    if (!rc && s.job.z0 < s.job.z1) {
         const uint64_t volume = (uint64_t)(in->grid.n[0] * in->grid.n[1] * in->grid.n[2]) * sizeof(float);
         const uint64_t held = in->bytes + volume * ((vp_spill_holds(in->x) ? 0 : 1) + (in->mask ? 1 : 0));
         s.job.memory = in->run->common.memory > held ? in->run->common.memory - held : 0;
@@ -137,8 +142,8 @@ static int load_volumes(struct vp_iterate_inputs *in, struct vp_err *err)
         return -1;
     if (in->initial && vp_volumes_read(in->initial, in->slices, threads, in->x + in->below * page, &bad, err))
         return -1;
-    for (int64_t i = 0; in->initial && i < all && in->job->method != VP_SIRT; i++)
-        if (in->x[i] < 0 && (in->job->method == VP_MLEM || in->job->method == VP_OSEM))
+    for (int64_t i = 0; in->initial && i < all && vp_iterate_positive(in->job->method); i++)
+        if (in->x[i] < 0)
             return vp_fail_hint(err, VP_EUSAGE, "img-math 'max(a, 1e-6)' makes it so",
                                 "--initial %s: %s expects values above 0", in->params->initial, vp_iterate_name(in->job->method));
     if (bad)
@@ -177,6 +182,9 @@ int vp_iterate_inputs_open(struct vp_iterate_inputs *in, struct vp_err *err)
 {
     if (open_scan(in, err) || open_others(in, err))
         return -1;
+    if (vp_ranked_file(in->ranked, in->reader, err) || vp_ranked_file(in->ranked, in->dead, err)
+        || vp_ranked_file(in->ranked, in->mask, err) || vp_ranked_file(in->ranked, in->initial, err))
+        return -1;
     in->job->scan = &in->projections;
     in->job->grid = &in->grid;
     return 0;
@@ -205,12 +213,14 @@ int vp_iterate_inputs_load(struct vp_iterate_inputs *in, struct vp_err *err)
     return keep_input(in, err) || load_pixels(in, err) || load_volumes(in, err) ? -1 : 0;
 }
 
-const float *vp_iterate_inputs_result(const struct vp_iterate_inputs *in)
+int vp_iterate_inputs_write(const struct vp_iterate_inputs *in, struct vp_writer *writer, struct vp_err *err)
 {
-    return in->x + in->below * in->grid.n[0] * in->grid.n[1];
+    const int64_t *n = in->grid.n;
+    return vp_share_write(&in->job->share, writer, in->x, n[2], vp_iterate_unit(in->job),
+                          (uint64_t)(n[0] * n[1]) * sizeof *in->x, in->below, in->below + in->slices, in->job->threads, err);
 }
 
-void vp_iterate_inputs_close(struct vp_iterate_inputs *in)
+void vp_iterate_inputs_close(struct vp_iterate_inputs *in, bool well)
 {
     vp_views_close(in->source);
     vp_views_close(in->weight_views);
@@ -220,7 +230,8 @@ void vp_iterate_inputs_close(struct vp_iterate_inputs *in)
     vp_reader_close(in->initial, NULL);
     vp_geom_free(&in->geom);
     free(in->views);
-    vp_spill_close(in->x);
+    if (well || !in->job->share.ranks)
+        vp_spill_close(in->x);
     free(in->pixels);
     vp_spill_close(in->mask_samples);
 }

@@ -9,9 +9,11 @@
 struct vp_err;
 struct vp_iterate;
 struct vp_reader;
+struct vp_ranked;
 struct vp_run;
 struct vp_stack;
 struct vp_views;
+struct vp_writer;
 
 struct vp_iterate_input_params {
     struct vp_projection_params projections;
@@ -24,7 +26,8 @@ struct vp_iterate_input_params {
 struct vp_iterate_inputs {
     const struct vp_iterate_input_params *params;
     struct vp_run *run;
-    struct vp_iterate *job;     /* gets the inputs */
+    struct vp_iterate *job;     /* gets the inputs; has the share of this rank */
+    struct vp_ranked *ranked;   /* NULL: one process */
 
     struct vp_reader *reader, *weights, *dead, *mask, *initial;
     struct vp_views *source, *weight_views;
@@ -45,9 +48,10 @@ int vp_iterate_inputs_open(struct vp_iterate_inputs *in, struct vp_err *err);
 void vp_iterate_inputs_measure(struct vp_iterate_inputs *in);
 /* Makes the header of the result. 0 or -1. */
 int vp_iterate_inputs_header(const struct vp_iterate_inputs *in, struct vp_stack *out, struct vp_err *err);
-/* Reads weights, mask and initial volume into memory, and the views of a pipe that are read again. 0 or -1. */
+/* Reads weights, mask and initial volume into memory, and the views of a pipe that are read again. 0 or -1. Collective. */
 int vp_iterate_inputs_load(struct vp_iterate_inputs *in, struct vp_err *err);
-/* Returns the first slice of the result. */
-const float *vp_iterate_inputs_result(const struct vp_iterate_inputs *in);
-/* Closes all but the reader of the projections, and frees. */
-void vp_iterate_inputs_close(struct vp_iterate_inputs *in);
+/* Writes the result by the writer of the first rank. 0 or -1. Collective. */
+int vp_iterate_inputs_write(const struct vp_iterate_inputs *in, struct vp_writer *writer, struct vp_err *err);
+/* Closes all but the reader of the projections, and frees; if not all went well without the volume, in which messages of other
+ * ranks may still arrive. */
+void vp_iterate_inputs_close(struct vp_iterate_inputs *in, bool well);

@@ -6,6 +6,7 @@
 #include "app/tool.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "device/ranks.h"
 #include "pages/png.h"
 #include "pages/render.h"
 #include "stack/outfile.h"
@@ -72,14 +73,24 @@ static int each(void *ctx, const struct vp_iterate_line *line, const struct vp_i
     const struct vp_iterate_record_params *const p = r->params;
     struct vp_run *const run = r->in->run;
     struct vp_err unseen = VP_ERR_INIT;
+    const struct vp_iterate *const job = r->in->job;
+    const struct vp_share *const share = &job->share;
+    const int64_t *n = r->in->grid.n;
     if (log_line(r, line, err))
         return -1;
     look_beside(r);
-    if (p->preview && draw(r, &unseen))
+    if (p->preview && vp_share_one(share, r->in->x, n[2], vp_iterate_unit(job), (uint64_t)(n[0] * n[1]) * sizeof *r->in->x,
+                                   r->in->below + r->in->slices / 2, err))
+        return -1;
+    if (p->preview && share->rank == 0 && draw(r, &unseen))
         vp_warn(run, "no picture after iteration %lld: %s", (long long)line->iteration, unseen.msg);
-    if (p->checkpoint && (line->iteration % p->every == 0 || line->iteration == r->in->job->iterations)) {
+    if (p->checkpoint && (line->iteration % p->every == 0 || line->iteration == job->iterations)) {
         struct vp_err why = VP_ERR_INIT;
-        if (vp_checkpoint_save(&r->checkpoint, p->checkpoint, state, &why))
+        r->checkpoint.unit = vp_iterate_unit(job);
+        const int rc = vp_checkpoint_save(&r->checkpoint, p->checkpoint, state, &why);
+        if (rc && share->ranks && share->ranks->stopped)
+            return vp_err_keep(err, &why);
+        if (rc)
             vp_warn(run, "no checkpoint after iteration %lld: %s", (long long)line->iteration, why.msg);
     }
     return 0;
@@ -87,14 +98,16 @@ static int each(void *ctx, const struct vp_iterate_line *line, const struct vp_i
 
 static int resume(void *ctx, struct vp_iterate_state *state, struct vp_err *err)
 {
-    const struct vp_iterate_record *const r = ctx;
+    struct vp_iterate_record *const r = ctx;
+    r->checkpoint.unit = vp_iterate_unit(r->in->job);
     return r->params->resume ? vp_checkpoint_load(&r->checkpoint, r->params->resume, state, err) : 0;
 }
 
 void vp_iterate_record_start(struct vp_iterate_record *r)
 {
     struct vp_iterate *const job = r->in->job;
-    r->checkpoint = (struct vp_checkpoint){.run = r->in->run, .grid = &r->in->grid, .method = job->method};
+    r->checkpoint = (struct vp_checkpoint){.run = r->in->run, .grid = &r->in->grid, .method = job->method,
+                                            .share = job->share};
     job->each = each;
     job->resume = resume;
     job->ctx = r;
@@ -103,7 +116,7 @@ void vp_iterate_record_start(struct vp_iterate_record *r)
 int vp_iterate_record_open(struct vp_iterate_record *r, struct vp_err *err)
 {
     const char *path = r->params->history;
-    if (!path)
+    if (!path || r->in->job->share.rank > 0)
         return 0;
     if (!(r->history = fopen(path, "w")))
         return vp_fail_errno(err, "%s", path);

@@ -18,6 +18,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+const struct vp_opt vp_ranks_option[] = {
+    {.name = "ranks", .type = VP_T_INT, .offset = 0, .min = 0, .max = 1 << 20, .metavar = "N", .def = "0", .group = "Many hosts",
+     .help = "with --plan: show the plan for N ranks",
+     .more = "No rank is started. Without --plan only 1 is allowed: the process then works alone, even if an MPI "
+             "launcher started it."},
+    VP_OPT_END,
+};
+
 const struct vp_opt vp_ranked_options[] = {
     {.name = "grid", .type = VP_T_SIZE, .offset = VP_FIELD(struct vp_ranked_params, grid, struct vp_size),
      .metavar = "RxC", .group = "Many hosts",
@@ -41,11 +49,7 @@ const struct vp_opt vp_ranked_options[] = {
      .help = "write each slab to a file of its own: FILE with -0, -1, ... before its extension",
      .more = "Use it if the file system does not let several hosts write one file. ct-reduce(1) --join joins the "
              "slabs."},
-    {.name = "ranks", .type = VP_T_INT, .offset = VP_FIELD(struct vp_ranked_params, ranks, int64_t), .min = 0,
-     .max = 1 << 20, .metavar = "N", .def = "0",
-     .help = "with --plan: show the plan for N ranks",
-     .more = "No rank is started. Without --plan only 1 is allowed: the process then works alone, even if an MPI "
-             "launcher started it."},
+    VP_OPTIONS(struct vp_ranked_params, ranks, vp_ranks_option),
     {.name = "model", .type = VP_T_FILE, .offset = VP_FIELD(struct vp_ranked_params, model, const char *),
      .metavar = "FILE",
      .help = "measured rates of storage, network and ranks, for --plan and the choice of the grid",
@@ -120,13 +124,13 @@ static void silence(struct vp_run *run)
     run->progress = vp_progress_new(run->tool->name, false, false);
 }
 
-/* Ends a failed run. One rank reports the error, and the others stay until it has, for a launcher ends all when the
- * first one ends. A rank that is lost reports its own and ends all. */
-static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
+/* One rank reports the error, and the others stay until it has, for a launcher ends all when the first one ends. A rank that
+ * is lost reports its own and ends all. */
+int vp_ranked_end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 {
     struct vp_err ignored = VP_ERR_INIT, here = VP_ERR_INIT;
     const int code = err->code ? err->code : VP_ERUN;
-    if (!r->ranks)
+    if (!r || !r->ranks)
         return -1;
     if (r->ranks->lost) {
         vp_fail(&here, code, "rank %d (%s): %s", r->ranks->rank, r->ranks->host, err->msg);
@@ -146,7 +150,7 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 static int join(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 {
     if (vp_ranks_open(&r->ranks, err))
-        return end(r, run, err);
+        return vp_ranked_end(r, run, err);
     if (!r->ranks)
         return 0;
     r->rank = r->ranks->rank;
@@ -154,7 +158,7 @@ static int join(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
     r->hosts = r->ranks->hosts;
     const int busy = count_busy(r, err);
     if (!busy)
-        return end(r, run, err);
+        return vp_ranked_end(r, run, err);
     if (r->rank > 0)
         silence(run);
     if (run->all_threads) {
@@ -176,6 +180,7 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     r->params = p;
     r->size = r->hosts = 1;
+    r->expected = -1;
     if (p->ranks > 1 && !run->common.plan) {
         rc = vp_fail(err, VP_EUSAGE, "--ranks %lld without --plan", (long long)p->ranks);
         vp_hint(err, "a launcher starts ranks: mpirun -n %lld %s ...", (long long)p->ranks, run->tool->name);
@@ -215,18 +220,18 @@ struct devices_entry {
     uint64_t first; /* identity of its first device: a launcher may give each rank one of its own, all as number 0 */
 };
 
-/* Chooses this rank's devices among those that it found: ranks of a host that see the same share them. */
-static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
+int vp_ranked_devices(struct vp_ranked *r, const struct vp_backend *backend, const int *devices, int *own, int *first,
+                      uint64_t *memory, int rc, struct vp_err *err)
 {
-    struct vp_reconstruct *job = &s->job;
     struct vp_device_info info = {.free = 0};
     struct devices_entry mine, *all;
-    const int n = job->n_devices;
+    const int n = *own;
     int place = 0, places = 0;
 
+    *first = 0;
     memset(&mine, 0, sizeof mine);
-    if (!rc && !job->backend->on_host)
-        rc = job->backend->info(s->devices[0], &info, err);
+    if (!rc && backend && !backend->on_host)
+        rc = backend->info(devices[0], &info, err);
     if (r->ranks)
         memcpy(mine.host, r->ranks->host, sizeof mine.host);
     mine.n = n;
@@ -239,20 +244,29 @@ static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, stru
             places++;
         }
     free(all);
-    if (!r->ranks || job->backend->on_host)
+    if (!r->ranks || !backend || backend->on_host)
         return 0;
     if (n >= places) {
-        const int first = n * place / places;
-        job->n_devices = n * (place + 1) / places - first;
-        job->devices = s->devices + first;
+        *first = n * place / places;
+        *own = n * (place + 1) / places - *first;
         return 0;
     }
-    job->devices = s->devices + place % n;
-    job->n_devices = 1;
+    *first = place % n;
+    *own = 1;
     /* ranks that share a device share its memory, of which none has allocated any yet */
     const int with = (places - place % n + n - 1) / n;
-    if (!job->device_memory)
-        job->device_memory = info.free / 20 * 19 / (uint64_t)with;
+    if (!*memory)
+        *memory = info.free / 20 * 19 / (uint64_t)with;
+    return 0;
+}
+
+int vp_ranked_session(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+    int first;
+    if (vp_ranked_devices(r, job->backend, s->devices, &job->n_devices, &first, &job->device_memory, rc, err))
+        return -1;
+    job->devices = s->devices + first;
     return 0;
 }
 
@@ -465,9 +479,9 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
 
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err)
 {
-    if (share_devices(r, s, rc, err)
+    if (vp_ranked_session(r, s, rc, err)
         || vp_ranked_agree(r, vp_ranked_problem(r, s, run, err), NULL, 0, NULL, err) || vp_ranked_choose(r, s, err))
-        return end(r, run, err);
+        return vp_ranked_end(r, run, err);
     if (r->rank == 0) {
         vp_ranked_show(r, run);
         vp_session_show(s, run);
@@ -475,5 +489,5 @@ int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run,
     }
     if (run->common.plan)
         return 0;
-    return reconstruct(r, s, run, err) ? end(r, run, err) : 0;
+    return reconstruct(r, s, run, err) ? vp_ranked_end(r, run, err) : 0;
 }

@@ -25,6 +25,7 @@ struct vp_ranked {
     struct vp_writer *writer;
     char *path; /* path of its file; NULL: the output */
     bool leads; /* this rank opened it */
+    int expected; /* slot of the temporary file of the output (ct/share.h), or -1 */
 };
 
 /* Agrees as vp_ranks_agree() does; for a plan of ranks that do not exist alone. */

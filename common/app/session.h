@@ -40,7 +40,7 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
 /* The same with the exact transpose of ct-project in place of FDK's weight (ct/adjoint.h). */
 int vp_session_adjoint(struct vp_session *s, struct vp_run *run, struct vp_err *err);
-/* Reconstructs the volume into memory: nx x ny a slice, one after the other. The reader stays open. */
+/* Reconstructs the slices of the job into their place in a whole volume, nx x ny a slice. The reader stays open. */
 int vp_session_fill(struct vp_session *s, struct vp_run *run, float *x, struct vp_err *err);
 /* Adds the plan to the report and the statistics. */
 void vp_session_show(const struct vp_session *s, struct vp_run *run);

@@ -7,7 +7,6 @@
 #include "ct/quantity.h"
 #include "stack/axes.h"
 #include "stack/reader.h"
-#include "stack/writer.h"
 
 #include <string.h>
 
@@ -85,20 +84,4 @@ int vp_volumes_read(struct vp_reader *reader, int64_t slices, int threads, float
     }
     const int rc = vp_reader_skip(reader, 1, err);
     return rc <= 0 ? rc : vp_fail(err, VP_ERUN, "%s: expected %lld slices, got more", vp_reader_name(reader), (long long)slices);
-}
-
-int vp_volumes_write(struct vp_writer *writer, int64_t slices, const float *from, uint64_t page, int threads,
-                     struct vp_err *err)
-{
-    const int64_t floats = (int64_t)(page / sizeof *from);
-    const int64_t step = vp_spill_holds(from) ? vp_max64(1, (64 << 20) / (int64_t)page) : slices;
-    for (int64_t z = 0; z < slices; z += step) {
-        const int64_t n = vp_min64(step, slices - z);
-        if (!vp_spill_fetch(from + z * floats, (uint64_t)n * page, false))
-            return vp_spill_check(err);
-        if (vp_writer_pages(writer, n, from + z * floats, threads, err))
-            return -1;
-        vp_spill_leave(from + z * floats, (uint64_t)n * page, false);
-    }
-    return 0;
 }

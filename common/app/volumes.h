@@ -5,7 +5,6 @@
 
 struct vp_reader;
 struct vp_run;
-struct vp_writer;
 
 /* Sets the grid of a stack whose pages are slices, in mm. VP_EUSAGE if they are none, or of unknown size. Pages of a
  * pipe that does not give their number are kept until its end, at most `memory` bytes. */
@@ -15,6 +14,3 @@ int vp_volumes_match(const struct vp_reader *reader, const char *option, const i
 /* Reads the slices from the front to the end as f32, and checks that it is the end. *bad (may be NULL) counts NaN and
  * infinities. */
 int vp_volumes_read(struct vp_reader *reader, int64_t slices, int threads, float *to, int64_t *bad, struct vp_err *err);
-/* Writes slices of `page` bytes, which may lie in a scratch folder (base/spill.h). */
-int vp_volumes_write(struct vp_writer *writer, int64_t slices, const float *from, uint64_t page, int threads,
-                     struct vp_err *err);

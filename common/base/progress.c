@@ -23,7 +23,7 @@ struct vp_progress {
     pthread_mutex_t lock;
     bool enabled, wait;
     const char *program;
-    char what[48], unit[24];
+    char what[64], unit[24];
     int64_t total;
     double phase;              /* when it began */
     _Atomic int64_t done;
@@ -88,8 +88,9 @@ static int line_text(const struct vp_progress *p, char *buf, size_t room, double
     const int64_t done = atomic_load(&p->done);
     int n;
     if (p->total > 0) {
-        n = snprintf(buf, room, "%s: %s: %3d %% (%" PRId64 " of %" PRId64 " %s)", p->program, p->what,
-                     (int)(100.0 * (double)done / (double)p->total), done, p->total, p->unit);
+        n = snprintf(buf, room, "%s: %s: %3d %%", p->program, p->what, (int)(100.0 * (double)done / (double)p->total));
+        if (p->unit[0] && n < (int)room)
+            n += snprintf(buf + n, room - (size_t)n, " (%" PRId64 " of %" PRId64 " %s)", done, p->total, p->unit);
         if (done > 0 && done < p->total && n < (int)room)
             n += left_text(buf + n, room - (size_t)n,
                            (now - p->phase) * (double)(p->total - done) / (double)done);
@@ -138,7 +139,7 @@ void vp_progress_start(struct vp_progress *p, const char *what, const char *unit
         return;
     pthread_mutex_lock(&p->lock);
     snprintf(p->what, sizeof p->what, "%s", what);
-    snprintf(p->unit, sizeof p->unit, "%s", unit);
+    snprintf(p->unit, sizeof p->unit, "%s", unit ? unit : "");
     p->total = total;
     p->phase = vp_now();
     atomic_store(&p->done, 0);
@@ -146,6 +147,16 @@ void vp_progress_start(struct vp_progress *p, const char *what, const char *unit
         show(p, p->phase);
     else if (p->drawn)
         draw(p, "", 0);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void vp_progress_reach(struct vp_progress *p, const char *what, int64_t done)
+{
+    if (!p || !p->enabled)
+        return;
+    pthread_mutex_lock(&p->lock);
+    snprintf(p->what, sizeof p->what, "%s", what);
+    atomic_store(&p->done, done);
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -152,6 +152,7 @@ struct axis_search {
     int64_t *view;
     double *angle, *fan;
     double lo, hi;             /* columns of the axis */
+    bool few;                  /* the scan has at most FEW_PAIRS pairs, whatever --pairs allows */
     int threads;
 };
 
@@ -444,6 +445,8 @@ static int find_pairs(struct axis_search *s, struct vp_err *err)
     const struct vp_center_request *q = s->q;
     struct vp_center_lines *l = &s->lines;
     const int64_t n = q->geom->views, most = q->p->pairs;
+    int64_t some[FEW_PAIRS + 1];
+    struct vp_between opposite[FEW_PAIRS + 1];
 
     s->view = vp_alloc_raw((size_t)most, sizeof *s->view, "pairs", err);
     s->far = vp_alloc_raw((size_t)most, sizeof *s->far, "pairs", err);
@@ -466,6 +469,7 @@ static int find_pairs(struct axis_search *s, struct vp_err *err)
             return -1;
     } else {
         l->pairs = vp_center_pick(&s->circle, q->views, n, most, s->view, s->far);
+        s->few = vp_center_pick(&s->circle, q->views, n, FEW_PAIRS + 1, some, opposite) <= FEW_PAIRS;
     }
     l->view = s->view;
     l->angle = s->angle;
@@ -505,7 +509,7 @@ static int find_axis(struct axis_search *s, double tilt, struct vp_center *c, st
     int rc = check_memory(s->q, l, err) || read_lines(s, err) || search(s, c, &p, err) ? -1 : 0;
     if (!rc && !l->fan && s->far[0].beyond) /* details far from the axis move along arcs, not lines */
         c->error = hypot(c->error, (double)l->nu / 8 * s->circle.step * s->circle.step);
-    if (!rc && !l->fan && l->pairs <= FEW_PAIRS)
+    if (!rc && s->few)
         rc = vp_center_mass(s->q, &s->place, c, err);
     rc = rc || check_chance(s->q, c, err) ? -1 : 0;
     free(l->near);

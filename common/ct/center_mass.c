@@ -13,9 +13,9 @@
 enum { MOST_VIEWS = 64, FEWEST_VIEWS = 8 };
 
 /* Samples at the ends, relative to the mean of the rows, and deviation of masses, relative to their mean, up to which nothing is
- * taken to leave the detector; the error that is of use, pixels; and the difference from the axis of the pairs up to which
+ * taken to leave the detector; noise of masses, likewise, up to which their centres are of use; the error that is of use, pixels; and the difference from the axis of the pairs up to which
  * both agree: pixels, and standard deviations beyond the error of a parabola. */
-static const double MOST_AT_ENDS = 0.1, MOST_DEVIATION = 0.03, MOST_ERROR = 0.5, MOST_APART = 1, MOST_SIGMAS = 3, PARABOLA = 0.02;
+static const double MOST_AT_ENDS = 0.1, MOST_DEVIATION = 0.03, MOST_NOISE = 0.06, MOST_ERROR = 0.5, MOST_APART = 1, MOST_SIGMAS = 3, PARABOLA = 0.02;
 
 /* Sums over the views of a row: of its ends, and of masses. */
 struct line_sums { double left, right, mass; bool empty; };
@@ -77,15 +77,32 @@ static double left_over(const double *angle, const double *centre, int64_t n, in
     return sum / (double)vp_max64(1, n - 3);
 }
 
-/* True if the masses of a line are alike. */
-static bool constant(const double *mass, int64_t n, int64_t stride)
+/* Sorts the views by their angles. */
+static void sort_views(const double *angle, int64_t n, int64_t *order)
 {
-    double mean = 0, square = 0;
-    for (int64_t i = 0; i < n; i++)
-        mean += mass[i * stride] / (double)n;
-    for (int64_t i = 0; i < n; i++)
-        square += (mass[i * stride] - mean) * (mass[i * stride] - mean);
-    return sqrt(square / (double)n) <= MOST_DEVIATION * mean;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = i;
+        for (; k > 0 && angle[order[k - 1]] > angle[i]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+}
+
+/* True if the masses of a line are alike, but for noise: an object that leaves the detector changes them slowly, so noise is
+ * what neighbouring views differ in (von Neumann, Ann. Math. Stat. 12 (1941) 367), within 3 standard deviations of that.
+ * *noise: its variance, relative to the squared mean. */
+static bool constant(const double *mass, const int64_t *order, int64_t n, int64_t stride, double mean, double *noise)
+{
+    double square = 0;
+    *noise = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = mass[i * stride] / mean - 1;
+        const double step = i ? (mass[order[i] * stride] - mass[order[i - 1] * stride]) / mean : 0;
+        square += d * d / (double)n;
+        *noise += step * step / (double)(2 * (n - 1));
+    }
+    return *noise <= MOST_NOISE * MOST_NOISE
+           && square <= MOST_DEVIATION * MOST_DEVIATION + *noise * (1 + 3 / sqrt((double)n));
 }
 
 /* Computes the axis and its error from the lines that stay on the detector, or error = infinity. The error is the larger of
@@ -94,17 +111,20 @@ static void fit(const double *angle, const double *mass, const double *centre, c
                 int64_t lines, int64_t nu, double *weight, double *axis, double *error)
 {
     double square, sum = 0, squares = 0, noise = 0;
-    int64_t used = 0;
+    int64_t used = 0, order[MOST_VIEWS];
+    const double middle = 0.5 * (double)(nu - 1);
+    sort_views(angle, n, order);
     *error = INFINITY;
     if (!fit_weights(angle, n, weight, &square))
         return;
     for (int64_t j = 0; j < lines; j++) {
-        double at = 0;
-        const double ends = fmax(fabs(sums[j].left), fabs(sums[j].right));
-        if (sums[j].empty || ends > MOST_AT_ENDS * sums[j].mass / (double)nu || !constant(mass + j, n, lines))
+        double at = 0, of_mass;
+        const double ends = fmax(fabs(sums[j].left), fabs(sums[j].right)), mean = sums[j].mass / (double)n;
+        if (sums[j].empty || ends > MOST_AT_ENDS * sums[j].mass / (double)nu || !constant(mass + j, order, n, lines, mean, &of_mass))
             continue;
         for (int64_t i = 0; i < n; i++)
             at += weight[i] * centre[i * lines + j];
+        at = middle + (at - middle) / (1 + of_mass); /* the mean of a quotient by a noisy mass is larger by that */
         sum += at;
         squares += at * at;
         noise += left_over(angle, centre + j, n, lines, at);

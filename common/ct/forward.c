@@ -16,7 +16,7 @@ struct forward {
     struct vp_forward *f;
     struct vp_pair *pair;
     int64_t view, views;        /* samples of a view; number of views */
-    float *batch;               /* a block of views */
+    float *batch;               /* a turn of views */
     float *other;               /* the same of the measured ones, or of rows of sinograms; or NULL */
     int64_t *numbers;           /* numbers of the views */
     float *held;                /* all sinograms, if they are written in order; or NULL */
@@ -33,10 +33,16 @@ static bool two_blocks(const struct vp_forward *f)
     return f->scan->source || f->sinograms;
 }
 
+/* Returns the views that ranks project together, each at most a block. */
+static int64_t turn_of(const struct vp_forward *f)
+{
+    return f->place.travels ? f->block : vp_min64(f->block * vp_max64(1, f->share.size), f->last - f->first);
+}
+
 uint64_t vp_forward_bytes(const struct vp_forward *f, bool held)
 {
     const uint64_t view = (uint64_t)(f->scan->nu * f->scan->nv) * sizeof(float);
-    return vp_pair_holds(f->pair) + (two_blocks(f) ? 2 : 1) * (uint64_t)f->block * view
+    return vp_pair_holds(f->pair) + (two_blocks(f) ? 2 : 1) * (uint64_t)turn_of(f) * view
          + (held ? (uint64_t)(f->last - f->first) * view : 0);
 }
 
@@ -48,7 +54,18 @@ double vp_forward_traffic(const struct vp_forward *f)
     return (blocks * volume + views * (double)f->place.slabs) * sizeof(float);
 }
 
-int vp_forward_plan(struct vp_forward *f, uint64_t memory, bool held, struct vp_err *err)
+/* Makes the turns of all ranks alike, after a step that has failed on this one if rc is not 0. */
+static int agree(struct vp_forward *f, int rc, struct vp_err *err)
+{
+    while ((rc = vp_share_place(&f->share, f->pair, &f->place, 1, rc, err)) > 0) {
+        f->block = VP_PAIR_VIEWS;
+        rc = 0;
+    }
+    f->turn = rc ? 0 : turn_of(f);
+    return rc || vp_share_least(&f->share, &f->turn, err) ? -1 : 0;
+}
+
+static int plan(struct vp_forward *f, uint64_t memory, bool held, struct vp_err *err)
 {
     const int64_t views = f->last - f->first;
     f->place.use = VP_PAIR_PROJECTS;
@@ -64,26 +81,32 @@ int vp_forward_plan(struct vp_forward *f, uint64_t memory, bool held, struct vp_
     return 0;
 }
 
+int vp_forward_plan(struct vp_forward *f, uint64_t memory, bool held, struct vp_err *err)
+{
+    return agree(f, plan(f, memory, held, err), err);
+}
+
 static int open_buffers(struct forward *w, struct vp_err *err)
 {
     struct vp_forward *const f = w->f;
     w->pair = f->pair;
     w->view = f->scan->nu * f->scan->nv;
     w->views = f->last - f->first;
-    if (vp_pair_use(w->pair, &f->place, err) || vp_pair_load(w->pair, f->volume, err))
-        return -1;
+    const int rc = vp_pair_use(w->pair, &f->place, err);
     if (!f->place.travels)
         f->block = VP_PAIR_VIEWS; /* the devices may have failed */
-    return !(w->batch = vp_pair_room(w->pair, f->block, err))
+    if (agree(f, rc, err) || vp_pair_load(w->pair, f->volume, err))
+        return -1;
+    return !(w->batch = vp_pair_room(w->pair, f->turn, err))
         || (two_blocks(f)
-            && !(w->other = vp_alloc_raw((size_t)w->view, (size_t)f->block * sizeof(float), "the projections", err)))
+            && !(w->other = vp_alloc_raw((size_t)w->view, (size_t)f->turn * sizeof(float), "the projections", err)))
         || !(w->numbers = vp_alloc((size_t)w->views, sizeof *w->numbers, "the views", err))
         || (in_order(f) && !(w->held = vp_alloc_raw((size_t)w->view, (size_t)w->views * sizeof(float), "the sinograms", err)))
          ? -1 : 0;
 }
 
-/* Subtracts n projections from the measured ones. */
-static int subtract(struct forward *w, int64_t first, int64_t n, struct vp_err *err)
+/* Subtracts n projections, views from `first` on, from the measured ones. */
+static int subtract(struct forward *w, float *batch, int64_t first, int64_t n, struct vp_err *err)
 {
     struct vp_forward *f = w->f;
     const int64_t got = vp_views_read(f->scan->source, first, n, 0, f->scan->nv, w->other, &f->bad, f->threads, err);
@@ -93,17 +116,17 @@ static int subtract(struct forward *w, int64_t first, int64_t n, struct vp_err *
         return vp_fail(err, VP_ERUN, "%s: expected %lld views, got %lld", vp_views_name(f->scan->source),
                        (long long)f->scan->n_views, (long long)(first + got));
     for (int64_t i = 0; i < n * w->view; i++)
-        w->batch[i] = w->other[i] - w->batch[i];
+        batch[i] = w->other[i] - batch[i];
     return 0;
 }
 
-static void add_noise(struct forward *w, int64_t first, int64_t n)
+static void add_noise(struct forward *w, float *batch, int64_t first, int64_t n)
 {
     const struct vp_forward *f = w->f;
 #pragma omp parallel for num_threads(f->threads) schedule(dynamic, 1)
     for (int64_t row = 0; row < n * f->scan->nv; row++) {
         const int64_t s = row / f->scan->nv, v = row % f->scan->nv;
-        vp_phantom_noise(w->batch + row * f->scan->nu, f->scan->nu, f->i0, f->counts, f->seed, first + s, v * f->scan->nu);
+        vp_phantom_noise(batch + row * f->scan->nu, f->scan->nu, f->i0, f->counts, f->seed, first + s, v * f->scan->nu);
     }
 }
 
@@ -112,6 +135,10 @@ static int write_batch(struct forward *w, int64_t first, int64_t n, struct vp_er
 {
     const struct vp_forward *f = w->f;
     const int64_t nu = f->scan->nu, nv = f->scan->nv, at = first - f->first;
+    if (vp_share_first(&f->share, w->batch, n, 1, (uint64_t)w->view * sizeof *w->batch, err))
+        return -1;
+    if (f->share.rank > 0)
+        return 0;
     if (!f->sinograms)
         return vp_writer_pages(f->writer, n, w->batch, f->threads, err);
     /* row s of page v */
@@ -133,14 +160,19 @@ static int run(struct forward *w, struct vp_err *err)
     for (int64_t i = 0; i < w->views; i++)
         w->numbers[i] = f->first + i;
     for (int64_t first = f->first, n; first < f->last; first += n) {
-        n = vp_min64(f->block, f->last - first);
-        if (vp_pair_project(w->pair, w->numbers + (first - f->first), n, w->batch, err))
-            return -1;
+        n = vp_min64(f->turn, f->last - first);
+        const int64_t at = vp_share_at(&f->share, f->share.rank, n, 1), own = vp_share_at(&f->share, f->share.rank + 1, n, 1) - at;
+        float *const batch = w->batch + at * w->view;
+        for (int64_t s = 0, some; s < own; s += some) {
+            some = vp_min64(f->block, own - s);
+            if (vp_pair_project(w->pair, w->numbers + (first - f->first) + at + s, some, batch + s * w->view, err))
+                return -1;
+        }
         if (f->i0 > 0)
-            add_noise(w, first, n);
+            add_noise(w, batch, first + at, own);
         vp_stats_time(f->stats, "project", vp_now() - t);
         t = vp_now();
-        if (f->scan->source && subtract(w, first, n, err))
+        if (f->scan->source && subtract(w, batch, first + at, own, err))
             return -1;
         vp_stats_time(f->stats, "read", vp_now() - t);
         t = vp_now();
@@ -150,7 +182,9 @@ static int run(struct forward *w, struct vp_err *err)
         t = vp_now();
         vp_progress_add(f->progress, n);
     }
-    return f->scan->source && f->last == f->scan->n_views ? vp_views_finish(f->scan->source, err) : 0;
+    if (f->scan->source && f->last == f->scan->n_views && vp_views_finish(f->scan->source, err))
+        return -1;
+    return vp_share_sum(&f->share, &f->bad, err);
 }
 
 int vp_forward_run(struct vp_forward *f, struct vp_err *err)
@@ -158,7 +192,8 @@ int vp_forward_run(struct vp_forward *f, struct vp_err *err)
     struct forward w = {.f = f};
     f->bad = 0;
     const int rc = open_buffers(&w, err) ? -1 : run(&w, err);
-    vp_pair_leave(w.pair, w.batch);
+    if (!rc || !f->share.ranks) /* else messages may still use it */
+        vp_pair_leave(w.pair, w.batch);
     free(w.numbers);
     free(w.other);
     free(w.held);

@@ -17,12 +17,24 @@
 #pragma once
 
 #include "ct/pair.h"
+#include "ct/share.h"
 
 struct vp_err;
 struct vp_progress;
 struct vp_stats;
 
-enum vp_iterate_method { VP_SIRT, VP_OS_SART, VP_CGLS, VP_MLEM, VP_OSEM, VP_FISTA_TV };
+/* The methods: constant, name, and table in ct/iterate_*.c. */
+#define VP_ITERATE_METHODS(M)                                                                                          \
+    M(VP_SIRT, "sirt", vp_method_sirt)                                                                                 \
+    M(VP_OS_SART, "os-sart", vp_method_os_sart)                                                                        \
+    M(VP_CGLS, "cgls", vp_method_cgls)                                                                                 \
+    M(VP_MLEM, "mlem", vp_method_mlem)                                                                                 \
+    M(VP_OSEM, "osem", vp_method_osem)                                                                                 \
+    M(VP_FISTA_TV, "fista-tv", vp_method_fista_tv)                                                                     \
+    M(VP_PDHG_TV, "pdhg-tv", vp_method_pdhg_tv)
+
+#define VP_ITERATE_CONSTANT(id, name, method) id,
+enum vp_iterate_method { VP_ITERATE_METHODS(VP_ITERATE_CONSTANT) VP_METHODS };
 enum { VP_ITERATE_RENEWAL = 16, VP_ITERATE_INNER = 10, VP_ITERATE_VOLUMES = 8, VP_ITERATE_SCALARS = 8 };
 
 /* Rules that end a run before its last iteration; 0: none. */
@@ -42,6 +54,8 @@ struct vp_iterate_line {
     double objective;       /* half its square, and of fista-tv tv TV(x); of mlem and osem the negative log likelihood */
     double step;            /* cgls: alpha; fista-tv: 1 / norm; the others: relax */
     double min, mean, max, change; /* values of the volume; |change| / |x| */
+    double gradient;        /* cgls: |A'W(y - A x)| of the volume after it, by the first; the others: -1 */
+    bool converged;         /* no iteration would change the volume */
 };
 
 /* All that a run goes on from, after an iteration: volumes (the result first) and numbers. */
@@ -70,11 +84,14 @@ struct vp_iterate {
     bool started;               /* x is not zero */
     struct vp_iterate_stop stop;
     int threads;
+    struct vp_share share;      /* ranks: each projects a part of the views, and holds and sums a part of the slices. All of x
+                                   and of the mask are set on each */
     uint64_t memory;            /* bytes that it may take, with x and the mask */
-    const char *scratch;        /* folder for volumes beyond them, if devices work; NULL: none */
+    const char *scratch;        /* folder for volumes beyond them, if devices of one process work; NULL: none */
     int spilled;                /* out: volumes in that folder */
     struct vp_pair *pair;       /* planned by vp_iterate_plan(), which vp_iterate_run() closes; NULL: none is planned */
     int64_t block;              /* out: views that are projected at once, */
+    int64_t turn;               /* by all ranks together, */
     bool given;                 /* and no volume holds the sum of cgls: it goes from the devices into its gradient */
     bool kept;                  /* and lengths of rays are kept */
     bool mask_held;             /* in: there will be a mask, for vp_iterate_plan() */
@@ -96,21 +113,33 @@ struct vp_iterate {
 
 /* Returns "os-sart". */
 const char *vp_iterate_name(enum vp_iterate_method method);
+/* Returns the number of iterations by default. */
+int vp_iterate_usual(enum vp_iterate_method method);
+/* True if the method has the option, such as "relax", or the rule "gradient" of --stop. */
+bool vp_iterate_has(enum vp_iterate_method method, const char *option);
+/* True if the method takes neither negative samples nor an initial volume of zeros. */
+bool vp_iterate_positive(enum vp_iterate_method method);
 /* True if the projections are read more than once. */
 bool vp_iterate_rereads(const struct vp_iterate *it);
 /* Opens the pair and plans its devices, blocks of views and volumes. 0 or -1. */
 int vp_iterate_plan(struct vp_iterate *it, struct vp_err *err);
 /* Returns the bytes of host memory that the planned run takes. */
 uint64_t vp_iterate_bytes(const struct vp_iterate *it);
-/* Returns the volumes that it has, x and the mask included; and these two, x of zeros, in memory or in the scratch folder as
- * planned, to be freed by vp_spill_close(); NULL: an error. */
+/* Returns the volumes that it has, x and the mask included; and the number of those of which a rank among several holds its
+ * part only. */
 int vp_iterate_volumes(const struct vp_iterate *it);
+int vp_iterate_parts(const struct vp_iterate *it);
+/* Return x, of zeros, and the mask, in memory or in the scratch folder as planned, to be freed by vp_spill_close(); NULL: an
+ * error. */
 float *vp_iterate_open_result(const struct vp_iterate *it, struct vp_err *err);
 float *vp_iterate_open_mask(const struct vp_iterate *it, struct vp_err *err);
-/* Return the updates of voxels (voxels times views) of one planned iteration, and the bytes that it copies to and from
- * devices. */
+/* Returns the number at whose multiples parts of the slices begin, once the place is known. */
+int64_t vp_iterate_unit(const struct vp_iterate *it);
+/* Return the updates of voxels (voxels times views) of one planned iteration, of all ranks, and the bytes that it copies to
+ * and from devices. */
 double vp_iterate_updates(const struct vp_iterate *it);
 double vp_iterate_traffic(const struct vp_iterate *it);
 /* Runs it. 0, or -1: VP_ERESOURCE, VP_ERUN for samples that are not finite (or, mlem and osem, negative) and have
- * weight, for projections of which none meets the volume, and for weights or a mask that are all zero. */
+ * weight, for projections of which none meets the volume, and for weights or a mask that are all zero. Ranks call it
+ * together; volumes of a state, and x at the end, hold the slices of the rank. */
 int vp_iterate_run(struct vp_iterate *it, struct vp_err *err);

@@ -7,7 +7,6 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "ct/missed.h"
-#include "engine/thread.h"
 #include "stack/views.h"
 
 #include <math.h>
@@ -60,11 +59,32 @@ static int weigh(struct vp_iteration *it, const int64_t *view, int64_t n, struct
                          (long long)view[n - 1], (long long)bad) : 0;
 }
 
-/* Makes A 1 of n views, unless it is kept of all. x is loaded after it. */
+/* Sets [*from, *to) to those of the n views of a turn that this rank projects. */
+static void own_views(const struct vp_iteration *it, int64_t n, int64_t *from, int64_t *to)
+{
+    const struct vp_share *const share = &it->job->share;
+    *from = vp_share_at(share, share->rank, n, 1);
+    *to = vp_share_at(share, share->rank + 1, n, 1);
+}
+
+/* Projects views [from, to) of a turn into their place in y. */
+static int project(struct vp_iteration *it, const int64_t *view, int64_t from, int64_t to, float *y, struct vp_err *err)
+{
+    for (int64_t s = from, n; s < to; s += n) {
+        n = vp_min64(it->block, to - s);
+        if (vp_pair_project(it->pair, view + s, n, y + s * it->view, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Makes A 1 of this rank's n views of a turn, unless it is kept of all. x is loaded after it. */
 static int make_ones(struct vp_iteration *it, const int64_t *view, int64_t n, const float *x, struct vp_err *err)
 {
+    int64_t from, to;
+    own_views(it, n, &from, &to);
     return it->kept ? 0
-         : vp_pair_load(it->pair, it->unit, err) || vp_pair_project(it->pair, view, n, it->ones, err)
+         : vp_pair_load(it->pair, it->unit, err) || project(it, view, from, to, it->ones, err)
         || (x && vp_pair_load(it->pair, x, err)) ? -1 : 0;
 }
 
@@ -76,9 +96,12 @@ int vp_iterate_ones(struct vp_iteration *it, struct vp_err *err)
     int rc = view ? vp_pair_load(it->pair, it->unit, err) : -1;
     for (int64_t i = 0; i < it->views && !rc; i++)
         view[i] = it->job->first + i;
-    for (int64_t s = 0, n; s < it->views && !rc; s += n) {
-        n = vp_min64(it->block, it->views - s);
-        rc = vp_pair_project(it->pair, view + s, n, it->ones + s * it->view, err);
+    for (int64_t s = 0, n, from, to; s < it->views && !rc; s += n) {
+        float *const ones = it->ones + s * it->view;
+        n = vp_min64(it->turn, it->views - s);
+        own_views(it, n, &from, &to);
+        rc = project(it, view + s, from, to, ones, err)
+          || vp_share_all(&it->job->share, ones, n, 1, (uint64_t)it->view * sizeof *ones, err) ? -1 : 0;
         vp_progress_add(it->job->progress, n);
     }
     free(view);
@@ -177,109 +200,84 @@ static int check(const struct vp_iteration *it, enum vp_iterate_kind pass, const
     return 0;
 }
 
-/* Makes the pixels that A' takes of n views, at most VP_PAIR_VIEWS, from place `at` of a block on, in place of A x. */
+/* Makes the pixels that A' takes of n views, at most VP_PAIR_VIEWS, from place `at` of a turn on. */
 static int make_pixels(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t at, int64_t n,
-                       float *projected, struct vp_pass_sums *sums, struct vp_err *err)
+                       bool looks, struct vp_err *err)
 {
     const struct vp_iterate *job = it->job;
     const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
-    const bool looks = reads && it->looked < it->views; /* the first pass, or passes of blocks, have each view once */
+    float *const projected = it->projected + at * it->view;
     if ((reads && read_views(it, job->scan->source, view, n, it->y, err)) || weigh(it, view, n, err))
         return -1;
 #pragma omp parallel for num_threads(job->threads) schedule(dynamic, 1)
     for (int64_t s = 0; s < n; s++) {
         const float *ones = pass == VP_ITERATE_SCALED ? it->ones + (it->kept ? view[s] - job->first : at + s) * it->view : NULL;
         pixels_of(it, pass, reads ? it->y + s * it->view : NULL, it->weight + s * it->view, ones, projected + s * it->view,
-                  &it->sums[s]);
-        it->sums[s].missed = looks ? sum_missed(it, view[s], it->y + s * it->view, it->weight + s * it->view) : 0;
+                  &it->sums[at + s]);
+        it->sums[at + s].missed = looks ? sum_missed(it, view[s], it->y + s * it->view, it->weight + s * it->view) : 0;
     }
+    return 0;
+}
+
+/* Brings the pixels of n views of a turn, and their sums, to all ranks, and adds the sums. */
+static int gather_pixels(struct vp_iteration *it, int64_t n, bool looks, struct vp_pass_sums *sums, struct vp_err *err)
+{
+    const struct vp_share *const share = &it->job->share;
+    if (vp_share_all(share, it->projected, n, 1, (uint64_t)it->view * sizeof *it->projected, err)
+        || vp_share_all(share, it->sums, n, 1, sizeof *it->sums, err))
+        return -1;
     for (int64_t s = 0; s < n; s++) {
         add_sums(sums, &it->sums[s]);
         it->missed += it->sums[s].missed;
         it->measured += looks ? it->sums[s].total : 0;
     }
     it->looked += looks ? n : 0;
-    vp_progress_add(job->progress, n);
     return 0;
 }
 
-/* Passes n views, at most a block. */
+/* Adds n views of a turn to the sum, in the same calls for any number of ranks. */
+static int back_project(struct vp_iteration *it, const int64_t *view, int64_t n, struct vp_err *err)
+{
+    for (int64_t s = 0, some; s < n && it->z0 < it->z1; s += some) {
+        some = vp_min64(it->block, n - s);
+        if (vp_pair_back(it->pair, it->projected + s * it->view, view + s, some, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Passes n views, at most a turn. */
 static int pass_views(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
                       struct vp_pass_sums *sums, struct vp_err *err)
 {
     const struct vp_iterate *job = it->job;
+    const bool reads = pass != VP_ITERATE_NORMAL && pass != VP_ITERATE_WEIGHTS;
+    const bool looks = reads && it->looked < it->views; /* the first pass, or passes of blocks, have each view once */
     double t = vp_now(), next;
+    int64_t from, to;
+    own_views(it, n, &from, &to);
     if (pass == VP_ITERATE_SCALED && make_ones(it, view, n, x, err))
         return -1;
-    if (x && vp_pair_project(it->pair, view, n, it->projected, err))
+    if (x && project(it, view, from, to, it->projected, err))
         return -1;
     if (!x)
         memset(it->projected, 0, (size_t)(n * it->view) * sizeof *it->projected);
     vp_stats_time(job->stats, "project", (next = vp_now()) - t);
-    for (int64_t s = 0; s < n; s += VP_PAIR_VIEWS)
-        if (make_pixels(it, pass, view + s, s, vp_min64(VP_PAIR_VIEWS, n - s), it->projected + s * it->view, sums, err))
+    for (int64_t s = from; s < to; s += VP_PAIR_VIEWS)
+        if (make_pixels(it, pass, view + s, s, vp_min64(VP_PAIR_VIEWS, to - s), looks, err))
             return -1;
     vp_stats_time(job->stats, "read", (t = vp_now()) - next);
-    if (vp_pair_back(it->pair, it->projected, view, n, err))
+    if (gather_pixels(it, n, looks, sums, err))
+        return -1;
+    vp_progress_add(job->progress, pass == VP_ITERATE_WEIGHTS ? 0 : n); /* a second pass of a block */
+    next = vp_now();
+    if (job->share.ranks)
+        vp_stats_time(job->stats, "exchange", next - t);
+    t = next;
+    if (back_project(it, view, n, err))
         return -1;
     vp_stats_time(job->stats, "back-project", vp_now() - t);
     return 0;
-}
-
-/* A block of views, whose pixels a thread makes. */
-struct pixels {
-    struct vp_iteration *it;
-    enum vp_iterate_kind pass;
-    const int64_t *view;
-    int64_t n;
-    float *projected;
-    struct vp_pass_sums *sums;
-    struct vp_thread thread;
-};
-
-static int run_pixels(void *ctx, struct vp_err *err)
-{
-    const struct pixels *p = ctx;
-    return make_pixels(p->it, p->pass, p->view, 0, p->n, p->projected, p->sums, err);
-}
-
-/* Waits for the pixels of a block, and starts those of the next one, unless it is NULL. */
-static int next_pixels(struct pixels *before, struct pixels *next, struct vp_err *err)
-{
-    const double t = vp_now();
-    const int rc = vp_thread_join(&before->thread, err);
-    vp_stats_time(before->it->job->stats, "read", vp_now() - t);
-    return rc || (next && vp_thread_start(&next->thread, run_pixels, next, false, err)) ? -1 : 0;
-}
-
-/* Passes n views that devices hold all slabs for: the pixels of a block are made while the devices project the next one and
- * sum the one before. */
-static int pass_ahead(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
-                      struct vp_pass_sums *sums, struct vp_err *err)
-{
-    struct pixels way[2];
-    int at = 0, rc = 0;
-    for (int i = 0; i < 2; i++)
-        way[i] = (struct pixels){.it = it, .pass = pass, .projected = it->projected + i * it->block * it->view, .sums = sums};
-    for (int64_t s = 0; s < n + it->block && !rc; s += it->block, at ^= 1) {
-        struct pixels *const now = &way[at], *const before = &way[!at];
-        const bool more = s < n;
-        double t = vp_now();
-        now->view = view + s;
-        now->n = more ? vp_min64(it->block, n - s) : 0;
-        if (more && x)
-            rc = vp_pair_project(it->pair, now->view, now->n, now->projected, err);
-        else
-            memset(now->projected, 0, (size_t)(now->n * it->view) * sizeof *now->projected);
-        vp_stats_time(it->job->stats, "project", vp_now() - t);
-        rc = next_pixels(before, more && !rc ? now : NULL, err) || rc ? -1 : 0;
-        t = vp_now();
-        rc = rc || (before->n && vp_pair_back(it->pair, before->projected, before->view, before->n, err)) ? -1 : 0;
-        vp_stats_time(it->job->stats, "back-project", vp_now() - t);
-    }
-    for (int i = 0; i < 2; i++)
-        rc = vp_thread_join(&way[i].thread, err) || rc ? -1 : 0;
-    return rc;
 }
 
 int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const int64_t *view, int64_t n, const float *x,
@@ -287,18 +285,29 @@ int vp_iterate_pass(struct vp_iteration *it, enum vp_iterate_kind pass, const in
 {
     *sums = (struct vp_pass_sums){0};
     double t = vp_now();
-    if ((x && vp_pair_load(it->pair, x, err)) || vp_pair_begin(it->pair, 0, it->job->grid->n[2], sum, err))
+    if (it->trouble.code)
+        return vp_err_keep(err, &it->trouble);
+    /* x has the slices of this rank; only the pass needs all */
+    if (x && vp_share_all(&it->job->share, (float *)(uintptr_t)x, it->job->grid->n[2], it->grain, (uint64_t)it->page * sizeof *x,
+                          err))
+        return -1;
+    if ((x && vp_pair_load(it->pair, x, err)) || vp_pair_begin(it->pair, it->z0, it->z1, sum ? sum + it->z0 * it->page : NULL, err))
         return -1;
     vp_stats_time(it->job->stats, "project", vp_now() - t);
-    const bool ahead = it->blocks == 2 && (pass != VP_ITERATE_SCALED || it->kept);
-    if (ahead && pass_ahead(it, pass, view, n, x, sums, err))
-        return -1;
-    for (int64_t s = 0; s < n && !ahead; s += it->block)
-        if (pass_views(it, pass, view + s, vp_min64(it->block, n - s), x, sums, err))
+    for (int64_t s = 0; s < n; s += it->turn)
+        if (pass_views(it, pass, view + s, vp_min64(it->turn, n - s), x, sums, err))
             return -1;
     t = vp_now();
     if (sum && vp_pair_end(it->pair, err))
         return -1;
     vp_stats_time(it->job->stats, "back-project", vp_now() - t);
     return check(it, pass, sums, err);
+}
+
+int vp_iterate_sum_weights(struct vp_iteration *it, const int64_t *view, int64_t n, float *to, struct vp_pass_sums *sums,
+                           struct vp_err *err)
+{
+    if (to)
+        vp_iterate_clear(it, to);
+    return vp_iterate_pass(it, VP_ITERATE_WEIGHTS, view, n, NULL, to, sums, err);
 }

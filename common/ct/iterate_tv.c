@@ -75,9 +75,11 @@ void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, f
     const struct vp_slice_use to_x = {.read = {z, p[0], p[1], p[2], it->job->mask}, .write = {x}};
     const struct vp_slice_use to_p = {.read = {x}, .write = {p[0], p[1], p[2]}};
     for (int step = 0; step <= VP_ITERATE_INNER; step++) {
+        vp_iterate_next(it, p[2], false);
         vp_iterate_walk(it, &to_x, primal, &s);
         if (step == VP_ITERATE_INNER || !(weight > 0))
             break;
+        vp_iterate_next(it, x, true);
         vp_iterate_walk(it, &to_p, dual, &s);
     }
 }

@@ -51,33 +51,33 @@ static void plan_view(struct vp_pair *p, const struct vp_view *from, const struc
         to->P[4 + c] = (double)(p->nv - 1) * to->P[8 + c] - to->P[4 + c];
 }
 
-/* Returns the length of a pixel's ray within a layer of voxels, mm. */
-static double length_of(const struct vp_pair *p, const struct vp_pair_view *view, int64_t u, int64_t v)
-{
-    double ray[3];
-    for (int a = 0; a < 3; a++)
-        ray[a] = view->ray[0][a] * (double)u + view->ray[1][a] * (double)v + view->ray[2][a];
-    const double along = fabs(ray[view->march]);
-    const double size = sqrt(ray[0] * ray[0] + ray[1] * ray[1] + ray[2] * ray[2]);
-    return along > 1e-6 * size ? p->voxel[view->march] * size / along : 0;
-}
-
 /* ---- memory ---- */
 
+/* Returns the floats from line to line, an odd multiple of 16: lines side by side lie in different sets of the cache. */
 static int64_t pitch_of(const struct vp_projections *scan, const struct vp_grid *grid)
 {
-    return scan->nv == 1 && grid->n[2] == 1 ? 1 : vp_div_up(scan->nv, 16) * 16;
+    return scan->nv == 1 && grid->n[2] == 1 ? 1 : (vp_div_up(scan->nv, 16) | 1) * 16;
 }
 
-/* Returns the views that a thread projects at once, and the number of parts of the detector, for n views. */
+/* Returns the views of fans that a thread projects at once, for n views. */
 static int shared_of(int threads, int n)
 {
     return n >= SHARED * threads ? SHARED : n >= 2 * threads ? 2 : 1;
 }
 
-static int stripes_of(int threads, int n)
+/* Returns the number of parts of the detector for n views, if a thread takes all of a view otherwise. */
+static int parts_of(int threads, int n)
 {
     return n >= threads ? 1 : (threads + n - 1) / n;
+}
+
+/* Returns the number of stripes of the detector where a thread takes all views of a call in a stripe: a few for each
+ * thread, since those in the middle take longer. A tile is copied for each stripe that it meets. */
+static int64_t stripes_of(int threads, int64_t nu)
+{
+    enum { LEAST = 16, MOST = 256 };
+    const int64_t lines = threads > 1 ? vp_max64(LEAST, vp_div_up(nu, 3 * threads)) : nu;
+    return vp_div_up(nu, vp_min64(lines, MOST));
 }
 
 enum { TILE_FLOATS = PAIR_COLUMNS * PAIR_PITCH };
@@ -85,18 +85,24 @@ enum { TILE_FLOATS = PAIR_COLUMNS * PAIR_PITCH };
 /* Returns the floats of a thread's part: a tile, scratch, and the sums of views. */
 static int64_t part_of(const struct vp_projections *scan, const struct vp_grid *grid, int threads)
 {
-    const int64_t pitch = pitch_of(scan, grid), stripes = stripes_of(threads, VP_PAIR_VIEWS);
-    const int64_t lines = vp_div_up(scan->nu, stripes) + 1;
-    int64_t sums = shared_of(threads, VP_PAIR_VIEWS) * lines * pitch * 2;
-    sums = vp_max64(sums, scan->nu * scan->nv * 2); /* float64, of other views */
+    const int64_t pitch = pitch_of(scan, grid), stripe = vp_div_up(scan->nu, stripes_of(threads, scan->nu)) + 1;
+    const int64_t part = vp_div_up(scan->nu, parts_of(threads, VP_PAIR_VIEWS)) + 1;
+    int64_t sums = pitch == 1 ? shared_of(threads, VP_PAIR_VIEWS) * part : VP_PAIR_VIEWS * stripe * pitch;
+    sums = 2 * vp_max64(sums, scan->nu * scan->nv); /* float64, of other views */
     return vp_div_up(TILE_FLOATS + vp_pair_scratch(pitch) + sums, 16) * 16;
+}
+
+static int64_t tiles_of(const struct vp_grid *grid)
+{
+    return vp_div_up(grid->n[0], PAIR_TILE) * vp_div_up(grid->n[1], PAIR_TILE);
 }
 
 uint64_t vp_pair_bytes(const struct vp_projections *scan, const struct vp_grid *grid, int threads)
 {
     const int64_t view = vp_max64(pitch_of(scan, grid), scan->nv) * scan->nu;
     return sizeof(struct vp_pair) + (uint64_t)scan->n_views * sizeof(struct vp_pair_view)
-         + (uint64_t)(threads * part_of(scan, grid, threads) + VP_PAIR_VIEWS * view) * sizeof(float);
+         + (uint64_t)(threads * part_of(scan, grid, threads) + VP_PAIR_VIEWS * view) * sizeof(float)
+         + (uint64_t)tiles_of(grid) * VP_PAIR_VIEWS * sizeof(struct vp_pair_extent);
 }
 
 int vp_pair_open(struct vp_pair **out, const struct vp_projections *scan, const struct vp_grid *grid, int threads,
@@ -110,12 +116,13 @@ int vp_pair_open(struct vp_pair **out, const struct vp_projections *scan, const 
                           .voxel = {grid->voxel[0], grid->voxel[1], grid->voxel[2]},
                           .flat = scan->nv == 1 && grid->n[2] == 1, .threads = threads > 0 ? threads : vp_cores(),
                           .pitch = pitch_of(scan, grid), .tiles_x = vp_div_up(grid->n[0], PAIR_TILE)};
-    p->tiles = p->tiles_x * vp_div_up(grid->n[1], PAIR_TILE);
+    p->tiles = tiles_of(grid);
     p->part = part_of(scan, grid, p->threads);
     if (!p->isa)
         vp_fail(err, VP_ERESOURCE, "this processor does not have the instruction set %s", isa ? isa : "generic");
     else if ((p->views = vp_alloc((size_t)p->n_views, sizeof *p->views, "the views", err))
              && (p->parts = vp_alloc_raw((size_t)p->threads * (size_t)p->part, sizeof(float), "the projector", err))
+             && (p->seen = vp_alloc_raw((size_t)p->tiles, VP_PAIR_VIEWS * sizeof *p->seen, "the projector", err))
              && (p->lines = vp_alloc_raw((size_t)(p->nu * vp_max64(p->pitch, p->nv)), VP_PAIR_VIEWS * sizeof(float),
                                          "the views", err))) {
         bool columns = true;
@@ -138,6 +145,7 @@ void vp_pair_close(struct vp_pair *p)
     vp_pair_slabs_close(p);
     free(p->views);
     free(p->parts);
+    free(p->seen);
     free(p->lines);
     free(p);
 }
@@ -157,50 +165,48 @@ static struct vp_pair_tile tile_at(const struct vp_pair *p, int64_t tile, int64_
                                  .nj = (int)vp_min64(PAIR_TILE, p->n[1] - j0), .n = n, .last = n, .samples = samples};
 }
 
-/* Copies a tile of a volume. False: it holds nothing but zeros. */
-static bool load_tile(const struct vp_pair *p, const struct vp_pair_tile *t, const float *x)
+/* Returns the lines that columns of the tile may meet. */
+static struct vp_pair_extent extent_of(const struct vp_pair_view *view, const struct vp_pair_tile *t)
 {
-    bool any = false;
-    for (int k = 0; k < t->n; k++)
-        for (int jj = 0; jj < t->nj; jj++) {
-            const float *row = x + ((t->k0 + k) * p->n[1] + t->j0 + jj) * p->n[0] + t->i0;
-            float *to = t->samples + jj * PAIR_TILE * PAIR_PITCH + PAIR_PAD + k;
-            for (int ii = 0; ii < t->ni; ii++) {
-                to[ii * PAIR_PITCH] = row[ii];
-                any = any || row[ii] != 0;
-            }
-        }
-    return any;
-}
-
-/* True if a column of the tile may meet lines [u0, u1). */
-static bool tile_seen(const struct vp_pair_view *view, const struct vp_pair_tile *t, int64_t u0, int64_t u1)
-{
-    double lo = INFINITY, hi = -INFINITY;
+    struct vp_pair_extent e = {INFINITY, -INFINITY};
     for (int corner = 0; corner < 4; corner++) {
         const double i = (double)t->i0 + (corner & 1 ? t->ni - 0.5 : -0.5);
         const double j = (double)t->j0 + (corner & 2 ? t->nj - 0.5 : -0.5);
         const double w = vp_orbit_dot(view->P + 8, i, j, 0);
         if (!(w > VP_ORBIT_NEAREST))
-            return true;
-        const double u = vp_orbit_dot(view->P, i, j, 0) / w + 0.5;
-        lo = fmin(lo, u);
-        hi = fmax(hi, u);
+            return (struct vp_pair_extent){-INFINITY, INFINITY};
+        const double u = vp_orbit_dot(view->P, i, j, 0) / w + 0.5, margin = 1e-6 * (1 + fabs(u)); /* and of float */
+        e.lo = fminf(e.lo, (float)(u - margin));
+        e.hi = fmaxf(e.hi, (float)(u + margin));
     }
-    return hi > (double)u0 - 1e-6 && lo < (double)u1 + 1e-6;
+    return e;
+}
+
+static bool meets(struct vp_pair_extent e, int64_t u0, int64_t u1)
+{
+    return e.hi > (float)u0 && e.lo < (float)u1;
+}
+
+/* Fetches slices [a, b) of a tile of a volume, which begins with slice z0, to the cache. */
+static void fetch_tile(const struct vp_pair *p, const struct vp_pair_tile *t, const float *x, int64_t z0, int a, int b)
+{
+    for (int k = a; k < b; k++)
+        for (int jj = 0; jj < t->nj; jj++)
+            __builtin_prefetch(x + ((t->k0 + k - z0) * p->n[1] + t->j0 + jj) * p->n[0] + t->i0, 0, 2);
 }
 
 /* ---- projection ---- */
 
-/* A task: lines [u0, u1) of n views. */
+/* A task: lines [u0, u1) of n column views, or of one other view. */
 struct task {
-    const struct vp_pair_view *view[SHARED];
-    float *y[SHARED];
+    const struct vp_pair_view *view[VP_PAIR_VIEWS];
+    float *y[VP_PAIR_VIEWS];
+    int number[VP_PAIR_VIEWS]; /* place in the call */
     int n;
     int64_t u0, u1;
 };
 
-/* Adds a segment to the sums of the column views. */
+/* Adds a segment to the sums of column views. */
 static void spread_segment(const struct vp_pair *p, const struct task *task, const float *x, int64_t k0, float *part,
                            float *sums, int64_t stride)
 {
@@ -208,80 +214,97 @@ static void spread_segment(const struct vp_pair *p, const struct task *task, con
     memset(part, 0, TILE_FLOATS * sizeof *part);
     for (int64_t tile = 0; tile < p->tiles; tile++) {
         const struct vp_pair_tile t = tile_at(p, tile, k0, part);
+        const struct vp_pair_tile next = tile_at(p, vp_min64(tile + 1, p->tiles - 1), k0, part);
         bool loaded = false;
         for (int s = 0; s < task->n; s++) {
-            if (!task->view[s]->column || !tile_seen(task->view[s], &t, task->u0, task->u1))
+            if (!meets(p->seen[tile * VP_PAIR_VIEWS + task->number[s]], task->u0, task->u1))
                 continue;
-            if (!loaded && !load_tile(p, &t, x))
+            if (!loaded && !p->isa->load(p, &t, x))
                 break;
             loaded = true;
+            fetch_tile(p, &next, x, 0, next.n * s / task->n, next.n * (s + 1) / task->n);
             p->isa->spread(p, task->view[s], &t, task->u0, task->u1, sums + s * stride, scratch);
         }
     }
 }
 
-static void store_lines(const struct vp_pair *p, const struct vp_pair_view *view, int64_t u0, int64_t u1,
-                        const float *sums, float *y)
-{
-    for (int64_t v = 0; v < p->nv; v++) {
-        const float *from = sums + (view->flip ? p->nv - 1 - v : v);
-        for (int64_t u = u0; u < u1; u++)
-            y[v * p->nu + u] = from[(u - u0) * p->pitch] * (float)length_of(p, view, u, v);
-    }
-}
-
-/* Projects one view of any matrix. */
-static void project_general(const struct vp_pair *p, const struct vp_pair_view *view, const float *x, int64_t u0,
-                            int64_t u1, double *sums, float *y)
-{
-    for (int64_t v = 0; v < p->nv; v++)
-        memset(sums + v * p->nu + u0, 0, (size_t)(u1 - u0) * sizeof *sums);
-    vp_pair_general_spread(p, view, x, u0, u1, sums);
-    for (int64_t v = 0; v < p->nv; v++)
-        for (int64_t u = u0; u < u1; u++)
-            y[v * p->nu + u] = (float)(sums[v * p->nu + u] * length_of(p, view, u, v));
-}
-
-static void project(const struct vp_pair *p, const struct task *task, const float *x, float *part)
+static void project_columns(const struct vp_pair *p, const struct task *task, const float *x, float *part)
 {
     const int64_t stride = (task->u1 - task->u0) * p->pitch, all = task->n * stride;
     float *const totals = part + TILE_FLOATS + vp_pair_scratch(p->pitch), *const segment = totals + all;
-    bool columns = false;
-    for (int s = 0; s < task->n; s++)
-        columns = columns || task->view[s]->column;
-    if (columns) {
-        memset(totals, 0, (size_t)all * sizeof *totals);
-        spread_segment(p, task, x, 0, part, totals, stride);
-        for (int64_t k0 = VP_PAIR_SEGMENT; k0 < p->n[2]; k0 += VP_PAIR_SEGMENT) {
-            memset(segment, 0, (size_t)all * sizeof *segment);
-            spread_segment(p, task, x, k0, part, segment, stride);
-            for (int64_t i = 0; i < all; i++)
-                totals[i] += segment[i];
-        }
-        for (int s = 0; s < task->n; s++)
-            if (task->view[s]->column)
-                store_lines(p, task->view[s], task->u0, task->u1, totals + s * stride, task->y[s]);
+    memset(totals, 0, (size_t)all * sizeof *totals);
+    spread_segment(p, task, x, 0, part, totals, stride);
+    for (int64_t k0 = VP_PAIR_SEGMENT; k0 < p->n[2]; k0 += VP_PAIR_SEGMENT) {
+        memset(segment, 0, (size_t)all * sizeof *segment);
+        spread_segment(p, task, x, k0, part, segment, stride);
+        for (int64_t i = 0; i < all; i++)
+            totals[i] += segment[i];
     }
     for (int s = 0; s < task->n; s++)
-        if (!task->view[s]->column)
-            project_general(p, task->view[s], x, task->u0, task->u1, (double *)totals, task->y[s]);
+        p->isa->store(p, task->view[s], task->u0, task->u1, totals + s * stride, task->y[s]);
+}
+
+/* Projects a view of any matrix. */
+static void project_general(const struct vp_pair *p, const struct task *task, const float *x, float *part)
+{
+    double *const sums = (double *)(part + TILE_FLOATS + vp_pair_scratch(p->pitch));
+    for (int64_t v = 0; v < p->nv; v++)
+        memset(sums + v * p->nu + task->u0, 0, (size_t)(task->u1 - task->u0) * sizeof *sums);
+    vp_pair_general_spread(p, task->view[0], x, task->u0, task->u1, sums);
+    for (int64_t v = 0; v < p->nv; v++)
+        for (int64_t u = task->u0; u < task->u1; u++)
+            task->y[0][v * p->nu + u] = (float)(sums[v * p->nu + u]
+                                                * vp_pair_length(p, task->view[0], (double)u, (double)v));
+}
+
+/* Projects the views of `all`, `shared` at a time, in a number of parts of the detector. */
+static void project(struct vp_pair *p, const struct task *all, int shared, int64_t parts, const float *x,
+                    void (*work)(const struct vp_pair *p, const struct task *task, const float *x, float *part))
+{
+    const int64_t groups = vp_div_up(all->n, shared);
+#pragma omp parallel for num_threads(p->threads) schedule(dynamic, 1)
+    for (int64_t item = 0; item < groups * parts; item++) {
+        const int64_t first = item / parts * shared, n = item % parts;
+        struct task task = {.n = (int)vp_min64(shared, all->n - first), .u0 = n * p->nu / parts,
+                            .u1 = (n + 1) * p->nu / parts};
+        for (int s = 0; s < task.n; s++) {
+            task.view[s] = all->view[first + s];
+            task.y[s] = all->y[first + s];
+            task.number[s] = all->number[first + s];
+        }
+        work(p, &task, x, p->parts + omp_get_thread_num() * p->part);
+    }
+}
+
+/* Fills p->seen for the column views of a call. */
+static void see(struct vp_pair *p, const int64_t *view, int n)
+{
+#pragma omp parallel for num_threads(p->threads)
+    for (int64_t tile = 0; tile < p->tiles; tile++) {
+        const struct vp_pair_tile t = tile_at(p, tile, 0, NULL);
+        for (int s = 0; s < n; s++)
+            if (p->views[view[s]].column)
+                p->seen[tile * VP_PAIR_VIEWS + s] = extent_of(&p->views[view[s]], &t);
+    }
 }
 
 void vp_pair_forward(struct vp_pair *p, const float *x, const int64_t *view, int n, float *y)
 {
-    const int shared = shared_of(p->threads, n), stripes = (int)vp_min64(stripes_of(p->threads, n), p->nu);
-    const int groups = (n + shared - 1) / shared;
-#pragma omp parallel for num_threads(p->threads) schedule(dynamic, 1)
-    for (int item = 0; item < groups * stripes; item++) {
-        const int group = item / stripes, stripe = item % stripes;
-        struct task task = {.n = (int)vp_min64(shared, n - group * shared), .u0 = stripe * p->nu / stripes,
-                            .u1 = (stripe + 1) * p->nu / stripes};
-        for (int s = 0; s < task.n; s++) {
-            task.view[s] = &p->views[view[group * shared + s]];
-            task.y[s] = y + (group * shared + s) * p->nu * p->nv;
-        }
-        project(p, &task, x, p->parts + omp_get_thread_num() * p->part);
+    struct task columns = {0}, others = {0};
+    for (int s = 0; s < n; s++) {
+        struct task *const to = p->views[view[s]].column ? &columns : &others;
+        to->view[to->n] = &p->views[view[s]];
+        to->y[to->n] = y + s * p->nu * p->nv;
+        to->number[to->n++] = s;
     }
+    see(p, view, n);
+    if (columns.n > 0 && p->flat)
+        project(p, &columns, shared_of(p->threads, columns.n), vp_min64(parts_of(p->threads, columns.n), p->nu), x,
+                project_columns);
+    else if (columns.n > 0)
+        project(p, &columns, columns.n, stripes_of(p->threads, p->nu), x, project_columns);
+    if (others.n > 0)
+        project(p, &others, 1, vp_min64(parts_of(p->threads, others.n), p->nu), x, project_general);
 }
 
 /* ---- transpose ---- */
@@ -290,20 +313,13 @@ void vp_pair_forward(struct vp_pair *p, const float *x, const int64_t *view, int
 static void load_lines(const struct vp_pair *p, const struct vp_pair_view *view, const float *y, int64_t u0, int64_t u1,
                        float *lines)
 {
-    if (!view->column) {
-        for (int64_t v = 0; v < p->nv; v++)
-            for (int64_t u = u0; u < u1; u++)
-                lines[v * p->nu + u] = y[v * p->nu + u] * (float)length_of(p, view, u, v);
+    if (view->column) {
+        p->isa->fill(p, view, y, u0, u1, lines);
         return;
     }
-    for (int64_t v = 0; v < p->nv; v++) {
-        float *to = lines + (view->flip ? p->nv - 1 - v : v);
+    for (int64_t v = 0; v < p->nv; v++)
         for (int64_t u = u0; u < u1; u++)
-            to[u * p->pitch] = y[v * p->nu + u] * (float)length_of(p, view, u, v);
-    }
-    for (int64_t u = u0; u < u1; u++)
-        for (int64_t v = p->nv; v < p->pitch; v++)
-            lines[u * p->pitch + v] = 0;
+            lines[v * p->nu + u] = y[v * p->nu + u] * (float)vp_pair_length(p, view, (double)u, (double)v);
 }
 
 /* Adds n views to a tile of a segment. */
@@ -319,18 +335,14 @@ static void collect(const struct vp_pair *p, const int64_t *view, int n, int64_t
     for (int s = 0; s < n; s++) {
         const struct vp_pair_view *from = &p->views[view[s]];
         const float *lines = p->lines + s * size;
+        const int slices = t.last - t.first;
+        fetch_tile(p, &t, x, z0, t.first + slices * s / n, t.first + slices * (s + 1) / n);
         if (!from->column)
             vp_pair_general_collect(p, from, &t, lines);
-        else if (tile_seen(from, &t, 0, p->nu))
+        else if (meets(extent_of(from, &t), 0, p->nu))
             p->isa->collect(p, from, &t, lines, part + TILE_FLOATS);
     }
-    for (int64_t k = t.first; k < t.last; k++)
-        for (int jj = 0; jj < t.nj; jj++) {
-            float *row = x + ((k0 + k - z0) * p->n[1] + t.j0 + jj) * p->n[0] + t.i0;
-            const float *from = t.samples + jj * PAIR_TILE * PAIR_PITCH + PAIR_PAD + k;
-            for (int ii = 0; ii < t.ni; ii++)
-                row[ii] += from[ii * PAIR_PITCH];
-        }
+    p->isa->add(p, &t, z0, x);
 }
 
 void vp_pair_adjoint(struct vp_pair *p, const float *y, const int64_t *view, int n, int64_t z0, int64_t z1, float *x)
@@ -393,7 +405,8 @@ uint64_t vp_pair_holds(const struct vp_pair *p)
     const int64_t line = vp_max64(p->pitch, p->nv) * p->nu;
     const uint64_t views = (uint64_t)p->n_views * sizeof *p->views;
     return p->slabs ? views * (uint64_t)(p->n_slabs + 1) + vp_pair_slabs_holds(p)
-                    : views + (uint64_t)(p->threads * p->part + VP_PAIR_VIEWS * line) * sizeof(float);
+                    : views + (uint64_t)(p->threads * p->part + VP_PAIR_VIEWS * line) * sizeof(float)
+                      + (uint64_t)p->tiles * VP_PAIR_VIEWS * sizeof *p->seen;
 }
 
 int64_t vp_pair_block(const struct vp_pair *p, int64_t views, uint64_t bytes)

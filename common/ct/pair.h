@@ -23,7 +23,7 @@ struct vp_backend;
 struct vp_err;
 struct vp_pair;
 
-enum { VP_PAIR_VIEWS = 16, VP_PAIR_SEGMENT = 128, VP_PAIR_SLAB = 512, VP_PAIR_DEVICES = 64 };
+enum { VP_PAIR_VIEWS = 16, VP_PAIR_SEGMENT = 256, VP_PAIR_SLAB = 512, VP_PAIR_DEVICES = 64 };
 
 /* Opens the pair of a scan and a grid. The scan's views and the grid stay the caller's, and are not used later. `isa` is
  * NULL (best of this CPU) or "avx512", "avx2", "generic". VP_ERESOURCE. */

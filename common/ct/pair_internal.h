@@ -6,6 +6,8 @@
 #include "base/size.h"
 #include "ct/pair_device.h"
 
+#include <math.h>
+
 enum {
     PAIR_TILE = 8,
     PAIR_COLUMNS = PAIR_TILE * PAIR_TILE,
@@ -23,6 +25,9 @@ struct vp_pair_tile {
     float *samples;
 };
 
+/* Lines that a tile may meet in a view: its image is within [lo, hi], pixels from the detector's edge. */
+struct vp_pair_extent { float lo, hi; };
+
 struct vp_pair_isa;
 struct vp_pair_slab;
 
@@ -37,6 +42,7 @@ struct vp_pair {
     int64_t tiles_x, tiles;
     int64_t part;       /* floats of a thread's own memory */
     float *parts;
+    struct vp_pair_extent *seen; /* VP_PAIR_VIEWS a tile */
     float *lines;       /* VP_PAIR_VIEWS views, weighted with the length of rays; column views line after line, others
                            row after row */
     char text[64];
@@ -108,8 +114,30 @@ int vp_pair_travel_project(struct vp_pair *p, const int64_t *view, int64_t n, fl
 int vp_pair_travel_back(struct vp_pair *p, const float *y, const int64_t *view, int64_t n, vp_pair_slices *take, void *ctx,
                         struct vp_err *err);
 
+/* Returns the length of a pixel's ray within a layer of voxels, mm. */
+static inline double vp_pair_length(const struct vp_pair *p, const struct vp_pair_view *view, double u, double v)
+{
+    double ray[3];
+    for (int a = 0; a < 3; a++)
+        ray[a] = view->ray[0][a] * u + view->ray[1][a] * v + view->ray[2][a];
+    const double along = fabs(ray[view->march]);
+    const double size = sqrt(ray[0] * ray[0] + ray[1] * ray[1] + ray[2] * ray[2]);
+    const double length = p->voxel[view->march] * size / along; /* always made, so that loops of it have no branch */
+    return along > 1e-6 * size ? length : 0;
+}
+
 struct vp_pair_isa {
     const char *name;
+    /* Copies a tile of the volume x. False: it holds nothing but zeros. */
+    bool (*load)(const struct vp_pair *p, const struct vp_pair_tile *t, const float *x);
+    /* Adds slices [first, last) of the tile to x, which begins with slice z0. */
+    void (*add)(const struct vp_pair *p, const struct vp_pair_tile *t, int64_t z0, float *x);
+    /* Fills lines [u0, u1) of a column view with its pixels times the length of their rays. */
+    void (*fill)(const struct vp_pair *p, const struct vp_pair_view *view, const float *y, int64_t u0, int64_t u1,
+                 float *lines);
+    /* Stores lines [u0, u1), with which `lines` begins, times the length of rays as pixels. */
+    void (*store)(const struct vp_pair *p, const struct vp_pair_view *view, int64_t u0, int64_t u1, const float *lines,
+                  float *y);
     /* Adds the shares of a tile to lines [u0, u1) of a column view; `lines` begins with line u0. */
     void (*spread)(const struct vp_pair *p, const struct vp_pair_view *view, const struct vp_pair_tile *t, int64_t u0,
                    int64_t u1, float *lines, float *scratch);
@@ -123,7 +151,7 @@ extern const struct vp_pair_isa vp_pair_isa_avx512, vp_pair_isa_avx2, vp_pair_is
 /* Returns the floats of `scratch` above, aligned to 64 bytes. */
 static inline int64_t vp_pair_scratch(int64_t pitch)
 {
-    return 3 * (pitch + VP_PAIR_SEGMENT + 2 * PAIR_PAD);
+    return 4 * (pitch + PAIR_PITCH);
 }
 
 /* Do the same for any matrix. `sums` are nu x nv doubles, of which columns [u0, u1) are added to. */

@@ -26,7 +26,7 @@ struct vp_plan_model {
     double voxels;              /* voxels of the stream */
     double cores;               /* cores of the CPU that are as fast as a device */
     double read, write;         /* seconds, every voxel once */
-    struct vp_box *made;        /* workspace for vp_chain_boxes(), a box for each stage; malloc */
+    struct vp_box *made;        /* workspace for vp_chain_boxes(), a box for each stage; then those of the whole image; malloc */
     int64_t worked[3];          /* the part of the last result of work_seconds() */
     double work;                /* that result */
 };

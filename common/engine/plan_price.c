@@ -14,6 +14,18 @@
 /* Parts of at most SMALL_PART voxels are given to one thread each. */
 enum { SMALL_PART = 1 << 17, GUESS_PLANES = 2048 };
 
+/* Returns a part of at most part[] in the middle of the image, where the edges clip its halo least. */
+static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3])
+{
+    struct vp_box b;
+    for (int a = 0; a < 3; a++) {
+        const int64_t n = m->p->image[a], size = vp_min64(part[a], n);
+        b.lo[a] = n >= VP_UNKNOWN ? vp_min64(VP_UNKNOWN / 2, m->halo[a]) : (n - size) / 2;
+        b.hi[a] = b.lo[a] + size;
+    }
+    return b;
+}
+
 int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twice, struct vp_err *err)
 {
     const struct vp_chain *c = p->chain;
@@ -22,7 +34,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     const bool endless = p->image[2] >= VP_UNKNOWN;
     *m = (struct vp_plan_model){.p = p, .rates = p->rates ? p->rates : &vp_rates,
                                 .device = p->backend && !p->backend->on_host, .twice = images ? NULL : can};
-    if (!(m->made = malloc((size_t)c->n * sizeof *m->made)))
+    if (!(m->made = malloc(2 * (size_t)c->n * sizeof *m->made)))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int a = 0; a < 3; a++) {
         m->image[a] = p->image[a] >= VP_UNKNOWN ? GUESS_PLANES : p->image[a];
@@ -45,6 +57,9 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
             m->whole[a] = m->whole[a] || op->halo[a] >= VP_UNKNOWN;
         }
     }
+    struct vp_box given[VP_MAX_INPUTS];
+    const struct vp_box all = middle(m, m->image);
+    vp_chain_boxes(c, &all, m->made + c->n, given);
     m->in_size = vp_type_size(c->stage[0].in);
     m->out_size = vp_type_size(last->out) + (last->second ? vp_type_size(*last->second) : 0);
     for (int k = 0; k < c->stacks; k++)
@@ -86,18 +101,6 @@ bool vp_plan_hold(struct vp_plan_model *m)
 
 /* ---- input and work ---- */
 
-/* Returns a part of at most part[] in the middle of the image, where the edges clip its halo least. */
-static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3])
-{
-    struct vp_box b;
-    for (int a = 0; a < 3; a++) {
-        const int64_t n = m->p->image[a], size = vp_min64(part[a], n);
-        b.lo[a] = n >= VP_UNKNOWN ? vp_min64(VP_UNKNOWN / 2, m->halo[a]) : (n - size) / 2;
-        b.hi[a] = b.lo[a] + size;
-    }
-    return b;
-}
-
 int64_t vp_plan_need(struct vp_plan_model *m, int axis, int64_t size)
 {
     return vp_chain_extent(m->p->chain, axis, vp_min64(size, m->p->image[axis]));
@@ -110,19 +113,19 @@ static double repeated(int64_t n, int64_t part, int64_t grown)
     return fmax(1, 1 + fmin(more, (double)(grown - part) * more / (double)n));
 }
 
-/* Returns how often voxels of the input count, on average, if an axis is cut into parts that need `grown` of them. */
-static double shared_axis(struct vp_plan_model *m, int axis, int64_t part, int64_t grown)
+/* Returns how often the voxels of a stage count, on average, if an axis is cut into parts that need `grown` of the `all` that
+ * the whole image needs. */
+static double shared_axis(struct vp_plan_model *m, int axis, int64_t part, int64_t grown, int64_t all)
 {
     if (!m->mapped)
         return repeated(m->image[axis], part, grown);
-    const double parts = (double)m->image[axis] / (double)part, all = (double)vp_plan_need(m, axis, m->image[axis]);
-    return fmax(1, parts * (double)grown / all);
+    return fmax(1, (double)m->image[axis] / (double)part * (double)grown / (double)all);
 }
 
 /* Returns how often voxels of the input are read if an axis is cut into parts of `size`, on average. */
 static double read_axis(struct vp_plan_model *m, int axis, int64_t size)
 {
-    return shared_axis(m, axis, size, vp_plan_need(m, axis, size));
+    return shared_axis(m, axis, size, vp_plan_need(m, axis, size), vp_plan_need(m, axis, m->image[axis]));
 }
 
 double vp_plan_across(struct vp_plan_model *m, const struct vp_plan *plan)
@@ -148,11 +151,12 @@ static double work_seconds(struct vp_plan_model *m, const struct vp_plan *plan, 
     double sum = 0;
     vp_chain_boxes(c, &box, m->made, given);
     for (int s = 0; s < c->n; s++) { /* half of an operation that goes axis by axis is done on its input's box */
-        const struct vp_box in = vp_op_region(&c->stage[s], &m->made[s]);
+        const struct vp_box in = vp_op_region(&c->stage[s], &m->made[s]), *const whole = &m->made[c->n + s],
+                            whole_in = vp_op_region(&c->stage[s], whole);
         double out_share = 1, in_share = 1;
         for (int a = 0; a < 3; a++) {
-            out_share *= repeated(m->image[a], part[a], vp_box_size(&m->made[s], a));
-            in_share *= shared_axis(m, a, part[a], vp_box_size(&in, a));
+            out_share *= shared_axis(m, a, part[a], vp_box_size(&m->made[s], a), vp_box_size(whole, a));
+            in_share *= shared_axis(m, a, part[a], vp_box_size(&in, a), vp_box_size(&whole_in, a));
         }
         sum += (c->stage[s].cost > 0 ? c->stage[s].cost : 1) * 1e-9 * (out_share + in_share) / 2;
     }

@@ -487,7 +487,14 @@ static int64_t block(const struct vp_op *op, double *room, const void *const *in
         apply((enum vp_math_code)s->code, room + (size_t)s->to * BLOCK, room + (size_t)s->from[0] * BLOCK,
               room + (size_t)s->from[1] * BLOCK, room + (size_t)s->from[2] * BLOCK, n);
     }
-    return vp_convert(out, op->out, room + (size_t)m->result * BLOCK, VP_F64, n, 1, 0);
+    const double *const result = room + (size_t)m->result * BLOCK;
+    const int64_t clamped = vp_convert(out, op->out, result, VP_F64, n, 1, 0);
+    int64_t bad = 0;
+    if (!vp_type_is_float(op->out))
+        return clamped;
+    for (int i = 0; i < n; i++)
+        bad += !isfinite(result[i]);
+    return bad;
 }
 
 static int math_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
@@ -538,7 +545,7 @@ static int math_run(const struct vp_op *op, const struct vp_part *in, const stru
     return 0;
 }
 
-/* Adds the clamped samples of a part made by a device. */
+/* Adds the lost samples of a part made by a device. */
 static void add_counts(const struct vp_op *op, const void *told)
 {
     struct vp_math *m = op->params;

@@ -56,7 +56,8 @@ struct vp_math {
     bool whole;                                      /* the result is a whole number */
     enum vp_type of;
     int64_t inner, nz;                               /* page p is slice p / inner % nz */
-    int64_t lost;                                    /* results clamped, or NaN, in conversion to an integer type */
+    int64_t lost;                                    /* results clamped, or NaN, in conversion to an integer type; of a
+                                                        float type: results that are NaN or infinite */
 };
 
 /* Parses an expression over `stacks` stacks a, b, ... of type `type`. The caller owns *m until vp_math_add. VP_EUSAGE

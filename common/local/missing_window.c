@@ -205,15 +205,6 @@ const struct vp_missing_rule vp_missing_entropy = {layout_bins, prepare, entropy
 
 /* ---- mean, variance, deviation, Wiener's filter, local thresholds ---- */
 
-/* Compares as the operation itself does, without a division or a root: see moments_isa.c. */
-static double above(const struct vp_limit *l, double x, double n, double sum, double deviations)
-{
-    const double left = n * fma(-l->mean, sum, n * (x - l->base)), factor = fma(l->both, sum, n * l->std);
-    const double a = left * fabs(left), b = factor * fabs(factor) * n * deviations;
-
-    return a > b ? (l->below ? 0 : l->mark) : a <= b ? (l->below ? l->mark : 0) : 0;
-}
-
 /* Adds rows: of the samples of the footprint around each voxel of a row, the first of which is `at`. */
 static void add_samples(const struct vp_missing_work *w, int64_t at, double *restrict sum, int64_t n)
 {
@@ -253,7 +244,7 @@ static double moment(const struct vp_missing_work *w, int64_t at, double n, doub
     case VP_MEAN: return mean;
     case VP_VAR: return var;
     case VP_STD: return sqrt(var);
-    case VP_ABOVE: return w->state[at] == VP_ABSENT ? 0 : above(&p->limit, w->v[at], n, sum, deviations);
+    case VP_ABOVE: return w->state[at] == VP_ABSENT ? 0 : vp_limit_mark(&p->limit, p->spreads, n, sum, n * deviations, w->v[at]);
     default: /* VP_WIENER: the mean stands for what is missing */
         return w->state[at] == VP_ABSENT || !(var > p->noise) ? mean
                : mean + (var - p->noise) / var * (w->v[at] - mean);

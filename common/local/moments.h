@@ -12,6 +12,8 @@
 
 #include "local/footprint.h"
 
+#include <math.h>
+
 enum vp_moment { VP_MEAN, VP_VAR, VP_STD, VP_WIENER, VP_ABOVE };
 
 /* Local threshold from the mean m and the standard deviation s of the neighbourhood: base + mean m + std s + both m s. */
@@ -20,6 +22,19 @@ struct vp_limit {
     bool below;   /* marks samples not above it, instead of those above it; none where it is NaN */
     uint8_t mark; /* value of marked samples; others become 0 */
 };
+
+/* Returns the mark of x, whose neighbourhood of n samples has the sum `sum` and n^2 times the variance `spread`, on the CPU
+ * and in kernels. Compares without division or root: with L = n x - n base - mean sum and F = both sum + std n, x is
+ * above the limit if n L |n L| > F |F| spread, or without `spreads` if L > 0. No product is added outside fma(), so
+ * compilers have nothing to contract. */
+VP_ANYWHERE static inline double vp_limit_mark(const struct vp_limit *l, bool spreads, double n, double sum, double spread,
+                                               double x)
+{
+    const double above = l->below ? 0 : l->mark, below = l->below ? l->mark : 0;
+    const double left = fma(-l->mean, sum, n * (x - l->base)), factor = fma(l->both, sum, n * l->std);
+    const double a = spreads ? n * left * fabs(n * left) : left, b = spreads ? factor * fabs(factor) * spread : 0;
+    return a > b ? above : a <= b ? below : 0; /* 0: the limit is NaN */
+}
 
 /* State of the CPU's sums. Integers: sum, sum of squares (one lane if only the mean is wanted), modulo 2^32 or
  * 2^64, wide enough for the results. Floats: sum; or sum, squared deviations (box: times the samples along x)

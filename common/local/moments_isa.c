@@ -378,35 +378,22 @@ INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t a
     }
 }
 
-/* Compares without division or root: for n samples of sum S and V = n^2 var, x is above the limit where
- *
- *     n (n (x - base) - mean S) > (n std + both S) sqrt(V)
- *
- * decided by squares with their signs; NaN compares as neither. Every sum with a product is an fma on every processor,
- * for the same rounding. `part`: S and V. */
 INLINE void above(const struct vp_moments_params *p, const struct moments_counts *k, const void *src, int64_t at,
                   int64_t n, const struct moments_part *part, uint8_t *out)
 {
     const struct vp_limit l = p->limit;
-    const double yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0, *samples = k->samples + at;
+    const double *const samples = k->samples + at;
     double x[PART], mark[PART];
 
     load(p->in, src, at, n, x);
     if (p->spreads) {
         INDEPENDENT
-        for (int64_t i = 0; i < n; i++) {
-            const double m = samples[i], sum = part->mean[i];
-            const double left = m * __builtin_fma(-l.mean, sum, m * (x[i] - l.base));
-            const double factor = __builtin_fma(l.both, sum, m * l.std);
-            const double a = left * fabs(left), b = factor * fabs(factor) * part->var[i];
-            mark[i] = a > b ? yes : a <= b ? no : 0;
-        }
+        for (int64_t i = 0; i < n; i++)
+            mark[i] = vp_limit_mark(&l, true, samples[i], part->mean[i], part->var[i], x[i]);
     } else {
         INDEPENDENT
-        for (int64_t i = 0; i < n; i++) {
-            const double left = __builtin_fma(-l.mean, part->mean[i], samples[i] * (x[i] - l.base));
-            mark[i] = left > 0 ? yes : left <= 0 ? no : 0;
-        }
+        for (int64_t i = 0; i < n; i++)
+            mark[i] = vp_limit_mark(&l, false, samples[i], part->mean[i], 0, x[i]);
     }
     for (int64_t i = 0; i < n; i++)
         out[at + i] = (uint8_t)(int32_t)mark[i];

@@ -7,6 +7,7 @@ complete -c ct-project -l noise -x -d 'Poisson noise for I0 photons in each pixe
 complete -c ct-project -l seed -x -d 'seed of the random numbers'
 complete -c ct-project -l counts -d 'write the counted photons instead of line integrals (needs --noise)'
 complete -c ct-project -l device-memory -x -d 'use at most SIZE of the memory of each GPU (default: what is free)'
+complete -c ct-project -l ranks -x -d 'with --plan: show the plan for N ranks'
 complete -c ct-project -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c ct-project -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'
 complete -c ct-project -l raw-in -x -d 'inputs are samples without a header, such as 2048x2048:u16le[,skip=1024]'

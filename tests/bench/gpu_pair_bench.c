@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { VIEWS_CPU = 4 };
+enum { SLICES = 128 }; /* that a transpose on the CPU makes */
 
 static void die(const struct vp_err *err)
 {
@@ -91,7 +92,7 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
         die(&err);
     float *x = floats(voxels), *y = floats(VP_PAIR_VIEWS * page), *got = floats(VP_PAIR_VIEWS * page);
     float *want = floats(VIEWS_CPU * page), *back = vp_alloc((size_t)voxels, sizeof *back, "x", &err);
-    float *segment = vp_alloc((size_t)(VP_PAIR_SEGMENT * page), sizeof *segment, "x", &err);
+    float *segment = vp_alloc((size_t)(SLICES * page), sizeof *segment, "x", &err);
     int64_t list[VP_PAIR_VIEWS], group = 0;
     double project = 0, collect = 0, before_project = 0, before_collect, left = 0;
     if (!back || !segment)
@@ -121,11 +122,11 @@ static void measure(const struct vp_backend *gpu, int device, int64_t size, int6
         || vp_pair_device_add(d, 0, size, back, &err))
         die(&err);
     vp_pair_forward(cpu, x, list, VIEWS_CPU, want);
-    vp_pair_adjoint(cpu, y, list, VP_PAIR_VIEWS, VP_PAIR_SEGMENT, 2 * VP_PAIR_SEGMENT, segment);
+    vp_pair_adjoint(cpu, y, list, VP_PAIR_VIEWS, SLICES, 2 * SLICES, segment);
     printf("%4lld^3, %lld views: projection %7.1f GUPS, transpose %7.1f GUPS; errors %.1e %.1e; adjoint %.1e\n",
            (long long)size, (long long)n, updates / (project - before_project), sums / collect,
            error_of(got, want, VIEWS_CPU * page),
-           error_of(back + VP_PAIR_SEGMENT * page, segment, VP_PAIR_SEGMENT * page), adjoint);
+           error_of(back + SLICES * page, segment, SLICES * page), adjoint);
     fflush(stdout);
     vp_pair_device_close(d);
     vp_pair_close(cpu);

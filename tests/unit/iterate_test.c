@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Methods of iteration against their definitions in float64, with the matrix read off by unit vectors; bounds of the
- * norm; and that bits depend on neither threads nor interruptions. */
+ * norm; and that bits depend on neither threads nor ranks nor interruptions. */
 #include "test.h"
 #include "geometry.h"
+#include "ranks.h"
 #include "ct/iterate.h"
 #include "ct/pair.h"
 
@@ -179,6 +180,50 @@ static void cg(double *x, int iterations, double *residual)
     }
 }
 
+/* Adds the transposed differences of p to `to`, by factor. */
+static void add_transposed_differences(double p[3][VOXELS], double factor, double *to)
+{
+    static const int64_t step[3] = {1, NX, NX * NY}, n[3] = {NX, NY, NZ};
+    for (int64_t j = 0; j < VOXELS; j++)
+        for (int a = 0; a < 3; a++)
+            if (j / step[a] % n[a] < n[a] - 1) {
+                to[j] -= factor * p[a][j];
+                to[j + step[a]] += factor * p[a][j];
+            }
+}
+
+/* Primal-dual hybrid gradients with the dual of the projections, as the paper has it: duals extrapolated. */
+static void primal_dual(double *x, int iterations, double norm, double tv, double min)
+{
+    static const int64_t step[3] = {1, NX, NX * NY}, n[3] = {NX, NY, NZ};
+    static double q[PIXELS], p[3][VOXELS], before[VOXELS], all[VOXELS];
+    const double s = 0.1, tau = 0.8 / (s * norm), rate = 0.2 / (12 * tau);
+    memset(q, 0, sizeof q);
+    memset(p, 0, sizeof p);
+    memset(all, 0, sizeof all);
+    for (int k = 0; k <= iterations; k++) {
+        for (int64_t j = 0; j < VOXELS && k; j++)
+            x[j] = fmax(x[j] - tau * (2 * all[j] - before[j]), min);
+        memcpy(before, all, sizeof before);
+        project(x, Ax);
+        for (int64_t i = 0; i < PIXELS; i++) {
+            q[i] = (q[i] + s * sqrt(W[i]) * (Ax[i] - data(i))) / (1 + s);
+            r[i] = sqrt(W[i]) * q[i];
+        }
+        for (int64_t j = 0; j < VOXELS; j++) {
+            double size = 0;
+            for (int a = 0; a < 3; a++) {
+                p[a][j] += j / step[a] % n[a] < n[a] - 1 ? rate * (x[j + step[a]] - x[j]) : 0;
+                size += p[a][j] * p[a][j];
+            }
+            for (int a = 0; a < 3; a++)
+                p[a][j] *= fmin(1, tv / fmax(sqrt(size), 1e-300));
+        }
+        transpose(r, 0, 1, all);
+        add_transposed_differences(p, 1, all);
+    }
+}
+
 static double largest_eigenvalue(void)
 {
     double x[VOXELS], size = 0;
@@ -199,7 +244,7 @@ static double largest_eigenvalue(void)
     return size;
 }
 
-/* What fista-tv minimises. */
+/* What fista-tv and pdhg-tv minimise. */
 static double objective(const float *x, double tv)
 {
     double z[VOXELS], sum = 0;
@@ -218,10 +263,10 @@ static double objective(const float *x, double tv)
 
 /* ---- runs ---- */
 
-enum { MOST = 200 };
+enum { MOST = 200, LONG = 300 };
 
 struct log {
-    struct vp_iterate_line line[MOST + 1];
+    struct vp_iterate_line line[LONG + 1];
     int64_t save_at;
     struct vp_iterate_state saved;
     float *volume[VP_ITERATE_VOLUMES];
@@ -276,7 +321,7 @@ static struct vp_iterate run(enum vp_iterate_method method, int64_t iterations, 
                              .pixels = weighted ? pixels : dead, .threads = threads,
                              .memory = threads > 1 ? UINT64_MAX : 0, .each = each, .resume = go_on, .ctx = log};
     memset(x, 0, VOXELS * sizeof *x);
-    if (method == VP_SIRT || method == VP_FISTA_TV)
+    if (method == VP_SIRT || method == VP_FISTA_TV || method == VP_PDHG_TV)
         job.min = 0;
     if (vp_iterate_run(&job, &err))
         CHECK_STR(err.msg, "");
@@ -351,6 +396,28 @@ static void test_total_variation(void)
     }
     for (int64_t j = 0; j < VOXELS; j++)
         CHECK(x[j] >= 0);
+    /* pdhg-tv has the same minimum, and its line is that of the volume after the iteration */
+    for (int k = 1; k <= 3; k++) {
+        const struct vp_iterate other_job = run(VP_PDHG_TV, k == 3 ? LONG : 10 * k, true, 2, other, &log);
+        CHECK(other_job.norm == job.norm);
+        CHECK_NEAR(log.line[other_job.done].objective, objective(other, 0.05), 1e-5 * least);
+    }
+    CHECK_NEAR(objective(other, 0.05), least, 0.01 * least);
+    CHECK(log.line[LONG].change < 1e-3);
+}
+
+static void test_primal_dual(bool weighted)
+{
+    static struct log log;
+    float x[VOXELS];
+    double want[VOXELS] = {0};
+    weigh(weighted);
+    const struct vp_iterate job = run(VP_PDHG_TV, 12, weighted, 2, x, &log);
+    primal_dual(want, 12, job.norm, 0.05, 0);
+    if (error_of(x, want) > 2e-6)
+        printf("pdhg-tv: error %g\n", error_of(x, want));
+    CHECK(error_of(x, want) <= 2e-6);
+    CHECK_NEAR(log.line[12].step, 0.8 / (0.1 * job.norm), 1e-9 * log.line[12].step);
 }
 
 static void test_bits(enum vp_iterate_method method)
@@ -370,6 +437,84 @@ static void test_bits(enum vp_iterate_method method)
         printf("%s: other bits after an interruption\n", vp_iterate_name(method));
     CHECK(!memcmp(x, again, sizeof x));
     close_log(&log);
+}
+
+/* A run on ranks, from a state or from the beginning. */
+struct rank_run {
+    enum vp_iterate_method method;
+    const struct log *from;
+    const float *want;          /* NULL: it fails on rank 1 */
+    struct log after[RANKS_MOST];
+};
+
+static int each_rank(void *ctx, const struct vp_iterate_line *line, const struct vp_iterate_state *state, struct vp_err *err)
+{
+    struct log *l = ctx;
+    each(ctx, line, state, err);
+    return line->iteration == 2 && l->save_at < 0 ? vp_fail(err, VP_ERUN, "the disk is full") : 0;
+}
+
+/* Conjugate gradients are renewed after 16. */
+static int64_t iterations_of(enum vp_iterate_method method)
+{
+    return method == VP_CGLS ? 18 : 5;
+}
+
+static void iterates(struct vp_ranks *ranks, void *arg)
+{
+    struct rank_run *const of = arg;
+    struct log log = {.save_at = of->want ? 3 : ranks->rank == 1 ? -1 : 0};
+    struct vp_err err = VP_ERR_INIT;
+    float *const x = calloc(VOXELS, sizeof *x);
+    struct vp_iterate job = {.scan = &scan, .grid = &grid, .last = VIEWS, .method = of->method, .iterations = iterations_of(of->method), .blocks = 4,
+                             .relax = 0.9, .min = of->method == VP_SIRT || of->method == VP_FISTA_TV ? 0 : -INFINITY,
+                             .max = INFINITY, .tv = 0.05, .x = x, .pixels = pixels, .threads = 1 + ranks->rank % 2,
+                             .memory = ranks->rank == 0 ? UINT64_MAX : ranks->size % 2 ? 0 : UINT64_MAX, .each = each_rank,
+                             .resume = go_on, .ctx = &log, .share = {ranks, ranks->rank, ranks->size}};
+    if (of->from) {
+        log = *of->from;
+        log.go_on = true;
+    }
+    int rc = vp_iterate_run(&job, &err);
+    if (rc)
+        vp_ranks_stop(ranks);
+    rc = vp_ranks_agree(ranks, rc, NULL, 0, NULL, &err);
+    CHECK_INT(rc, of->want ? 0 : -1);
+    CHECK_STR(err.msg, of->want ? "" : "rank 1 (host0): the disk is full");
+    if (of->want) {
+        CHECK(!vp_share_all(&job.share, x, NZ, 1, NX * NY * sizeof *x, &err));
+        if (memcmp(x, of->want, VOXELS * sizeof *x))
+            printf("%s: other bits on %d ranks\n", vp_iterate_name(of->method), ranks->size);
+        CHECK(!memcmp(x, of->want, VOXELS * sizeof *x));
+        for (int i = 0; i < log.saved.volumes && !of->from; i++)
+            CHECK(!vp_share_all(&job.share, log.volume[i], NZ, 1, NX * NY * sizeof *x, &err));
+        free(x);
+    } /* else messages may still arrive */
+    of->after[ranks->rank] = log;
+}
+
+static void test_ranks(enum vp_iterate_method method)
+{
+    static const int sizes[] = {2, 4, NZ + 2};
+    float x[VOXELS];
+    struct log log = {0};
+    const int64_t last = iterations_of(method);
+    run(method, last, true, 1, x, &log);
+    struct rank_run first = {.method = method, .want = x};
+    ranks_run(3, 2, iterates, &first, false);
+    for (int i = 0; i < 3; i++) { /* and from the third iteration of three ranks */
+        struct rank_run again = {.method = method, .want = x, .from = i % 2 ? &first.after[1] : NULL};
+        ranks_run(sizes[i], 2, iterates, &again, false);
+        for (int k = 0; k < sizes[i] && !again.from; k++) {
+            CHECK(!memcmp(&again.after[k].line[last].residual, &log.line[last].residual, sizeof(double)));
+            CHECK(!memcmp(&again.after[k].line[last].mean, &log.line[last].mean, sizeof(double)));
+            close_log(&again.after[k]);
+        }
+    }
+    for (int k = 0; k < 3; k++)
+        close_log(&first.after[k]);
+    struct rank_run fails = {.method = method};
+    ranks_run(3, 3, iterates, &fails, true);
 }
 
 static int end(enum vp_iterate_method method, struct vp_iterate_stop stop, const float *mask, const char **by)
@@ -401,7 +546,7 @@ static void test_ends(void)
     CHECK(end(VP_SIRT, (struct vp_iterate_stop){.noise = 0.01}, mask, &by) <= 100);
     CHECK_INT(end(VP_SIRT, (struct vp_iterate_stop){0}, mask, &by), 100);
     CHECK_STR(by, "iterations");
-    for (int method = VP_SIRT; method <= VP_FISTA_TV; method++) {
+    for (int method = VP_SIRT; method < VP_METHODS; method++) {
         end((enum vp_iterate_method)method, (struct vp_iterate_stop){0}, none, &by);
         CHECK_STR(by, method == VP_CGLS ? "convergence" : "failed");
     }
@@ -419,8 +564,12 @@ int main(void)
     test_definitions(false);
     test_definitions(true);
     test_total_variation();
-    for (int method = VP_SIRT; method <= VP_FISTA_TV; method++)
+    test_primal_dual(false);
+    test_primal_dual(true);
+    for (int method = VP_SIRT; method < VP_METHODS; method++)
         test_bits((enum vp_iterate_method)method);
+    for (int method = VP_SIRT; method <= VP_FISTA_TV; method++)
+        test_ranks((enum vp_iterate_method)method);
     test_ends();
     free(A);
     free(views);

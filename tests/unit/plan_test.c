@@ -3,6 +3,7 @@
  * search finds one, and its price is within a few percent of the cheapest; a plan depends on the problem alone. */
 #include "base/err.h"
 #include "base/size.h"
+#include "engine/plan_internal.h"
 #include "test.h"
 #include "try.h"
 
@@ -295,6 +296,58 @@ static void test_optimum(int problems, bool device)
     free(seen);
 }
 
+/* ---- chains whose last stage maps ---- */
+
+/* The output is half as long as the input along each axis. */
+static int64_t half_length(const struct vp_op *op, int axis, int64_t n)
+{
+    (void)op, (void)axis;
+    return n / 2;
+}
+
+static struct vp_box half_region(const struct vp_op *op, const struct vp_box *out)
+{
+    struct vp_box in = *out;
+    (void)op;
+    for (int a = 0; a < 3; a++) {
+        in.lo[a] *= 2;
+        in.hi[a] *= 2;
+    }
+    return in;
+}
+
+static int64_t half_extent(const struct vp_op *op, int axis, int64_t n)
+{
+    return vp_min64(op->input[axis], 2 * n);
+}
+
+static const struct vp_mapping half = {half_length, half_region, half_extent, false};
+
+/* Work of a stage before the mapping, in the coordinates of its own image: without a halo no part repeats any, and with one
+ * on x, each part of `part` columns adds a halo of both sides to the 2 part columns of the input. */
+static void test_mapped_work(void)
+{
+    static const int64_t input[3] = {4096, 512, 64}, image[3] = {2048, 256, 32};
+    enum { PART = 128 };
+    for (int64_t halo = 0; halo <= 16; halo += 8) {
+        struct vp_chain c = {0};
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_plan_model m;
+        add(&c, input, halo, 0, 0, ~0, 1e9); /* so that nothing else counts */
+        struct vp_op op = {.kernel = "half", .image = {image[0], image[1], image[2]}, .input = {input[0], input[1], input[2]},
+                           .inputs = 1, .in = VP_F32, .out = VP_F32, .cost = 1e-6, .run = no_run, .mapping = &half};
+        CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+        const struct vp_problem p = problem_of(&c, image);
+        CHECK_INT(vp_plan_model(&m, &p, false, &err), 0);
+        const struct vp_plan whole = {.bands = 1, .band = image[1], .part = {image[0], image[1], image[2]}},
+                             parts = {.bands = 1, .band = image[1], .part = {PART, image[1], image[2]}};
+        /* half of the work is done on the input's box, which has the halo */
+        CHECK_NEAR(vp_plan_bound(&m, &parts) / vp_plan_bound(&m, &whole), 1 + (double)halo / (2 * PART), 1e-6);
+        free(m.made);
+        vp_chain_free(&c);
+    }
+}
+
 /* ---- sizes of real work ---- */
 
 static void test_large(void)
@@ -532,6 +585,7 @@ static void test_pure(void)
 int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    test_mapped_work();
     test_large();
     test_endless();
     test_given();
