@@ -148,7 +148,7 @@ static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
          + (uint64_t)(2 * VP_PAIR_VIEWS + (m->unit && !job->kept ? 2 : 1) * turn) * view_bytes(job)
          + (uint64_t)turn * sizeof(struct vp_pass_sums) + (uint64_t)parts * vp_iterate_part_bytes(job)
          + (uint64_t)(vp_iterate_volumes(job) - parts - job->spilled) * voxel_bytes(job)
-         + (uint64_t)job->spilled * vp_iterate_window(job->grid->n[0] * job->grid->n[1])
+         + (uint64_t)job->spilled * vp_iterate_window(job->grid->n)
          + (uint64_t)(job->last - job->first) * (sizeof(int64_t) + 1);
 }
 

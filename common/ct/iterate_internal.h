@@ -100,8 +100,8 @@ struct vp_slice_use { const float *read[VP_USE], *write[VP_USE]; };
 /* Calls work() for the slices of this rank, slab after slab if volumes are in the scratch folder. */
 void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, void (*work)(void *ctx, int64_t z0, int64_t z1),
                      void *ctx);
-/* Returns the bytes of memory that each volume in the scratch folder takes, of slices of `page` voxels. */
-uint64_t vp_iterate_window(int64_t page);
+/* Returns the bytes of memory that each volume of the grid n in the scratch folder takes. */
+uint64_t vp_iterate_window(const int64_t *n);
 
 /* Calls work() for each slice of this rank, from several threads, and combines the sums of all ranks. */
 typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);

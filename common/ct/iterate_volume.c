@@ -12,14 +12,14 @@
 enum { PART = 1 << 16, SLAB_BYTES = 32 << 20 }; /* a large slice is several parts, for threads */
 
 /* Returns the slices that are in memory at once, of volumes in the scratch folder. */
-static int64_t slab_of(int64_t page)
+static int64_t slab_of(const int64_t *n)
 {
-    return vp_max64(1, SLAB_BYTES / (page * (int64_t)sizeof(float)));
+    return vp_max64(1, vp_min64(SLAB_BYTES / (n[0] * n[1] * (int64_t)sizeof(float)), n[2] / 16));
 }
 
-uint64_t vp_iterate_window(int64_t page)
+uint64_t vp_iterate_window(const int64_t *n)
 {
-    return 3 * (uint64_t)(slab_of(page) * page) * sizeof(float);
+    return 3 * (uint64_t)(slab_of(n) * n[0] * n[1]) * sizeof(float);
 }
 
 /* Slices [z0, z1) of the volumes that a loop uses. */
@@ -58,7 +58,7 @@ static void leave(const struct walked *s)
 void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, void (*work)(void *ctx, int64_t z0, int64_t z1),
                      void *ctx)
 {
-    const int64_t n = it->job->grid->n[2], step = it->job->spilled ? slab_of(it->page) : n;
+    const int64_t n = it->job->grid->n[2], step = it->job->spilled ? slab_of(it->job->grid->n) : n;
     struct vp_err err = VP_ERR_INIT;
     if (!it->job->spilled) {
         work(ctx, it->z0, it->z1);
