@@ -68,7 +68,7 @@ static const struct vp_opt options[] = {
     VP_FILE(P, in.dead, "dead", 0, .metavar = "FILE",
             .help = "mask of dead pixels: one page of the size of a view, not 0 where a pixel is dead"),
     VP_STRINGS(P, stop, "stop", 0, .metavar = "RULE:T", .group = "Run",
-               .help = "stop when RULE holds: residual, noise, change or gradient; repeatable",
+               .help = "stop when RULE holds: residual, noise, change or gradient",
                .more = "The run ends when the first of the given rules holds:\n\n"
                        "- residual:T when |Ax - y| / |y| is less than T\n"
                        "- noise:S when |Ax - y| is less than 1.02 S times the square root of the number of pixels; S "
@@ -301,6 +301,8 @@ static int plan(struct work *w, struct vp_err *err)
     if (bytes > run->common.memory)
         return vp_fail_hint(err, VP_ERESOURCE, job->place.used && !job->scratch
                             ? "allow more with --memory, keep volumes on a disk with --scratch, or choose larger voxels"
+                            : job->scratch && !job->place.used
+                            ? "--scratch is for GPUs; on the CPU allow more with --memory, or choose larger voxels"
                             : "allow more with --memory, or choose larger voxels",
                             "%s of %lld x %lld x %lld voxels takes %s: expected at most %s", vp_iterate_name(job->method),
                             (long long)g->n[0], (long long)g->n[1], (long long)g->n[2], vp_bytes_text(bytes).text,
