@@ -218,6 +218,9 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, stru
         struct vp_iterate_line line = {.iteration = ++state->iteration, .gradient = -1};
         if (m->step(it, state, &line, &sums, err) || vp_spill_check(err) || (it->trouble.code && vp_err_keep(err, &it->trouble)))
             return -1;
+        if (!isfinite(line.residual) || !isfinite(sums.square))
+            return vp_fail(err, VP_ERUN, "%s diverges: iteration %lld has values that are not finite", m->name,
+                           (long long)line.iteration);
         line.seconds = vp_now() - it->begun;
         line.min = sums.min;
         line.max = sums.max;

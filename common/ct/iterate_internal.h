@@ -146,8 +146,8 @@ static inline void vp_update_count(struct vp_volume_sums *s, float before, float
     s->change += d * d;
 }
 
-/* Bounds the largest eigenvalue of A'W A from above, unless job->norm gives it, and sets job->norm. Volumes 0 and 1 are
- * used. 0 or -1. */
+/* Bounds the largest eigenvalue of A'W A from above, and sets job->norm; or checks in one pass that job->norm is not less
+ * than a lower bound. Volumes 0 and 1 are used. 0 or -1. */
 int vp_iterate_norm(struct vp_iteration *it, struct vp_err *err);
 
 /* Sets x to the volume nearest to z, of squares / 2 plus weight TV, within [min, max] and, elsewhere than in the mask,
