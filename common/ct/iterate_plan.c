@@ -98,7 +98,10 @@ static uint64_t kept_bytes(const struct vp_iterate *job)
 
 uint64_t vp_iterate_bytes(const struct vp_iterate *job)
 {
-    return bytes_of(job, job->block) + kept_bytes(job);
+    /* views of a turn beyond its own blocks, if slabs travel on another rank */
+    const uint64_t more = (uint64_t)vp_max64(0, job->turn - vp_iterate_turn(job, job->block));
+    const uint64_t each = (has_unit(job) && !job->kept ? 2 : 1) * view_bytes(job) + sizeof(struct vp_pass_sums);
+    return bytes_of(job, job->block) + kept_bytes(job) + more * each;
 }
 
 /* Returns the passes over all views, in both directions together: an ordered subset sums its weights anew, too, from lengths
