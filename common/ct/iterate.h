@@ -84,8 +84,8 @@ struct vp_iterate {
     bool started;               /* x is not zero */
     struct vp_iterate_stop stop;
     int threads;
-    struct vp_share share;      /* ranks: each projects a part of the views, and holds and sums a part of the slices. All of x
-                                   and of the mask are set on each */
+    struct vp_share share;      /* ranks: each projects a part of the views, and holds and sums a part of the slices. The part
+                                   of x that is planned, and all of the mask, are set on each */
     uint64_t memory;            /* bytes that it may take, with x and the mask */
     const char *scratch;        /* folder for volumes beyond them, if devices of one process work; NULL: none */
     int spilled;                /* out: volumes in that folder */
