@@ -40,8 +40,8 @@ struct vp_iteration {
     int64_t block;              /* views that the pair takes at once */
     float *y, *weight;          /* VP_PAIR_VIEWS views */
     int64_t turn;               /* views that all ranks together project at once */
-    float *projected;           /* a turn of views; or two blocks, */
-    int blocks;                 /* 2: if devices hold all slabs */
+    float *projected;           /* a turn of views; or, */
+    int blocks;                 /* if this is 2, two turns: devices of one process hold all slabs, and a turn is a block */
     float *ones;                /* A 1 of all views, if it is kept; or of a turn */
     bool kept;
     float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
