@@ -52,7 +52,8 @@ struct vp_iterate_line {
     int64_t iteration;      /* 1: one update */
     double seconds;         /* since the run began */
     double residual, relative; /* |W^(1/2) (y - A x)|, and by |W^(1/2) y| */
-    double objective;       /* half its square, and of fista-tv and pdhg-tv tv TV(x); of mlem and osem the negative log likelihood */
+    double objective;       /* half its square, and of fista-tv and pdhg-tv tv TV(x); of mlem and osem the negative log
+                               likelihood */
     double step;            /* cgls: alpha; fista-tv: 1 / norm; pdhg-tv: tau; the others: relax */
     double min, mean, max, change; /* values of the volume; |change| / |x| */
     double gradient;        /* cgls: |A'W(y - A x)| of the volume after it, by the first; the others: -1 */
