@@ -50,10 +50,10 @@ int vp_iterate_volumes(const struct vp_iterate *job)
     return place_of(job, VP_ITERATE_FIRST + VP_ITERATE_VOLUMES);
 }
 
-/* x and the mask are whole on each rank, and one that is projected. */
+/* x and the mask are whole on each rank, and one that is projected: ones, or the mask in place of them, or the method's. */
 int vp_iterate_parts(const struct vp_iterate *job)
 {
-    return job->share.size > 1 ? vp_iterate_volumes(job) - 2 - has_volume(job, VP_ITERATE_MASK) : 0;
+    return job->share.size > 1 ? vp_iterate_volumes(job) - 2 - (has_volume(job, VP_ITERATE_MASK) && !has_unit(job)) : 0;
 }
 
 float *vp_iterate_open_volume(const struct vp_iterate *job, int i, struct vp_err *err)
