@@ -518,6 +518,21 @@ few() { ct-geom --sod 500 --sdd 1000 --detector 40x24 --pitch 5 --views 33 | ct-
     [ -z "$(ls -A left)" ]
 }
 
+@test "ct-iterate: one rank's devices hold all slabs, another one's take them in turn: the bits of one process" {
+    [ -e "$BUILD/emulated/voxpipe-cuda.so" ] || skip "built without CUDA"
+    mkdir plugins
+    ln -s "$BUILD/emulated/voxpipe-cuda.so" "$BUILD/lib/voxpipe/voxpipe-mpi.so" plugins
+    export VOXPIPE_PLUGINS=$PWD/plugins
+    printf '0 0 0 8 8 400 0 0.02\n' >rod.txt
+    ct-geom --sod 3000 --sdd 3100 --detector 20x540 --pitch 1 --views 40 | ct-phantom -g - --phantom rod.txt -o rod.tif
+    options=(-q --volume 16x16x520 --voxel 1 --margin 0 -n 1 --device cuda:0)
+    [[ "$(ct-iterate "${options[@]}" --device-memory 3.2M --plan rod.tif)" == *"in turn"* ]]
+    ct-iterate "${options[@]}" rod.tif -o one.tif
+    ok mpirun --oversubscribe -n 1 ct-iterate "${options[@]}" --device-memory 3.2M rod.tif -o many.tif : \
+        -n 1 ct-iterate "${options[@]}" rod.tif -o many.tif </dev/null
+    same one.tif many.tif
+}
+
 @test "ct-project: views, residuals, noise and sinograms of ranks are those of one process" {
     few
     ct-iterate -q -n 2 few.tif -o volume.tif

@@ -102,11 +102,11 @@ static const struct vp_opt options[] = {
            .more = "Rays of a cone beam pass through slices beyond the volume. Without a margin, their attenuation "
                    "would appear as bright rims in the first and last slices."),
     VP_OPTIONS(P, place, vp_place_options),
-    VP_OPTIONS(P, ranks, vp_ranks_option),
     {.name = "scratch", .type = VP_T_FILE, .offset = VP_FIELD(P, scratch, const char *), .metavar = "DIR",
-     .help = "keep volumes that exceed --memory in a file in DIR, if GPUs do the work",
-     .more = "DIR must be on a disk. The file has no name, so nothing is left of it, even if the program is killed. "
-             "--plan shows the number of volumes in it. The result has the same bits."},
+     .help = "keep volumes that exceed --memory in files in DIR, if GPUs do the work",
+     .more = "DIR must be on a disk. The files have no names, so nothing is left of them, even if the program is killed. "
+             "--plan shows their number. The result has the same bits."},
+    VP_OPTIONS(P, ranks, vp_ranks_option),
     VP_OPT_END,
 };
 #undef P
@@ -183,7 +183,7 @@ static const char sections[] =
     "- Otherwise slabs are brought to the GPUs in turn, once for each block of views; if there is memory for two, the "
     "next one is brought while the present one is worked on. One slab must fit. The projections of a block are held in "
     "host memory: as many as --memory allows, at least 16 to 128.\n"
-    "- With --scratch DIR, volumes that exceed --memory are kept in an unnamed file in DIR. They are read and written in "
+    "- With --scratch DIR, volumes that exceed --memory are kept in unnamed files in DIR. They are read and written in "
     "order, slab after slab: the speed of the disk decides. --plan shows their number. fista-tv passes over its volumes "
     "more than 20 times in an iteration, all other methods two or three times.\n"
     "- GPUs of compute capability 9.0 and 10.0 sum views half a turn apart together, if the volume is centred on the axis "
@@ -195,8 +195,8 @@ static const char sections[] =
     "ct-iterate also runs as several processes (ranks) of one MPI run: mpirun -n 4 --hostfile hosts ct-iterate scan.tif -o "
     "vol.tif, or srun in a batch job of Slurm. The result has the bits of one process, for any number of ranks.\n\n"
     "- Each rank reads and projects its part of the views, and sums all views into its part of the slices.\n"
-    "- Each rank holds its part of the slices of most volumes. It holds the result and one other volume whole (--mask is a third "
-    "one), because a projection needs all slices. --plan shows both.\n"
+    "- Each rank holds its part of the slices of most volumes. It holds the result and one other volume whole, because a "
+    "projection needs all slices; with cgls, fista-tv and pdhg-tv --mask is a third one. --plan shows both.\n"
     "- In an iteration each rank receives one volume and the projections of the other ranks: 8 GiB for 1024 views of "
     "1024 x 1024 into 1024 x 1024 x 1024 voxels. os-sart and osem exchange the volume after each block of views, so they need a "
     "fast network.\n"

@@ -122,7 +122,8 @@ static int load_fdk(struct vp_iterate_inputs *in, struct vp_err *err)
     s.job.z1 = vp_share_at(share, share->rank + 1, in->grid.n[2], unit);
     if (!rc && s.job.z0 < s.job.z1) {
         const uint64_t volume = (uint64_t)(in->grid.n[0] * in->grid.n[1] * in->grid.n[2]) * sizeof(float);
-        const uint64_t held = in->bytes + volume * ((vp_spill_holds(in->x) ? 0 : 1) + (in->mask ? 1 : 0));
+        const bool mask = in->mask && !in->job->spilled; /* in memory: it is the first that leaves it */
+        const uint64_t held = in->bytes + volume * ((vp_spill_holds(in->x) ? 0 : 1) + (mask ? 1 : 0));
         s.job.memory = in->run->common.memory > held ? in->run->common.memory - held : 0;
         rc = vp_session_filter(&s, &filter, VP_FILTER_ON_AUTO, err) || vp_session_fill(&s, in->run, in->x, err) ? -1 : 0;
     }
@@ -136,8 +137,6 @@ static int load_volumes(struct vp_iterate_inputs *in, struct vp_err *err)
     const int64_t page = in->grid.n[0] * in->grid.n[1], all = page * in->grid.n[2];
     const int threads = (int)in->run->common.threads;
     int64_t bad = 0, used = 0;
-    if (!(in->x = vp_iterate_open_result(in->job, err)))
-        return -1;
     if (begins(in, "fdk") && load_fdk(in, err))
         return -1;
     if (in->initial && vp_volumes_read(in->initial, in->slices, threads, in->x + in->below * page, &bad, err))
@@ -210,7 +209,8 @@ int vp_iterate_inputs_header(const struct vp_iterate_inputs *in, struct vp_stack
 
 int vp_iterate_inputs_load(struct vp_iterate_inputs *in, struct vp_err *err)
 {
-    return keep_input(in, err) || load_pixels(in, err) || load_volumes(in, err) ? -1 : 0;
+    const int rc = keep_input(in, err) || load_pixels(in, err) || !(in->x = vp_iterate_open_result(in->job, err)) ? -1 : 0;
+    return vp_ranked_together(in->ranked, rc, err) || load_volumes(in, err) ? -1 : 0; /* ranks meet in load_fdk() */
 }
 
 int vp_iterate_inputs_write(const struct vp_iterate_inputs *in, struct vp_writer *writer, struct vp_err *err)

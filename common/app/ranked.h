@@ -44,6 +44,8 @@ int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run,
  * -1. */
 int vp_ranked_devices(struct vp_ranked *r, const struct vp_backend *backend, const int *devices, int *own, int *first,
                       uint64_t *memory, int rc, struct vp_err *err);
+/* The same for the devices of a session that it opened alone. */
+int vp_ranked_session(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err);
 /* The following are for programs that divide items (ct/share.h). r NULL: one process, nothing is collective. */
 struct vp_share vp_ranked_share(const struct vp_ranked *r);
 /* True for the rank that writes files and reports. */
@@ -63,8 +65,6 @@ int vp_ranked_output(struct vp_ranked *r, struct vp_run *run, const struct vp_st
 void vp_ranked_plan(const struct vp_ranked *r, struct vp_run *run, const char *items, int64_t n, int64_t unit);
 /* Adds the ranks to the statistics. */
 void vp_ranked_count_in(const struct vp_ranked *r, struct vp_run *run);
-/* The same for the devices of a session that it opened alone. */
-int vp_ranked_session(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err);
 /* Closes the input and the output as vp_close() does, and ends the run with vp_ranked_end() if that or `rc`, on which all have
  * agreed, is a failure. */
 int vp_ranked_close_output(struct vp_ranked *r, struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, int rc,

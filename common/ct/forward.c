@@ -24,7 +24,7 @@ struct forward {
 
 static bool in_order(const struct vp_forward *f)
 {
-    return f->sinograms && !(f->writer && vp_writer_random(f->writer));
+    return f->sinograms && f->share.rank == 0 && !(f->writer && vp_writer_random(f->writer));
 }
 
 /* True if a second block of views is needed: of measured projections, or of rows of sinograms. */

@@ -90,6 +90,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
         return -1;
     it->pair = job->pair;
     const bool planned = job->place.used;
+    const int64_t unit = vp_iterate_unit(job);
     const int rc = vp_pair_use(it->pair, &job->place, err);
     if (planned && !job->place.used) /* the devices have failed: the CPU takes other memory */
         vp_iterate_divide(job);
@@ -105,6 +106,9 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     it->z0 = vp_share_at(&job->share, job->share.rank, job->grid->n[2], it->grain);
     it->z1 = vp_share_at(&job->share, job->share.rank + 1, job->grid->n[2], it->grain);
     it->blocks = vp_iterate_buffers(job);
+    if (it->grain != unit /* the CPU divides the slices otherwise than devices */
+        && vp_share_all(&job->share, job->x, job->grid->n[2], unit, (uint64_t)it->page * sizeof *job->x, err))
+        return -1;
     if (!(it->order = vp_alloc((size_t)it->views, sizeof *it->order, "the views", err))
         || !(it->y = vp_alloc_raw(view, group, "the projections", err))
         || !(it->projected = vp_pair_room(it->pair, it->blocks * it->turn, err))
@@ -218,6 +222,9 @@ static int iterate(struct vp_iteration *it, struct vp_iterate_state *state, stru
         struct vp_iterate_line line = {.iteration = ++state->iteration, .gradient = -1};
         if (m->step(it, state, &line, &sums, err) || vp_spill_check(err) || (it->trouble.code && vp_err_keep(err, &it->trouble)))
             return -1;
+        if (!isfinite(line.residual) || !isfinite(sums.square))
+            return vp_fail(err, VP_ERUN, "%s diverges: iteration %lld has values that are not finite", m->name,
+                           (long long)line.iteration);
         line.seconds = vp_now() - it->begun;
         line.min = sums.min;
         line.max = sums.max;

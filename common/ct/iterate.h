@@ -11,6 +11,7 @@
  *   fista-tv least (y - A x)'W(y - A x) / 2 + tv TV(x), min <= x <= max (Beck and Teboulle 2009), with the step 1 / norm,
  *            VP_ITERATE_INNER steps on the dual of the total variation, and a restart where the momentum points uphill
  *            (O'Donoghue and Candes 2015)
+ *   pdhg-tv  the same by primal-dual steps (iterate_pdhg.c)
  *
  * Norm: an upper bound of the largest eigenvalue of A'W A, from the quotients of a positive volume before and after it
  * (Collatz 1942, Wielandt 1950), since A has no negative entries. */
@@ -45,14 +46,15 @@ struct vp_iterate_stop {
     double gradient;        /* |A'W(y - A x)| is less than this part of that of the first iteration */
 };
 
-/* One iteration. The residual is that of the volume after it (cgls), or before it (the others: they measure it on the
- * way; methods of blocks each block in turn). */
+/* One iteration. The residual is that of the volume after it (cgls, pdhg-tv), or before it (the others: they measure it on
+ * the way; methods of blocks each block in turn). */
 struct vp_iterate_line {
     int64_t iteration;      /* 1: one update */
     double seconds;         /* since the run began */
     double residual, relative; /* |W^(1/2) (y - A x)|, and by |W^(1/2) y| */
-    double objective;       /* half its square, and of fista-tv tv TV(x); of mlem and osem the negative log likelihood */
-    double step;            /* cgls: alpha; fista-tv: 1 / norm; the others: relax */
+    double objective;       /* half its square, and of fista-tv and pdhg-tv tv TV(x); of mlem and osem the negative log
+                               likelihood */
+    double step;            /* cgls: alpha; fista-tv: 1 / norm; pdhg-tv: tau; the others: relax */
     double min, mean, max, change; /* values of the volume; |change| / |x| */
     double gradient;        /* cgls: |A'W(y - A x)| of the volume after it, by the first; the others: -1 */
     bool converged;         /* no iteration would change the volume */
@@ -75,8 +77,8 @@ struct vp_iterate {
     int64_t iterations, blocks; /* blocks of views: os-sart and osem, else 1 */
     double relax;               /* sirt and os-sart */
     double min, max;            /* bounds of x; +-infinity: none. Not cgls */
-    double tv;                  /* fista-tv */
-    double norm;                /* fista-tv; 0: it is computed */
+    double tv;                  /* fista-tv, pdhg-tv */
+    double norm;                /* fista-tv, pdhg-tv; 0: it is computed */
     struct vp_views *weights;   /* a page for each view; or NULL */
     const float *pixels;        /* weights of one page for all views, in addition; or NULL: 1 */
     const float *mask;          /* voxels that may change: not 0; NULL: all */
@@ -84,8 +86,8 @@ struct vp_iterate {
     bool started;               /* x is not zero */
     struct vp_iterate_stop stop;
     int threads;
-    struct vp_share share;      /* ranks: each projects a part of the views, and holds and sums a part of the slices. All of x
-                                   and of the mask are set on each */
+    struct vp_share share;      /* ranks: each projects a part of the views, and holds and sums a part of the slices. The part
+                                   of x that is planned, and all of the mask, are set on each */
     uint64_t memory;            /* bytes that it may take, with x and the mask */
     const char *scratch;        /* folder for volumes beyond them, if devices of one process work; NULL: none */
     int spilled;                /* out: volumes in that folder */
@@ -108,7 +110,7 @@ struct vp_iterate {
     int64_t done;               /* iterations */
     double missed;              /* part of the samples' sum that rays beside the volume measured, after an iteration */
     const char *stopped_by;     /* "iterations", "residual", "noise", "change", "gradient", "convergence" */
-    double least_norm;          /* fista-tv: the last quotient of norms, a lower bound of the norm */
+    double least_norm;          /* the last quotient of norms, a lower bound of the norm */
 };
 
 /* Returns "os-sart". */

@@ -40,8 +40,8 @@ struct vp_iteration {
     int64_t block;              /* views that the pair takes at once */
     float *y, *weight;          /* VP_PAIR_VIEWS views */
     int64_t turn;               /* views that all ranks together project at once */
-    float *projected;           /* a turn of views; or two blocks, */
-    int blocks;                 /* 2: if devices hold all slabs */
+    float *projected;           /* a turn of views; or, */
+    int blocks;                 /* if this is 2, two turns: devices of one process hold all slabs, and a turn is a block */
     float *ones;                /* A 1 of all views, if it is kept; or of a turn */
     bool kept;
     float *volume[VP_ITERATE_VOLUMES]; /* the method's, beside x */
@@ -146,8 +146,8 @@ static inline void vp_update_count(struct vp_volume_sums *s, float before, float
     s->change += d * d;
 }
 
-/* Bounds the largest eigenvalue of A'W A from above, unless job->norm gives it, and sets job->norm. Volumes 0 and 1 are
- * used. 0 or -1. */
+/* Bounds the largest eigenvalue of A'W A from above, and sets job->norm; or checks in one pass that job->norm is not less
+ * than a lower bound. Volumes 0 and 1 are used. 0 or -1. */
 int vp_iterate_norm(struct vp_iteration *it, struct vp_err *err);
 
 /* Sets x to the volume nearest to z, of squares / 2 plus weight TV, within [min, max] and, elsewhere than in the mask,

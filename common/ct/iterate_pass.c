@@ -226,7 +226,8 @@ static bool looks_at(const struct vp_iteration *it, enum vp_iterate_kind pass)
 }
 
 /* Brings the pixels of n views of a turn, and their sums, to all ranks, and adds the sums. */
-static int gather_pixels(struct vp_iteration *it, enum vp_iterate_kind pass, int64_t n, bool looks, struct vp_pass_sums *sums, struct vp_err *err)
+static int gather_pixels(struct vp_iteration *it, enum vp_iterate_kind pass, int64_t n, bool looks, struct vp_pass_sums *sums,
+                         struct vp_err *err)
 {
     const struct vp_share *const share = &it->job->share;
     if (vp_share_all(share, it->projected, n, 1, (uint64_t)it->view * sizeof *it->projected, err)

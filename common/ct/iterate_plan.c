@@ -50,10 +50,10 @@ int vp_iterate_volumes(const struct vp_iterate *job)
     return place_of(job, VP_ITERATE_FIRST + VP_ITERATE_VOLUMES);
 }
 
-/* x and the mask are whole on each rank, and one that is projected. */
+/* x and the mask are whole on each rank, and one that is projected: ones, or the mask in place of them, or the method's. */
 int vp_iterate_parts(const struct vp_iterate *job)
 {
-    return job->share.size > 1 ? vp_iterate_volumes(job) - 2 - has_volume(job, VP_ITERATE_MASK) : 0;
+    return job->share.size > 1 ? vp_iterate_volumes(job) - 2 - (has_volume(job, VP_ITERATE_MASK) && !has_unit(job)) : 0;
 }
 
 float *vp_iterate_open_volume(const struct vp_iterate *job, int i, struct vp_err *err)
@@ -98,7 +98,10 @@ static uint64_t kept_bytes(const struct vp_iterate *job)
 
 uint64_t vp_iterate_bytes(const struct vp_iterate *job)
 {
-    return bytes_of(job, job->block) + kept_bytes(job);
+    /* views of a turn beyond its own blocks, if slabs travel on another rank */
+    const uint64_t more = (uint64_t)vp_max64(0, job->turn - vp_iterate_turn(job, job->block));
+    const uint64_t each = (has_unit(job) && !job->kept ? 2 : 1) * view_bytes(job) + sizeof(struct vp_pass_sums);
+    return bytes_of(job, job->block) + kept_bytes(job) + more * each;
 }
 
 /* Returns the passes over all views, in both directions together: an ordered subset sums its weights anew, too, from lengths

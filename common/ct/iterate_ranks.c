@@ -34,12 +34,18 @@ int vp_iterate_agree(struct vp_iterate *job, int rc, struct vp_err *err)
     if (rc)
         return -1;
     const int64_t views = job->last - job->first;
-    int64_t kept = job->kept;
-    job->turn = vp_iterate_turn(job, job->block);
+    int64_t kept = job->kept, travels = -(int64_t)job->place.travels; /* -1: on a rank */
+    if (vp_share_least(share, &travels, err))
+        return -1;
+    /* bits of slabs that travel depend on their blocks, so a rank that holds its slabs takes these */
+    job->turn = travels && !job->place.travels ? views : vp_iterate_turn(job, job->block);
     if (vp_share_least(share, &job->turn, err) || vp_share_least(share, &kept, err))
         return -1;
+    int64_t given = job->given && (!job->place.travels || job->turn >= views);
+    if (vp_share_least(share, &given, err)) /* else they would not exchange the same sums */
+        return -1;
     job->kept = kept;
-    job->given = job->given && (!job->place.travels || job->turn >= views);
+    job->given = given;
     return 0;
 }
 

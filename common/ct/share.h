@@ -49,8 +49,7 @@ int vp_share_sum(const struct vp_share *s, int64_t *value, struct vp_err *err);
  * left if rank 0 is killed. *slot is for vp_outfile_arrived(), once the file is closed. 0 or -1. Collective. */
 int vp_share_expect(const struct vp_share *s, const char *path, int *slot, struct vp_err *err);
 
-/* Writes items [first, last) of x, pages of `bytes`, in order, by the writer of rank 0. If that fails, or `writer` is NULL there, the
- * other ranks go on.
- * 0 or -1. Collective. */
+/* Writes items [first, last) of x, pages of `bytes`, in order, by the writer of rank 0. If that fails, or `writer` is NULL
+ * there, the other ranks go on. 0 or -1. Collective. */
 int vp_share_write(const struct vp_share *s, struct vp_writer *writer, const void *x, int64_t n, int64_t unit, uint64_t bytes,
                    int64_t first, int64_t last, int threads, struct vp_err *err);
