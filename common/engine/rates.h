@@ -74,7 +74,7 @@ struct vp_rates {
 /* The table used where no other is given. */
 extern struct vp_rates vp_rates;
 
-/* Replaces the rates of the table that a file has, lines of `name = number`; other names are passed over (`make model`
+/* Replaces the rates of the table that a file has, lines of `name = number`, which is above 0; other names are passed over (`make model`
  * writes them with what ct-fdk and img-convolve read). Before any other thread starts. 0, or -1 with VP_EUSAGE. */
 struct vp_err;
 int vp_rates_read(const char *path, struct vp_err *err);
