@@ -654,9 +654,9 @@ with_file() {
     img-gauss --sigma 1 v.tif -o a.tif
     VOXPIPE_RATES=rates.txt img-gauss --sigma 1 v.tif -o b.tif
     cmp a.tif b.tif
-    for line in 'read' 'read = fast' 'read = 0' 'read = -1' 'read = nan' 'read = inf' 'read = 1 2' '= 1'; do
+    for line in 'read' 'read = fast' 'read = 0' 'read = 1e308' 'read = -1' 'read = nan' 'read = inf' 'read = 1 2' '= 1'; do
         printf 'process = 1\n%s\n' "$line" >bad.txt
-        VOXPIPE_RATES=bad.txt fails 2 'bad.txt:2: expected `name = number`, a number above 0' img-gauss --sigma 1 v.tif
+        VOXPIPE_RATES=bad.txt fails 2 'bad.txt:2: expected `name = number`, a number from 1e-30 to 1e30' img-gauss --sigma 1 v.tif
         [[ "$stderr" == *VOXPIPE_RATES* ]]
     done
     VOXPIPE_RATES=none.txt fails 1 "none.txt: No such file" img-gauss --sigma 1 v.tif
