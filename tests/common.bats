@@ -646,6 +646,24 @@ with_file() {
     each f
 }
 
+@test "VOXPIPE_RATES: speeds by which --plan goes, with the same bytes; a bad file is named" {
+    printf '# of a machine\nprocess = 50\nslab=1e-3 # s\n\nanother_name = 1\n' >rates.txt
+    ct-phantom --volume 32x32x32 -o v.tif
+    [[ "$(VOXPIPE_RATES=rates.txt img-gauss --sigma 1 --plan v.tif)" == *"about 50 s"* ]]
+    [[ "$(img-gauss --sigma 1 --plan v.tif)" == *"about 0."* ]]
+    img-gauss --sigma 1 v.tif -o a.tif
+    VOXPIPE_RATES=rates.txt img-gauss --sigma 1 v.tif -o b.tif
+    cmp a.tif b.tif
+    for line in 'read' 'read = fast' 'read = 0' 'read = 1e308' 'read = -1' 'read = nan' 'read = inf' 'read = 1 2' '= 1'; do
+        printf 'process = 1\n%s\n' "$line" >bad.txt
+        VOXPIPE_RATES=bad.txt fails 2 'bad.txt:2: expected `name = number`, a number from 1e-30 to 1e30' img-gauss --sigma 1 v.tif
+        [[ "$stderr" == *VOXPIPE_RATES* ]]
+    done
+    VOXPIPE_RATES=none.txt fails 1 "none.txt: No such file" img-gauss --sigma 1 v.tif
+    [[ "$stderr" == *VOXPIPE_RATES* ]]
+    VOXPIPE_RATES=- fails 2 "got standard input" img-gauss --sigma 1 - <v.tif
+}
+
 @test "--progress always shows a line at once, and clears it" {
     f() {
         case $1 in ct-geom | img-psf | img-view | voxpipe) return 0 ;; esac # nothing to wait for

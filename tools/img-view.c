@@ -203,28 +203,6 @@ static int64_t length(const struct vp_stack *in, int64_t pages, enum vp_cut axis
     return axis == VP_CUT_Z ? pages : axis == VP_CUT_Y ? in->ny : in->nx;
 }
 
-/* Returns the name of a channel in the metadata's `channels`, as " (cyan)"; "" if it has none. */
-static void name_channel(const struct vp_stack *in, int64_t k, char name[40])
-{
-    const char *at = vp_meta_get(&in->meta, "channels");
-    int n = 0;
-    char word[32] = "";
-
-    for (; at && k >= 0 && sscanf(at, "%31s%n", word, &n) == 1; at += n)
-        k--;
-    name[0] = '\0';
-    if (k < 0)
-        snprintf(name, 40, " (%s)", word);
-}
-
-/* Returns the axis of the channels; if there is a channel axis, colours are not it. */
-static int channels_of(const struct vp_axes *axes)
-{
-    const int samples = vp_axes_find(axes, "sample");
-
-    return samples >= 0 ? samples : vp_axes_find(axes, "channel");
-}
-
 /* Selects the channels: *first alone, or red, green and blue. */
 static int choose_channels(const struct vp_run *run, const struct params *p, struct vp_reader *reader,
                            struct vp_slices *s, int64_t *first, struct vp_err *err)
@@ -232,10 +210,10 @@ static int choose_channels(const struct vp_run *run, const struct params *p, str
     const struct vp_stack *in = vp_reader_stack(reader);
     const bool given = vp_given(run, "channel");
     struct vp_axes axes;
-    char name[40];
+    char name[VP_CHANNEL_NAME];
 
     vp_axes_get(in, &axes);
-    const int which = channels_of(&axes);
+    const int which = vp_channels_axis(&axes);
     *first = given ? p->channel : 0;
     s->stride = s->count = s->colours = 1;
     if (which >= 0 && axes.sized) {
@@ -252,7 +230,7 @@ static int choose_channels(const struct vp_run *run, const struct params *p, str
     if (!given && !p->colours && !p->profile.n && s->count >= 3 && vp_channels_are_colours(&in->meta)) {
         s->colours = 3;
     } else if (!given && s->count > 1) {
-        name_channel(in, *first, name);
+        vp_channel_name(&in->meta, *first, name);
         vp_warn(run, "%s: channel %lld%s of %lld is shown: --channel N shows another", vp_reader_name(reader),
                 (long long)*first, name, (long long)s->count);
     }
@@ -270,7 +248,7 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
     int64_t first;
 
     vp_axes_get(in, &axes);
-    const bool uncounted = channels_of(&axes) >= 0 && !axes.sized;
+    const bool uncounted = vp_channels_axis(&axes) >= 0 && !axes.sized;
     const bool whole = p->project && !p->ortho;
     const bool by_number = (whole || (vp_given(run, "slice") && p->slice >= 0)) && axis == VP_CUT_Z && !uncounted;
     s->project = (enum vp_slices_project)p->project;

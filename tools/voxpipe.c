@@ -35,7 +35,7 @@ static const struct entry { const char *name, *text; } entries[] = {
     {"ct-phase", "phase contrast (Paganin) to thickness"},
     {"ct-filter", "weight and ramp-filter projections"},
     {"ct-backproject", "filtered projections into a volume"},
-    {"ct-fdk", "all of these in one process"},
+    {"ct-fdk", "counts to a volume in one process"},
     {"ct-iterate", "iterative: SIRT, CGLS, likelihood, total variation"},
     {"ct-project", "project a volume, or subtract its projections"},
     {"ct-reduce", "add, average or join volumes"},

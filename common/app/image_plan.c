@@ -371,7 +371,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
                    vp_bytes_text(plan->scratch).text);
     if (p->beside)
         vp_report_plan(run, "beside",
-                       "%s of those for tables of operations, what decodes the input and holds back the output",
+                       "%s of those for tables of operations, what reads ahead and decodes the input and holds back the output",
                        vp_bytes_text(p->beside).text);
     if (plan->kept)
         vp_report_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",

@@ -359,7 +359,7 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "VOXPIPE_ISA: '%s': expected generic, avx2 or avx512", isa);
     const char *rates = getenv("VOXPIPE_RATES"); /* ENVVAR VOXPIPE_RATES: speeds of this machine */
     if (rates && *rates && vp_rates_read(rates, err))
-        return -1;
+        return vp_hint(err, "VOXPIPE_RATES names this file");
     if (vp_has_common(run->tool, "device") && !device_well_formed(c->device))
         return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a device: expected auto, cpu, cuda or cuda:0,2",
                        vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);

@@ -44,8 +44,8 @@ struct vp_stages {
     bool count_bad;   /* in the first pass; the others see the same samples */
 
     /* Slices out. */
-    struct vp_thread maker; /* makes their slots while views are worked on, */
-    atomic_bool made;       /* until all are */
+    struct vp_thread maker; /* makes their first slots while views are worked on, */
+    atomic_bool made;       /* until all views are in the slabs */
     struct vp_thread storer;
     struct vp_volume *out;
     struct vp_ring slices;

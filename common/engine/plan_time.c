@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The expected time of a command. The stages of the engine overlap, but for the first planes in and the last ones out:
  *
- *     CPU:     time = process + first + last + steps + solve + max(work / threads + kept + files, pipe)
+ *     CPU:     time = process + first + last + steps + solve + max((work + fresh) / threads + kept + files, pipe)
  *     devices: time = process + start + pinned + first + last + steps + solve + max(files, pipe, copies and kernels)
  *
- * steps: passing slabs on and starting threads on their parts; kept: the state of a stream, through memory; files: reading
+ * steps: passing slabs on and starting threads on their parts; fresh: touching new memory; solve: the entries of an
+ * operation with two passes; kept: the state of a stream, through memory; files: reading
  * and writing by all threads, which also do the work, so that on the CPU it comes on top; pipe: reading it by one thread. If
  * the threads take longer for the files than memory does, the rates of one thread count. */
 #include "engine/plan_internal.h"

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/text.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +19,10 @@ static int take_line(void *to, const char *path, int64_t number, char *line, str
         *comment = 0;
     if (!line[strspn(line, " \t\r\n")])
         return 0;
-    if (sscanf(line, " %63[A-Za-z0-9_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
-        return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `name = number`, a number from 0 on", path, (long long)number);
+    /* within these limits sums stay finite */
+    if (sscanf(line, " %63[A-Za-z0-9_] = %lf %1s", key, &value, rest) != 2 || !(value >= 1e-30 && value <= 1e30))
+        return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `name = number`, a number from 1e-30 to 1e30", path,
+                       (long long)number);
 #define TAKE(name, first, unit, what, where) \
     if (!strcmp(key, #name)) \
         rates->name = value;
@@ -32,6 +33,8 @@ static int take_line(void *to, const char *path, int64_t number, char *line, str
 int vp_rates_read(const char *path, struct vp_err *err)
 {
     struct vp_rates rates = vp_rates;
+    if (!strcmp(path, "-"))
+        return vp_fail(err, VP_EUSAGE, "expected the name of a file, got standard input, which is that of samples");
     if (vp_text_lines(path, take_line, &rates, err))
         return -1;
     vp_rates = rates;

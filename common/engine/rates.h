@@ -74,7 +74,8 @@ struct vp_rates {
 /* The table used where no other is given. */
 extern struct vp_rates vp_rates;
 
-/* Replaces the rates of the table that a file has, lines of `name = number`; other names are passed over (`make model`
- * writes them with what ct-fdk and img-convolve read). Before any other thread starts. 0, or -1 with VP_EUSAGE. */
+/* Replaces the rates of the table that a file has, lines of `name = number`, from 1e-30 to 1e30; other names are passed over
+ * (`make model` writes them with what ct-fdk and img-convolve read). Before any other thread starts. 0, or -1: VP_EUSAGE;
+ * VP_ERUN, the file cannot be read. */
 struct vp_err;
 int vp_rates_read(const char *path, struct vp_err *err);

@@ -20,6 +20,25 @@ bool vp_channels_are_colours(const struct vp_meta *m)
     return names && !strncmp(names, "red green blue", 14);
 }
 
+void vp_channel_name(const struct vp_meta *m, int64_t k, char name[VP_CHANNEL_NAME])
+{
+    const char *at = vp_meta_get(m, "channels");
+    char word[VP_CHANNEL_NAME - 8] = "";
+    int n = 0;
+
+    for (; at && k >= 0 && sscanf(at, "%31s%n", word, &n) == 1; at += n)
+        k--;
+    name[0] = '\0';
+    if (k < 0)
+        snprintf(name, VP_CHANNEL_NAME, " (%s)", word);
+}
+
+int vp_channels_axis(const struct vp_axes *axes)
+{
+    const int samples = vp_axes_find(axes, "sample");
+    return samples >= 0 ? samples : vp_axes_find(axes, "channel");
+}
+
 /* Lists the pages of channel `at`, or those of the colours (mix), each image's one after the other, as --pages has
  * them. stride: pages from one channel to the next. */
 static char *choose(const struct vp_channel *c, bool mix, int64_t at, int64_t stride, int64_t pages)

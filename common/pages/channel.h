@@ -7,6 +7,14 @@
 /* True if the first three channels are red, green and blue, as the metadata name them; false where they do not. */
 bool vp_channels_are_colours(const struct vp_meta *m);
 
+/* Writes the name that the metadata give channel k, as " (cyan)"; "" if there is none. */
+enum { VP_CHANNEL_NAME = 40 };
+void vp_channel_name(const struct vp_meta *m, int64_t k, char name[VP_CHANNEL_NAME]);
+
+struct vp_axes;
+/* Returns the index of the axis of colours, or else of channels; -1 if there is neither. */
+int vp_channels_axis(const struct vp_axes *axes);
+
 struct vp_channel {
     bool luminance;      /* three pages become one, each with its weight */
     int64_t count;       /* channels of the stack */

@@ -4,7 +4,7 @@
  * standard output and a file get their bytes from the same code. TIFF 6.0 (1992), BigTIFF (2007). */
 #include "base/err.h"
 #include "base/size.h"
-#include "stack/foreign.h"
+#include "stack/directory.h"
 #include "stack/given.h"
 #include "stack/hdf5_out.h"
 #include "stack/libtiff.h"
@@ -12,8 +12,6 @@
 #include "stack/outfile.h"
 #include "stack/series.h"
 #include "stack/source.h"
-#include "stack/tiff.h"
-#include <math.h>
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -22,9 +20,8 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
 /* VP_WRITER_HOLD is not a matter of --memory, for that may not change a byte. */
-enum { HEADER = 16, MAX_ENTRIES = 17, ALIGN = 16, PADDED_BYTES = 1 << 20, LEAST_COPIERS = 4, COPIED_AT_ONCE = 2 << 20 };
+enum { PADDED_BYTES = 1 << 20, LEAST_COPIERS = 4, COPIED_AT_ONCE = 2 << 20 };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
-static const char SOFTWARE[] = "voxpipe";
 
 struct vp_writer {
     struct vp_outfile *file;
@@ -40,15 +37,11 @@ struct vp_writer {
     struct vp_series series;
     struct vp_writer_options options;
     size_t page_bytes;
-    bool raw, big;
+    bool raw;
     bool joined; /* another process has opened the file, and closes it after us */
     enum vp_compress compress;
     bool begun; /* it is decided what kind of TIFF it is */
-    char *text; /* tag 270 */
-    size_t text_len; /* with its NUL */
-    bool coloured; /* tag 320 is */
-    uint16_t palette[3 * VP_PALETTE];
-    bool ending; /* the page that is written is the last of an unknown number */
+    struct vp_directory directory;
     struct vp_reserved *reserved; /* pages and rows may come in any order */
     int64_t written; /* pages, in order */
     int64_t line; /* rows of the next page that were given */
@@ -62,46 +55,6 @@ struct vp_writer {
     int64_t padded_rows; /* appended so far, with those of zeros */
 };
 
-/* An entry of a directory: one value, or `data` of any length. */
-struct page_entry {
-    uint16_t tag, type;
-    uint64_t count; /* 0: it is left out */
-    uint64_t value;
-    const void *data;
-    size_t size;
-};
-
-static void put(unsigned char **p, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        *(*p)++ = (unsigned char)(v >> 8 * i);
-}
-
-/* Pixels per centimetre as a fraction: of a size in few decimals the very one, for others make a size of it again. */
-static void resolution(double voxel_mm, uint32_t fraction[2])
-{
-    const double r = 10 / voxel_mm;
-    double den = 1;
-    for (double num = 10; num <= 1e9; num *= 10) {
-        den = rint(voxel_mm * (num / 10));
-        if (den >= 1 && den < 4e9 && den / (num / 10) == voxel_mm) {
-            fraction[0] = (uint32_t)num;
-            fraction[1] = (uint32_t)den;
-            return;
-        }
-    }
-    den = 1;
-    while (den < 1e6 && r * den * 10 < 4e9 && r * den != floor(r * den))
-        den *= 10;
-    fraction[0] = (uint32_t)lrint(r * den);
-    fraction[1] = (uint32_t)den;
-}
-
-static uint64_t align(uint64_t n)
-{
-    return (n + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 /* The first page has the description; a page number has 16 bits. */
 enum { FIRST, NUMBERED, UNNUMBERED };
 
@@ -110,98 +63,10 @@ static int kind_of(int64_t page)
     return page == 0 ? FIRST : page <= UINT16_MAX ? NUMBERED : UNNUMBERED;
 }
 
-/* Composes the directory of a page that lies at `offset` into `head`, unless that is NULL. Returns its length, padding
- * included, which depends on nothing but the kind of page. */
-static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, unsigned char *head)
-{
-    const struct vp_stack *s = &w->stack;
-    const uint16_t place_type = w->big ? FIELD_LONG8 : FIELD_LONG;
-    const size_t word = w->big ? 8 : 4, entry_size = w->big ? 20 : 12, count_size = w->big ? 8 : 2;
-    const uint64_t total = s->pages > 0 && s->pages <= UINT16_MAX ? (uint64_t)s->pages : 0;
-    uint32_t res[2][2];
-    double v[2];
-    const bool sized = vp_voxel_mm(&s->meta, v);
-    for (int i = 0; i < 2 && sized; i++)
-        resolution(v[i], res[i]);
-
-    struct page_entry all[] = {
-        {TAG_IMAGE_WIDTH, FIELD_LONG, 1, .value = (uint64_t)s->nx},
-        {TAG_IMAGE_LENGTH, FIELD_LONG, 1, .value = (uint64_t)s->ny},
-        {TAG_BITS_PER_SAMPLE, FIELD_SHORT, 1, .value = 8 * vp_type_size(s->type)},
-        {TAG_COMPRESSION, FIELD_SHORT, 1, .value = 1},
-        {TAG_PHOTOMETRIC, FIELD_SHORT, 1, .value = w->coloured ? PHOTO_PALETTE : PHOTO_BLACK_IS_ZERO},
-        {TAG_IMAGE_DESCRIPTION, FIELD_ASCII, page ? 0 : w->text_len, .data = w->text, .size = w->text_len},
-        {TAG_STRIP_OFFSETS, place_type, 1, .value = 0},
-        {TAG_SAMPLES_PER_PIXEL, FIELD_SHORT, 1, .value = 1},
-        {TAG_ROWS_PER_STRIP, FIELD_LONG, 1, .value = (uint64_t)s->ny},
-        {TAG_STRIP_BYTE_COUNTS, place_type, 1, .value = w->page_bytes},
-        {TAG_X_RESOLUTION, FIELD_RATIONAL, sized, .data = res[0], .size = sizeof *res},
-        {TAG_Y_RESOLUTION, FIELD_RATIONAL, sized, .data = res[1], .size = sizeof *res},
-        {TAG_RESOLUTION_UNIT, FIELD_SHORT, sized, .value = RESOLUTION_CM},
-        {TAG_PAGE_NUMBER, FIELD_SHORT, page <= UINT16_MAX ? 2 : 0, .value = (uint64_t)page | total << 16},
-        {TAG_SOFTWARE, FIELD_ASCII, sizeof SOFTWARE, .data = SOFTWARE, .size = sizeof SOFTWARE},
-        {TAG_COLOR_MAP, FIELD_SHORT, w->coloured ? 3 * VP_PALETTE : 0, .data = w->palette, .size = sizeof w->palette},
-        {TAG_SAMPLE_FORMAT, FIELD_SHORT, 1, .value = vp_sample_format(s->type)},
-    };
-    struct page_entry *const stop = all + sizeof all / sizeof *all;
-    _Static_assert(sizeof all / sizeof *all <= MAX_ENTRIES, "head_limit");
-    uint64_t n = 0;
-    for (struct page_entry *e = all; e < stop; e++)
-        n += e->count > 0;
-
-    /* the layout */
-    uint64_t end = (offset + count_size + n * entry_size + word + 7) / 8 * 8;
-    for (struct page_entry *e = all; e < stop; e++)
-        if (e->count && e->size > word) {
-            e->value = end;
-            end = (end + e->size + 7) / 8 * 8;
-        } else if (e->count && e->size) {
-            memcpy(&e->value, e->data, e->size);
-        }
-    const uint64_t data = align(end);
-
-    const size_t length = (size_t)(data - offset);
-    if (!head)
-        return length;
-    memset(head, 0, length);
-    unsigned char *p = head;
-    put(&p, n, (int)count_size);
-    for (struct page_entry *e = all; e < stop; e++) {
-        if (!e->count)
-            continue;
-        put(&p, e->tag, 2);
-        put(&p, e->type, 2);
-        put(&p, e->count, (int)word);
-        put(&p, e->tag == TAG_STRIP_OFFSETS ? data : e->value, (int)word);
-        if (e->size > word)
-            memcpy(head + (e->value - offset), e->data, e->size);
-    }
-    const bool last = page == s->pages - 1 || w->ending;
-    put(&p, last ? 0 : align(data + w->page_bytes), (int)word);
-    return length;
-}
-
-/* Returns the most that a directory with its values and padding can take. */
-static size_t head_limit(const struct vp_writer *w)
-{
-    return 8 + MAX_ENTRIES * 20 + 8 + w->text_len + 8 + 2 * 8 + 16 + 2 * ALIGN + (w->coloured ? sizeof w->palette : 0);
-}
-
 static int write_header(struct vp_writer *w, struct vp_err *err)
 {
-    unsigned char header[HEADER] = {0}, *p = header;
-    memcpy(p, "II", 2);
-    p += 2;
-    if (w->big) {
-        put(&p, VERSION_BIG, 2);
-        put(&p, 8, 2);
-        put(&p, 0, 2);
-        put(&p, 16, 8);
-    } else {
-        put(&p, VERSION_CLASSIC, 2);
-        put(&p, 16, 4);
-        put(&p, 0, 8); /* the first directory aligned like all others */
-    }
+    unsigned char header[VP_TIFF_HEADER];
+    vp_directory_header(w->directory.big, header);
     return vp_outfile_write(w->file, header, sizeof header, err);
 }
 
@@ -210,12 +75,13 @@ static uint64_t place(const struct vp_writer *w, int64_t page)
 {
     if (w->raw)
         return w->lead + (uint64_t)page * w->page_bytes;
-    uint64_t at = HEADER;
+    uint64_t at = VP_TIFF_HEADER;
     const int64_t numbered = page > UINT16_MAX + 1 ? UINT16_MAX : page - 1;
     if (page > 0)
-        at += align(w->head[FIRST] + w->page_bytes) + (uint64_t)numbered * align(w->head[NUMBERED] + w->page_bytes);
+        at += vp_tiff_align(w->head[FIRST] + w->page_bytes)
+              + (uint64_t)numbered * vp_tiff_align(w->head[NUMBERED] + w->page_bytes);
     if (page > 1 + numbered)
-        at += (uint64_t)(page - 1 - numbered) * align(w->head[UNNUMBERED] + w->page_bytes);
+        at += (uint64_t)(page - 1 - numbered) * vp_tiff_align(w->head[UNNUMBERED] + w->page_bytes);
     return at;
 }
 
@@ -232,7 +98,7 @@ static size_t compose_all(const struct vp_writer *w, int64_t page, unsigned char
     const uint64_t at = place(w, page);
     const size_t gap = page > 0 ? (size_t)(at - place_end(w, page - 1)) : 0;
     memset(head, 0, gap);
-    return gap + compose(w, page, at, head + gap);
+    return gap + vp_directory_compose(&w->directory, page, at, head + gap);
 }
 
 /* Writes rows of a page, its directory before the first of them: at their place of a reserved file, else where it
@@ -240,7 +106,7 @@ static size_t compose_all(const struct vp_writer *w, int64_t page, unsigned char
 static int put_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows, struct vp_err *err)
 {
     const size_t row = (size_t)w->stack.nx * vp_type_size(w->stack.type), n = (size_t)(y1 - y0) * row;
-    const size_t most = w->head[kind_of(page)] + ALIGN;
+    const size_t most = w->head[kind_of(page)] + VP_TIFF_ALIGN;
     unsigned char small[512], *head = small;
     size_t m = 0;
     if (y0 == 0 && !w->raw) {
@@ -259,7 +125,7 @@ static int put_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, c
 static void release(struct vp_writer *w)
 {
     vp_stack_free(&w->stack);
-    free(w->text);
+    free(w->directory.text);
     free(w->held);
     free(w->padded);
     free(w->copied);
@@ -270,18 +136,18 @@ static void release(struct vp_writer *w)
 static int lay_out(struct vp_writer *w, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
-    free(w->text);
-    w->text = w->options.pyramid ? vp_pyramid_text(s, err) : vp_description(s);
-    if (!w->text)
+    free(w->directory.text);
+    w->directory.text = w->options.pyramid ? vp_pyramid_text(s, err) : vp_description(s);
+    if (!w->directory.text)
         return w->options.pyramid ? -1 : vp_fail_errno(err, "%s", w->file->name);
-    w->text_len = strlen(w->text) + 1;
+    w->directory.text_len = strlen(w->directory.text) + 1;
 
     size_t total = 0;
-    const bool known = s->pages > 0 && vp_add_size(&total, w->page_bytes, head_limit(w)) &&
-                       vp_mul_size(&total, total, (size_t)s->pages) && vp_add_size(&total, total, ALIGN);
-    w->big = !known || total >= CLASSIC_LIMIT; /* whatever the target: a pipe and a file get the same bytes */
+    const bool known = s->pages > 0 && vp_add_size(&total, w->page_bytes, vp_directory_limit(&w->directory)) &&
+                       vp_mul_size(&total, total, (size_t)s->pages) && vp_add_size(&total, total, VP_TIFF_ALIGN);
+    w->directory.big = !known || total >= CLASSIC_LIMIT; /* whatever the target: a pipe and a file get the same bytes */
     for (int k = FIRST; k <= UNNUMBERED; k++)
-        w->head[k] = compose(w, k == UNNUMBERED ? UINT16_MAX + 1 : k, HEADER, NULL);
+        w->head[k] = vp_directory_compose(&w->directory, k == UNNUMBERED ? UINT16_MAX + 1 : k, VP_TIFF_HEADER, NULL);
     return 0;
 }
 
@@ -292,8 +158,8 @@ static int begin(struct vp_writer *w, struct vp_err *err)
         return -1;
     if (w->joined || !w->compress)
         return w->joined ? 0 : write_header(w, err);
-    if (vp_libtiff_writer_open(&w->libtiff, w->file->fd, w->file->name, &w->stack, w->text,
-                               w->coloured ? w->palette : NULL, w->compress, w->big, err))
+    if (vp_libtiff_writer_open(&w->libtiff, w->file->fd, w->file->name, &w->stack, w->directory.text,
+                               w->directory.coloured ? w->directory.palette : NULL, w->compress, w->directory.big, err))
         return -1;
     return w->options.pyramid ? vp_libtiff_writer_pyramid(w->libtiff, err) : 0;
 }
@@ -340,7 +206,7 @@ static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
     vp_given_begin(&w->given, w->held, (size_t)w->n_held * w->page_bytes);
     for (int64_t i = 0; i < w->n_held && !rc; i++, w->written += !rc) {
         const char *page = w->held + (size_t)i * w->page_bytes;
-        w->ending = ending && i == w->n_held - 1;
+        w->directory.ending = ending && i == w->n_held - 1;
         rc = w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
              : w->hdf5  ? vp_h5_writer_page(w->hdf5, page, err)
                         : put_rows(w, w->written, 0, w->stack.ny, page, err);
@@ -392,12 +258,13 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     w->options = (struct vp_writer_options){o->raw, o->compress, o->pyramid, .frames = w->format ? o->frames : NULL};
     w->compress = w->numbered ? VP_COMPRESS_NONE : o->compress;
     w->joined = o->temporary;
-    w->page_bytes = vp_page_bytes(stack);
+    w->page_bytes = w->directory.page_bytes = vp_page_bytes(stack);
+    w->directory.stack = &w->stack;
     int rc = 0;
     if (vp_stack_copy(&w->stack, stack))
         rc = vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
     else /* it is a tag of its own, and not of raw files or of wider samples */
-        w->coloured = vp_palette_get(&w->stack.meta, w->palette) && w->stack.type == VP_U8;
+        w->directory.coloured = vp_palette_get(&w->stack.meta, w->directory.palette) && w->stack.type == VP_U8;
     if (!w->numbered)
         vp_meta_set(&w->stack.meta, "palette", NULL);
     if (!rc && !w->page_bytes)
@@ -405,8 +272,9 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
                      (long long)stack->ny);
     if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
         rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
-    if (!rc && o->pyramid && (w->coloured || w->numbered || w->format))
-        rc = vp_fail(err, VP_EUSAGE, w->coloured   ? "--pyramid: the samples are indices of a palette, which have no mean"
+    if (!rc && o->pyramid && (w->directory.coloured || w->numbered || w->format))
+        rc = vp_fail(err, VP_EUSAGE, w->directory.coloured
+                                     ? "--pyramid: the samples are indices of a palette, which have no mean"
                                      : w->numbered ? "--pyramid: expected the name of one file"
                                                    : "--pyramid: expected the name of a TIFF file");
     if (!rc)
@@ -628,7 +496,7 @@ uint64_t vp_writer_bytes(struct vp_writer *w)
         (void)lay_out(w, NULL);
         w->stack.pages = said;
     }
-    return (pages ? place_end(w, pages - 1) : HEADER) + some;
+    return (pages ? place_end(w, pages - 1) : VP_TIFF_HEADER) + some;
 }
 
 static uint64_t samples_at(const void *writer, int64_t page)

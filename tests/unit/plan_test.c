@@ -285,7 +285,7 @@ static void test_optimum(int problems, bool device)
         vp_chain_free(&c);
     }
     CHECK(feasible > problems / 2);
-    CHECK(streams >= problems / 20);
+    CHECK(streams >= problems / 25);
     CHECK(flows >= problems / 100);
     qsort(ratio, (size_t)feasible, sizeof *ratio, by_value);
     CHECK(ratio[feasible * 95 / 100] <= 1.01);
