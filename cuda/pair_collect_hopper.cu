@@ -329,7 +329,7 @@ collect_function function_of(const collect_kernel &k)
     return with_variant(k.R, k.Z, k.set, [](auto r, auto z, auto set) -> collect_function {
         constexpr int R = decltype(r)::value, Z = decltype(z)::value;
         constexpr column_set SET = decltype(set)::value;
-        if constexpr (SET == SET_ANY)
+        if constexpr (SET == SET_ANY || SET == SET_QUARTER) /* no bins */
             return NULL;
         else
             return k_pair_collect_tiled<R, Z, areas_of<SET>, shared_pitch(R * Z, SET), few_lines(SET)>;

@@ -48,7 +48,8 @@ struct vp_pair_shape {
     bool opposite;              /* slots may be pairs: view n_views / 2 + i is view i of the grid turned by half a turn */
     bool slices;                /* the sum lies slice after slice */
     /* and private to the kernels; [1]: of pairs */
-    int projector, collector, channels, set, box_rows[2], stages[2], rows_met[2];
+    int projector, collector, channels, set, box_rows[2], stages[2];
+    int rows_met[2];            /* rows that are projected: from, to */
 };
 
 /* All work is queued, 0 or -1. Memory is the device's. x, sum and lines are cleared before they are used. */
