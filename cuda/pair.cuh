@@ -44,21 +44,19 @@ struct project_args {
     int across;             /* columns of a plane */
     int march;
     int nv;                 /* rows of the detector; */
-    int row0, rows;         /* those from row0 to `rows` are projected: of the lower half, with mirrors */
+    int row0, rows;         /* those from row0 to `rows` are projected: of the lower half, with mirrors; */
+    int block_rows;         /* and those of a block */
     int box_q, box_z;       /* columns, voxels of a box */
     int columns;            /* columns that the pixels of a warp meet, at most */
     int stages;
 };
 
 constexpr int PROJECT_PIXELS = 8, PROJECT_WARPS = 8;
-/* Return the rows of a lane, and those of a block. A lane has the same number of sums with mirrors, M = 2. */
-__host__ __device__ constexpr int project_rows(int M)
+/* Returns the rows of a lane: with mirrors, M = 2, and with most scans without, it has the same number of sums. `high`: boxes
+ * of such blocks do not fit; a lane has half of them. */
+__host__ __device__ constexpr int project_rows(int M, bool high = false)
 {
-    return 8 / M;
-}
-__host__ __device__ constexpr int project_block_rows(int M)
-{
-    return 32 * project_rows(M);
+    return M == 1 && high ? 4 : 8 / M;
 }
 constexpr int BOX_FLOATS = 2; /* floats of an element of the volume's tensor map; boxes have up to 256 a side */
 constexpr int PROJECT_PLANES = 64; /* planes of a launch, whose sums begin with 0 */

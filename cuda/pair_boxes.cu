@@ -240,7 +240,7 @@ bool make_boxes(const vp_pair_shape *s, project_args *a, int group, int sharing,
     a->group = group;
     a->sharing = sharing;
     *blocks = make_blocks(a);
-    const int rows = project_block_rows(s->channels), last = (a->rows - a->row0 - 1) / rows;
+    const int rows = a->block_rows, last = (a->rows - a->row0 - 1) / rows;
     const int row[ROWS_SEEN] = {a->row0, a->row0 + last / 2 * rows, a->row0 + last * rows};
     for (int first = 0; first < a->views; first += sharing)
         for (int at = 0; at < 11; at++)
@@ -271,6 +271,7 @@ bool make_launch(const vp_pair_shape *s, const int *view, const int *line, int n
     a->nv = (int)s->nv;
     a->row0 = s->rows_met[0];
     a->rows = s->rows_met[1];
+    a->block_rows = 32 * project_rows(s->channels, s->high_boxes);
     a->views = n;
     a->pitch = line_pitch(s);
     for (int i = 0; i < n; i++) {
@@ -564,7 +565,13 @@ int vp_pair_plan_boxes(int device, struct vp_pair_shape *s, struct vp_err *err)
     meet_rows(s);
     if (plan_transpose(s, prop.sharedMemPerBlockOptin, err))
         return -1;
-    if (projects(s)) {
+    s->high_boxes = false;
+    bool fits = projects(s);
+    if (!fits && s->channels == 1) { /* for all views alike: rows are placed from the first one of a block */
+        s->high_boxes = true;
+        fits = projects(s);
+    }
+    if (fits) {
         s->projector = 1;
         s->x_bytes = (uint64_t)(s->n[0] * s->n[1] * texels_of(s) * s->channels) * sizeof(float);
         s->work_bytes = (uint64_t)(VP_PAIR_VIEWS * s->nu * line_pitch(s)) * sizeof(float);

@@ -19,7 +19,8 @@
  *   loop of a column is 61 instructions for 8 sums, of which 11 read shared memory. Fewer reads of third voxels brought
  *   11 %, the producers' tables 1 %.
  * Synchronisation: a launch may begin while the one before ends; it waits before it adds its sums.
- * Limits: box_q <= 256, box_z M <= 512; at most PROJECT_COLUMNS columns a warp; up to 2 voxels a row. */
+ * Limits: box_q <= 256, box_z M <= 512; at most PROJECT_COLUMNS columns a warp; up to 2 voxels a row,
+ *   from about 1.6 on without mirrors with half the rows a lane, since two boxes must fit. */
 #include <limits.h>
 
 #include "launch.cuh"
@@ -213,7 +214,7 @@ __device__ __forceinline__ void place_boxes(const project_args &a, int d, int ro
     const int lane = threadIdx.x & 31, slot = lane & (a.group - 1), mine = first_view + slot, corner = lane / a.group;
     const run r = run_of(a, min(mine, a.views - 1), d, 0, WARPS / a.group);
     const project_view &v = a.view[r.view];
-    const int row = row0 + (corner & 2 ? project_block_rows(M) : 0);
+    const int row = row0 + (corner & 2 ? a.block_rows : 0);
     const bool counts = slot < a.sharing && mine < a.views && r.count > 0;
 #pragma unroll 1
     for (int n = threadIdx.x >> 5; n < a.planes; n += WARPS) {
@@ -234,17 +235,16 @@ __device__ __forceinline__ void place_boxes(const project_args &a, int d, int ro
     }
 }
 
-template <int M>
+template <int M, int R>
 __global__ void __launch_bounds__((WARPS + PRODUCERS) * 32, 2)
     k_pair_project_tiled(const __grid_constant__ CUtensorMap map, const __grid_constant__ project_args a)
 {
-    constexpr int R = project_rows(M);
     extern __shared__ __align__(1024) unsigned char shared[];
     const int box_bytes = a.box_q * a.box_z * M * (int)sizeof(float);
     const int table_at = box_stride(box_bytes), stage_bytes = table_at + table_bytes(a);
     board &b = *reinterpret_cast<board *>(shared + a.stages * stage_bytes);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const int d = (int)blockIdx.y, row0 = a.row0 + (int)blockIdx.z * project_block_rows(M);
+    const int d = (int)blockIdx.y, row0 = a.row0 + (int)blockIdx.z * a.block_rows;
     const int first_view = (int)blockIdx.x * a.sharing;
 
     if (threadIdx.x == 0)
@@ -334,7 +334,9 @@ size_t project_tiled_shared(int M, const project_args &a)
 cudaError_t launch_project_tiled(int M, const CUtensorMap &map, const project_args &a, int blocks_q, bool early,
                                  cudaStream_t stream)
 {
-    const auto f = M == 2 ? k_pair_project_tiled<2> : k_pair_project_tiled<1>;
+    const auto f = M == 2                                     ? k_pair_project_tiled<2, project_rows(2)>
+                   : a.block_rows == 32 * project_rows(1) ? k_pair_project_tiled<1, project_rows(1)>
+                                                          : k_pair_project_tiled<1, project_rows(1, true)>;
     const size_t shared = project_tiled_shared(M, a);
     const cudaError_t e = vp_allow_shared(f, shared);
     if (e != cudaSuccess)
@@ -343,7 +345,7 @@ cudaError_t launch_project_tiled(int M, const CUtensorMap &map, const project_ar
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     const dim3 blocks((unsigned)vp_div_up(a.views, a.sharing), (unsigned)blocks_q,
-                      (unsigned)vp_div_up(a.rows - a.row0, project_block_rows(M)));
+                      (unsigned)vp_div_up(a.rows - a.row0, a.block_rows));
     return vp_launch_with(early ? &attribute : NULL, stream, f, blocks, dim3((WARPS + PRODUCERS) * 32), shared, map, a);
 }
 

@@ -50,6 +50,7 @@ struct vp_pair_shape {
     /* and private to the kernels; [1]: of pairs */
     int projector, collector, channels, set, box_rows[2], stages[2];
     int rows_met[2];            /* rows that are projected: from, to */
+    bool high_boxes;            /* blocks have half the rows, so that their boxes fit */
 };
 
 /* All work is queued, 0 or -1. Memory is the device's. x, sum and lines are cleared before they are used. */

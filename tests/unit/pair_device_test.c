@@ -25,6 +25,7 @@ static const struct scan SCANS[] = {
     {CONE "detector = 60x50\npitch = 0.75\nviews = 7\n", {24, 21, 30}, {1, 1, 1}, false, false, false},
     {CONE "detector = 30x260\npitch = 1.5\noffset-u = 6.3\nviews = 40\n", {70, 18, 140}, {1, 1.1, 1.2}, false, true, false},
     {CONE "detector = 40x36\npitch = 1.5\noffset-v = 27\nviews = 6\n", {24, 21, 30}, {1, 1, 1}, false, false, false}, /* few rows */
+    {CONE "detector = 40x36\npitch = 2.6\noffset-v = 3.1\nviews = 6\n", {16, 15, 20}, {1, 1, 1}, false, false, false}, /* high boxes */
     /* opposite views in one slot, the last ones alone */
     {CONE "detector = 41x36\npitch = 1.5\nviews = 20\n", {24, 21, 30}, {1, 1, 1}, false, true, true},
     {CONE "detector = 30x24\npitch = 1.4,-1.6\noffset-u = 3.3\noffset-v = 2\nviews = 18\n", {21, 20, 20}, {1, 1, 1.05}, false, false, true},
