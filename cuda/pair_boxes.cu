@@ -225,10 +225,11 @@ int most_columns(const project_args &a)
         for (int end = 0; end < 4; end++) {
             const project_view &v = a.view[i];
             const double p = end & 1 ? a.plane0 + a.planes - 1 : a.plane0, q = end & 2 ? a.across - 0.5 : -0.5;
-            const double e = fmin(fmax((v.eq * q + v.ep * p + v.e1) / depth_of(v, q, p), v.lo), v.hi);
-            const double at = place_of_edge(v, e, p);
-            most = fmax(most, at - place_of_edge(v, fmax(e - PROJECT_PIXELS, v.lo), p));
-            most = fmax(most, place_of_edge(v, fmin(e + PROJECT_PIXELS, v.hi), p) - at);
+            const double e = (v.eq * q + v.ep * p + v.e1) / depth_of(v, q, p);
+            for (int side = 0; side < 2; side++) { /* the first and the last pixels that meet this end */
+                const double begin = fmax(fmin(side ? e : e - PROJECT_PIXELS, v.hi - PROJECT_PIXELS), v.lo);
+                most = fmax(most, place_of_edge(v, fmin(begin + PROJECT_PIXELS, v.hi), p) - place_of_edge(v, begin, p));
+            }
         }
     return (int)fmin(most, PROJECT_COLUMNS) + 3;
 }
