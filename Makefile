@@ -182,8 +182,9 @@ $(OBJ)/%.$(1).o: %.c Makefile
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
-# option tables and text: no loops that take time
-$(OBJ)/tools/%.o $(OBJ)/common/app/%.o $(OBJ)/common/geom/%.o: SMALL = $(if $(filter -O3,$(CFLAGS)),-Os)
+# option tables, plans and headers of files: no loops that take time
+$(OBJ)/tools/%.o $(OBJ)/common/app/%.o $(OBJ)/common/geom/%.o $(OBJ)/common/engine/%.o $(OBJ)/common/device/%.o \
+    $(patsubst %,$(OBJ)/common/stack/%.o,foreign hdf5_scan meta_image nifti nrrd ole paths set stack txrm): SMALL = $(if $(filter -O3,$(CFLAGS)),-Os)
 $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
