@@ -169,14 +169,15 @@ static void keep(void *ctx, int64_t z, int64_t n, const float *sum)
  * the views of which there is memory. */
 struct way { int devices, memory, views; bool given; };
 
-/* Runs the pair of a place, in blocks, and keeps the projections and the transpose. `small`: a device holds all slabs in less
- * than two that travel take. */
+/* Runs the pair of a place, in blocks, and keeps the projections and the transpose. A small volume, whose slabs share memory
+ * for views, may be held by less than two slabs that travel take: then nothing goes ahead. `whole`: a block may be the pass. */
 static void through(const struct vp_projections *scan, const struct vp_grid *grid, struct vp_pair_place *place,
-                    const struct way *way, bool small, const float *x, const float *y, const int64_t *list, int n, float *Ax, float *back)
+                    const struct way *way, bool whole, const float *x, const float *y, const int64_t *list, int n, float *Ax, float *back)
 {
     const int64_t view = scan->nu * scan->nv, z0 = grid->n[2] / 5, z1 = grid->n[2] - 1, page = grid->n[0] * grid->n[1];
     struct vp_pair *p;
     struct vp_err err = VP_ERR_INIT;
+    bool ahead = false;
     CHECK_INT(vp_pair_open(&p, scan, grid, 2, NULL, &err), 0);
     if (way->memory) { /* less and less until one slab does not fit */
         uint64_t least = 0, two = 0;
@@ -190,17 +191,17 @@ static void through(const struct vp_projections *scan, const struct vp_grid *gri
         CHECK(strstr(err.msg, "a slab of 13 of ") != NULL);
         err = (struct vp_err)VP_ERR_INIT;
         place->memory = way->memory == 1 ? least : two;
+        ahead = way->memory == 2 && two;
         vp_pair_close(p);
         CHECK_INT(vp_pair_open(&p, scan, grid, 2, NULL, &err), 0);
     }
     CHECK_INT(vp_pair_use(p, place, &err), 0);
     CHECK(place->used == (place->backend != NULL));
-    const bool ahead = way->memory == 2 && !small;
     CHECK(place->travels == (way->memory == 1 || ahead) && place->ahead == ahead);
     const int64_t block = vp_pair_block(p, n, (uint64_t)(way->views * view) * sizeof(float));
     CHECK(block <= n && (place->travels || block == VP_PAIR_VIEWS));
     if (place->travels && way->views == 0)
-        CHECK(block < n || grid->center[0] == 0 || small);
+        CHECK(block < n || grid->center[0] == 0 || whole);
     CHECK_INT(vp_pair_load(p, x, &err), 0);
     for (int64_t at = 0; at < n; at += block)
         CHECK_INT(vp_pair_project(p, list + at, at + block < n ? block : n - at, Ax + at * view, &err), 0);
@@ -221,7 +222,7 @@ static void through(const struct vp_projections *scan, const struct vp_grid *gri
 static void test_slabs(const struct vp_backend *backend, const int *number, int devices)
 {
     /* opposite views of the last one wait for one another, if the volume is centred: a block is then a whole pass */
-    static const struct { const char *text; int64_t n[3]; double center; bool small; } scans[] = {
+    static const struct { const char *text; int64_t n[3]; double center; bool whole; } scans[] = {
         {CONE "detector = 40x60\npitch = 1.5\noffset-v = 3.1\nviews = 75\n", {24, 21, 50}, 0.3, false},
         {CONE "detector = 30x44\npitch = 1.5,-1.4\nviews = 70\n", {18, 21, 37}, 0.3, false},
         {CONE "detector = 30x44\npitch = 1.5\nviews = 70\n", {18, 21, 37}, 0, false},
@@ -254,7 +255,7 @@ static void test_slabs(const struct vp_backend *backend, const int *number, int 
             struct vp_pair_place place = {.backend = ways[w].devices ? backend : NULL, .slab = 13};
             for (; place.n_devices < ways[w].devices && place.n_devices < devices; place.n_devices++)
                 place.devices[place.n_devices] = number[place.n_devices];
-            through(&scan, &grid, &place, &ways[w], scans[k].small, x, y, list, n, Ax[w] = random_floats(n * view),
+            through(&scan, &grid, &place, &ways[w], scans[k].whole, x, y, list, n, Ax[w] = random_floats(n * view),
                     back[w] = random_floats(voxels));
         }
         const int64_t slices = size[2] - 1 - size[2] / 5, some = slices * size[0] * size[1];
