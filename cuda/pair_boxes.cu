@@ -495,7 +495,8 @@ bool opposed(const vp_pair_shape *s)
 int plan_transpose(vp_pair_shape *s, size_t shared, vp_err *err)
 {
     bool single = false;
-    if (choose_collector(s, 1, shared, &single, err) || (single && s->may_pair && opposed(s) && choose_collector(s, 2, shared, &s->opposite, err)))
+    if (choose_collector(s, 1, shared, &single, err)
+        || (single && s->may_pair && opposed(s) && choose_collector(s, 2, shared, &s->opposite, err)))
         return -1;
     if (!single)
         return 0;

@@ -9,7 +9,8 @@
  *   float32, since they are small.
  * Cost, 2^30 updates a second (H200): 1024^3 from 512 views of 1024^2 with half turns and mirrors 2,198 (10 instructions
  *   an update, 71 % of the issue slots, shared memory 67 % busy), with mirrors 1,856 (14 instructions, 80 %).
- * Registers: up to 84 bytes of spills. Shared memory, synchronisation: as there. Views are weighted with the length of rays when they are packed. */
+ * Registers: up to 84 bytes of spills. Shared memory, synchronisation: as there. Views are weighted with the length of rays
+ *   when they are packed. */
 #include <limits.h>
 
 #include "launch.cuh"
@@ -134,7 +135,8 @@ template <int K, class Bins> struct areas;
 template <int K, class First, class... More> struct areas<K, bins<First, More...>> {
     using rest = areas<K, bins<More...>>;
     static constexpr bool last = sizeof...(More) == 0;
-    [[maybe_unused]] static constexpr float lower = First::lower, upper = last ? First::upper : rest::upper;
+    static constexpr float lower = First::lower, upper = last ? First::upper : rest::upper;
+    static_assert(lower < upper, "bins in order");
     static constexpr int lo = last || First::first(-K) < rest::lo ? First::first(-K) : rest::lo;
     static constexpr int hi = last || First::last(K) > rest::hi ? First::last(K) : rest::hi;
 

@@ -52,7 +52,8 @@ static const struct vp_opt options[] = {
     VP_REAL(P, norm, "norm", 0, .metavar = "L", .min = 1e-30, .max = 1e30, .def = NULL,
             .help = "largest eigenvalue of A'A, as reported by an earlier run (fista-tv, pdhg-tv)",
             .more = "By default the program determines an upper bound in five passes over the views, and reports it "
-                    "with -v and in --stats. Give it here to save four of these passes; the fifth checks that it is not too small."),
+                    "with -v and in --stats. Give it here to save four of these passes; the fifth checks that it is not "
+                    "too small."),
     VP_FILE(P, in.initial, "initial", 0, .metavar = "FILE",
             .help = "volume to start from, zero, or fdk (default: zero; mlem, osem: uniform)",
             .more = "FILE must have the size of the result. fdk is the volume that ct-fdk(1) makes of the "
@@ -219,11 +220,6 @@ struct work {
 /* ---- options ---- */
 
 /* True if --initial is this word. */
-static bool begins(const struct work *w, const char *word)
-{
-    return w->p->in.initial && !strcmp(w->p->in.initial, word);
-}
-
 static int parse_stop(struct vp_iterate *job, const char *rule, struct vp_err *err)
 {
     static const char *const names[] = {"residual", "noise", "change", "gradient"};
@@ -264,12 +260,6 @@ static int set_options(struct work *w, struct vp_err *err)
         return vp_fail_hint(err, VP_EUSAGE, "ranks divide the volumes among them", "--scratch is for one process");
     if (vp_given(w->run, "every") && !p->record.checkpoint)
         return vp_fail(err, VP_EUSAGE, "--every needs --checkpoint FILE");
-    if (begins(w, "fdk") && vp_iterate_positive(job->method))
-        return vp_fail(err, VP_EUSAGE, "--initial fdk and --method %s cannot be combined", vp_iterate_name(job->method));
-    if (begins(w, "fdk") && vp_standard_input(w->run))
-        return vp_fail_hint(err, VP_EUSAGE, "give the name of a file", "--initial fdk: the projections come from a pipe");
-    if (p->in.grid.slab.given)
-        return vp_fail_hint(err, VP_EUSAGE, "img-cat --pages cuts the result", "--slab: rays pass other slices as well");
     job->iterations = p->iterations ? p->iterations : vp_iterate_usual(job->method);
     job->blocks = p->blocks;
     job->relax = p->relax;

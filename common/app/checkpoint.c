@@ -76,8 +76,9 @@ int vp_checkpoint_save(const struct vp_checkpoint *c, const char *path, const st
         rc = vp_ranks_agree(c->share.ranks, rc, NULL, 0, NULL, err);
     bool bad = false;
     for (int i = 0; i < state->volumes && !rc; i++) { /* to the end, even if it cannot be written: other ranks send it */
-        bad = vp_share_write(&c->share, bad ? NULL : writer, state->volume[i], n[2], c->unit, (uint64_t)(n[0] * n[1]) * sizeof(float), 0,
-                             n[2], (int)c->run->common.threads, err) || bad;
+        const uint64_t page = (uint64_t)(n[0] * n[1]) * sizeof(float);
+        bad = vp_share_write(&c->share, bad ? NULL : writer, state->volume[i], n[2], c->unit, page, 0, n[2],
+                             (int)c->run->common.threads, err) || bad;
     }
     if (rc || bad)
         vp_writer_abort(writer);
@@ -141,8 +142,9 @@ static int read_state(const struct vp_checkpoint *c, struct vp_reader *reader, s
             state->scalar[scalars++] = atof(s->meta.value[k]);
     if (scalars < state->scalars || state->iteration < 1)
         return vp_fail(err, VP_EUSAGE, "--resume %s: expected %d numbers, got %d", name, state->scalars, scalars);
-    const int64_t slices = c->grid->n[2], first = vp_share_at(&c->share, c->share.rank, slices, c->unit);
-    const int64_t last = vp_share_at(&c->share, c->share.rank + 1, slices, c->unit);
+    const int64_t slices = c->grid->n[2];
+    int64_t first, last;
+    vp_share_own(&c->share, slices, c->unit, &first, &last);
     for (int64_t z = 0; z < s->pages; z++) {
         if (z % slices < first || z % slices >= last) {
             const int skipped = vp_reader_skip(reader, 1, err);

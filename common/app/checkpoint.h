@@ -16,6 +16,7 @@ struct vp_checkpoint {
 /* Replaces the file at `path` once it is complete. 0 or -1. Collective. */
 int vp_checkpoint_save(const struct vp_checkpoint *c, const char *path, const struct vp_iterate_state *state,
                        struct vp_err *err);
-/* Fills the state, of ranks its own slices, whose volumes are allocated. 1 or -1: VP_EUSAGE for a checkpoint of another run, with what differs. */
+/* Fills the state, of ranks its own slices, whose volumes are allocated. 1 or -1: VP_EUSAGE for a checkpoint of another run,
+ * with what differs. */
 int vp_checkpoint_load(const struct vp_checkpoint *c, const char *path, struct vp_iterate_state *state,
                        struct vp_err *err);

@@ -118,8 +118,7 @@ static int load_fdk(struct vp_iterate_inputs *in, struct vp_err *err)
         rc = vp_ranked_session(in->ranked, &s, rc, err);
     const int64_t unit = vp_iterate_unit(in->job);
     s.grid = in->grid; /* and the margin */
-    s.job.z0 = vp_share_at(share, share->rank, in->grid.n[2], unit);
-    s.job.z1 = vp_share_at(share, share->rank + 1, in->grid.n[2], unit);
+    vp_share_own(share, in->grid.n[2], unit, &s.job.z0, &s.job.z1);
     if (!rc && s.job.z0 < s.job.z1) {
         const uint64_t volume = (uint64_t)(in->grid.n[0] * in->grid.n[1] * in->grid.n[2]) * sizeof(float);
         const bool mask = in->mask && !in->job->spilled; /* in memory: it is the first that leaves it */
@@ -177,9 +176,21 @@ static int keep_input(struct vp_iterate_inputs *in, struct vp_err *err)
                                   (long long)in->geom.views);
 }
 
+/* Rejects options that the method, the input or any iteration contradicts. */
+static int check_options(const struct vp_iterate_inputs *in, struct vp_err *err)
+{
+    if (begins(in, "fdk") && vp_iterate_positive(in->job->method))
+        return vp_fail(err, VP_EUSAGE, "--initial fdk and --method %s cannot be combined", vp_iterate_name(in->job->method));
+    if (begins(in, "fdk") && vp_standard_input(in->run))
+        return vp_fail_hint(err, VP_EUSAGE, "give the name of a file", "--initial fdk: the projections come from a pipe");
+    if (in->params->grid.slab.given)
+        return vp_fail_hint(err, VP_EUSAGE, "img-cat --pages cuts the result", "--slab: rays pass other slices as well");
+    return 0;
+}
+
 int vp_iterate_inputs_open(struct vp_iterate_inputs *in, struct vp_err *err)
 {
-    if (open_scan(in, err) || open_others(in, err))
+    if (check_options(in, err) || open_scan(in, err) || open_others(in, err))
         return -1;
     if (vp_ranked_file(in->ranked, in->reader, err) || vp_ranked_file(in->ranked, in->dead, err)
         || vp_ranked_file(in->ranked, in->mask, err) || vp_ranked_file(in->ranked, in->initial, err))

@@ -42,7 +42,7 @@ struct vp_iterate_inputs {
     float *x, *pixels, *mask_samples;
 };
 
-/* Opens them and checks their sizes; sets the views, the grid and the projections of the job. 0 or -1. */
+/* Checks their options, opens them and checks their sizes; sets the views, the grid and the projections of the job. 0 or -1. */
 int vp_iterate_inputs_open(struct vp_iterate_inputs *in, struct vp_err *err);
 /* Computes `kept` and `bytes`, once the method is set. */
 void vp_iterate_inputs_measure(struct vp_iterate_inputs *in);

@@ -156,6 +156,16 @@ int vp_text_lines(const char *path,
     return rc ? rc : got;
 }
 
+int vp_text_number(char *line, char key[64], double *number)
+{
+    char *const comment = strchr(line, '#'), rest[2];
+    if (comment)
+        *comment = 0;
+    if (!line[strspn(line, " \t\r\n")])
+        return 0;
+    return sscanf(line, " %63[A-Za-z0-9_] = %lf %1s", key, number, rest) == 2 && *number >= 0 && isfinite(*number) ? 1 : -1;
+}
+
 /* ---- text of unknown origin, made harmless; numbers ---- */
 
 /* Returns the length of the well-formed UTF-8 sequence at s, 0 if there is none. */

@@ -22,6 +22,10 @@ int vp_text_lines(const char *path,
                   int (*take)(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err), void *ctx,
                   struct vp_err *err);
 
+/* Splits a line `key = number # comment`, which it may change. 1, 0 for a line of neither, -1 for another line, or a number that
+ * is negative or not finite. */
+int vp_text_number(char *line, char key[64], double *number);
+
 /* Writes text with controls, those of C1, of lines and of the direction of writing, and bytes that are not UTF-8, as
  * \x1b; all else as it is. */
 void vp_put_plain(FILE *out, const char *text);

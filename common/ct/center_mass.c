@@ -13,9 +13,11 @@
 enum { MOST_VIEWS = 64, FEWEST_VIEWS = 8 };
 
 /* Samples at the ends, relative to the mean of the rows, and deviation of masses, relative to their mean, up to which nothing is
- * taken to leave the detector; noise of masses, likewise, up to which their centres are of use; the error that is of use, pixels; and the difference from the axis of the pairs up to which
- * both agree: pixels, and standard deviations beyond the error of a parabola. */
-static const double MOST_AT_ENDS = 0.1, MOST_DEVIATION = 0.03, MOST_NOISE = 0.06, MOST_ERROR = 0.5, MOST_APART = 1, MOST_SIGMAS = 3, PARABOLA = 0.02;
+ * taken to leave the detector; noise of masses, likewise, up to which their centers are of use; the error that is of use, in
+ * pixels. */
+static const double MOST_AT_ENDS = 0.1, MOST_DEVIATION = 0.03, MOST_NOISE = 0.06, MOST_ERROR = 0.5;
+/* Difference from the axis of the pairs up to which both agree: pixels, and standard deviations beyond the error of a parabola. */
+static const double MOST_APART = 1, MOST_SIGMAS = 3, PARABOLA = 0.02;
 
 /* Sums over the views of a row: of its ends, and of masses. */
 struct line_sums { double left, right, mass; bool empty; };
@@ -120,7 +122,8 @@ static void fit(const double *angle, const double *mass, const double *centre, c
     for (int64_t j = 0; j < lines; j++) {
         double at = 0, of_mass;
         const double ends = fmax(fabs(sums[j].left), fabs(sums[j].right)), mean = sums[j].mass / (double)n;
-        if (sums[j].empty || ends > MOST_AT_ENDS * sums[j].mass / (double)nu || !constant(mass + j, order, n, lines, mean, &of_mass))
+        if (sums[j].empty || ends > MOST_AT_ENDS * sums[j].mass / (double)nu
+            || !constant(mass + j, order, n, lines, mean, &of_mass))
             continue;
         for (int64_t i = 0; i < n; i++)
             at += weight[i] * centre[i * lines + j];

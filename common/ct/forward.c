@@ -33,10 +33,9 @@ static bool two_blocks(const struct vp_forward *f)
     return f->scan->source || f->sinograms;
 }
 
-/* Returns the views that ranks project together, each at most a block. */
 static int64_t turn_of(const struct vp_forward *f)
 {
-    return f->place.travels ? f->block : vp_min64(f->block * vp_max64(1, f->share.size), f->last - f->first);
+    return vp_share_turn(&f->share, f->place.travels, f->block, f->last - f->first);
 }
 
 uint64_t vp_forward_bytes(const struct vp_forward *f, bool held)
@@ -161,7 +160,9 @@ static int run(struct forward *w, struct vp_err *err)
         w->numbers[i] = f->first + i;
     for (int64_t first = f->first, n; first < f->last; first += n) {
         n = vp_min64(f->turn, f->last - first);
-        const int64_t at = vp_share_at(&f->share, f->share.rank, n, 1), own = vp_share_at(&f->share, f->share.rank + 1, n, 1) - at;
+        int64_t at, end;
+        vp_share_own(&f->share, n, 1, &at, &end);
+        const int64_t own = end - at;
         float *const batch = w->batch + at * w->view;
         for (int64_t s = 0, some; s < own; s += some) {
             some = vp_min64(f->block, own - s);

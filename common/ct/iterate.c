@@ -103,8 +103,7 @@ static int open_buffers(struct vp_iteration *it, struct vp_err *err)
     it->turn = job->turn;
     it->kept = job->kept;
     it->grain = vp_iterate_unit(job);
-    it->z0 = vp_share_at(&job->share, job->share.rank, job->grid->n[2], it->grain);
-    it->z1 = vp_share_at(&job->share, job->share.rank + 1, job->grid->n[2], it->grain);
+    vp_share_own(&job->share, job->grid->n[2], it->grain, &it->z0, &it->z1);
     it->blocks = vp_iterate_buffers(job);
     if (it->grain != unit /* the CPU divides the slices otherwise than devices */
         && vp_share_all(&job->share, job->x, job->grid->n[2], unit, (uint64_t)it->page * sizeof *job->x, err))

@@ -102,6 +102,10 @@ void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, vo
 /* Returns the bytes of memory that each volume of n[2] slices in the scratch folder takes. */
 uint64_t vp_iterate_window(const int64_t *n);
 
+/* Calls work() for each row of the slices of this rank, counted from the first slice, from several threads. */
+typedef void vp_row_work(const void *ctx, int64_t row);
+void vp_iterate_rows(struct vp_iteration *it, const struct vp_slice_use *use, vp_row_work *work, const void *ctx);
+
 /* Calls work() for each slice of this rank, from several threads, and combines the sums of all ranks. */
 typedef void vp_slice_work(void *ctx, int64_t at, int64_t n, struct vp_volume_sums *sums);
 struct vp_volume_sums vp_iterate_slices(struct vp_iteration *it, const struct vp_slice_use *use, vp_slice_work *work,

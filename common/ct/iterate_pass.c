@@ -63,9 +63,7 @@ static int weigh(struct vp_iteration *it, const int64_t *view, int64_t n, struct
 /* Sets [*from, *to) to those of the n views of a turn that this rank projects. */
 static void own_views(const struct vp_iteration *it, int64_t n, int64_t *from, int64_t *to)
 {
-    const struct vp_share *const share = &it->job->share;
-    *from = vp_share_at(share, share->rank, n, 1);
-    *to = vp_share_at(share, share->rank + 1, n, 1);
+    vp_share_own(&it->job->share, n, 1, from, to);
 }
 
 /* Projects views [from, to) of a turn into their place in y. */

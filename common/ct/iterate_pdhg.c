@@ -35,7 +35,6 @@ struct duals {
     const float *x;
     float *g, *p[3], *h;
     float r, tv;            /* step of p, and its bound */
-    void (*work)(const struct duals *d, int64_t row);
 };
 
 /* Returns the transposed differences of p at voxel i of a row that begins at `at`, in row j of slice k. */
@@ -51,8 +50,9 @@ static inline float transposed(const struct duals *d, int64_t at, int64_t i, int
 
 /* Updates g, and leaves in h, which holds A'W(y - A x), the part of the extrapolation 2 (g + D'p) - (g + D'p before) that
  * does not need the next p. */
-static void update_g(const struct duals *d, int64_t row)
+static void update_g(const void *ctx, int64_t row)
 {
+    const struct duals *d = ctx;
     const int64_t *n = d->it->job->grid->n, at = row * n[0], j = row % n[1], k = row / n[1];
     for (int64_t i = 0; i < n[0]; i++) {
         const double before = (double)d->g[at + i], next = (before - S * (double)d->h[at + i]) / (1 + S);
@@ -61,8 +61,9 @@ static void update_g(const struct duals *d, int64_t row)
     }
 }
 
-static void update_p(const struct duals *d, int64_t row)
+static void update_p(const void *ctx, int64_t row)
 {
+    const struct duals *d = ctx;
     const int64_t *n = d->it->job->grid->n, page = d->it->page, at = row * n[0], j = row % n[1], k = row / n[1];
     const float *x = d->x + at;
     float *px = d->p[0] + at, *py = d->p[1] + at, *pz = d->p[2] + at;
@@ -77,26 +78,12 @@ static void update_p(const struct duals *d, int64_t row)
     }
 }
 
-static void extrapolate(const struct duals *d, int64_t row)
+static void extrapolate(const void *ctx, int64_t row)
 {
+    const struct duals *d = ctx;
     const int64_t *n = d->it->job->grid->n, at = row * n[0], j = row % n[1], k = row / n[1];
     for (int64_t i = 0; i < n[0]; i++)
         d->h[at + i] += 2 * transposed(d, at, i, j, k);
-}
-
-static void work_rows(void *ctx, int64_t z0, int64_t z1)
-{
-    const struct duals *d = ctx;
-    const int64_t ny = d->it->job->grid->n[1];
-#pragma omp parallel for num_threads(d->it->job->threads) schedule(static)
-    for (int64_t row = z0 * ny; row < z1 * ny; row++)
-        d->work(d, row);
-}
-
-static void on_rows(struct duals *d, const struct vp_slice_use *use, void (*work)(const struct duals *d, int64_t row))
-{
-    d->work = work;
-    vp_iterate_walk(d->it, use, work_rows, d);
 }
 
 /* Updates the duals of x. */
@@ -107,7 +94,7 @@ static int ascend(struct vp_iteration *it, struct vp_iterate_state *state, struc
     const double tau = PART / (S * job->norm);
     float *const *const volume = it->volume;
     const int axes = (n[0] > 1) + (n[1] > 1) + (n[2] > 1);
-    struct duals d = {.it = it, .x = job->x, .g = volume[PD_G], .p = {volume[PD_P], volume[PD_P + 1], volume[PD_P + 2]},
+    const struct duals d = {.it = it, .x = job->x, .g = volume[PD_G], .p = {volume[PD_P], volume[PD_P + 1], volume[PD_P + 2]},
                       .h = volume[PD_H], .tv = (float)job->tv,
                       .r = (float)((1 - PART) / (4 * tau * (axes > 0 ? axes : 1)))};
     vp_iterate_clear(it, d.h);
@@ -116,10 +103,10 @@ static int ascend(struct vp_iteration *it, struct vp_iterate_state *state, struc
     const double begun = vp_now();
     state->scalar[PD_DATA] = sums->data;
     vp_iterate_next(it, d.p[2], false);
-    on_rows(&d, &(struct vp_slice_use){.read = {d.p[0], d.p[1], d.p[2]}, .write = {d.g, d.h}}, update_g);
-    on_rows(&d, &(struct vp_slice_use){.read = {d.x}, .write = {d.p[0], d.p[1], d.p[2]}}, update_p);
+    vp_iterate_rows(it, &(struct vp_slice_use){.read = {d.p[0], d.p[1], d.p[2]}, .write = {d.g, d.h}}, update_g, &d);
+    vp_iterate_rows(it, &(struct vp_slice_use){.read = {d.x}, .write = {d.p[0], d.p[1], d.p[2]}}, update_p, &d);
     vp_iterate_next(it, d.p[2], false);
-    on_rows(&d, &(struct vp_slice_use){.read = {d.p[0], d.p[1], d.p[2]}, .write = {d.h}}, extrapolate);
+    vp_iterate_rows(it, &(struct vp_slice_use){.read = {d.p[0], d.p[1], d.p[2]}, .write = {d.h}}, extrapolate, &d);
     vp_stats_time(job->stats, "prox", vp_now() - begun);
     return 0;
 }

@@ -81,10 +81,10 @@ int vp_iterate_buffers(const struct vp_iterate *job)
 /* Returns the bytes without the kept lengths of rays, of blocks of `block` views. */
 static uint64_t bytes_of(const struct vp_iterate *job, int64_t block)
 {
-    const int64_t turn = vp_iterate_turn(job, block);
+    const int64_t turn = vp_iterate_turn(job, block), blocks = vp_iterate_buffers(job) + (has_unit(job) && !job->kept ? 1 : 0);
     const int parts = vp_iterate_parts(job);
     return vp_pair_holds(job->pair)
-         + (uint64_t)(2 * VP_PAIR_VIEWS + (vp_iterate_buffers(job) + (has_unit(job) && !job->kept ? 1 : 0)) * turn) * view_bytes(job)
+         + (uint64_t)(2 * VP_PAIR_VIEWS + blocks * turn) * view_bytes(job)
          + (uint64_t)turn * sizeof(struct vp_pass_sums) + (uint64_t)parts * vp_iterate_part_bytes(job)
          + (uint64_t)(vp_iterate_volumes(job) - parts - job->spilled) * voxel_bytes(job)
          + (uint64_t)job->spilled * vp_iterate_window(job->grid->n)

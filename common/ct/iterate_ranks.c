@@ -13,15 +13,15 @@ int64_t vp_iterate_unit(const struct vp_iterate *job)
 
 uint64_t vp_iterate_part_bytes(const struct vp_iterate *job)
 {
-    const struct vp_share *const s = &job->share;
-    const int64_t nz = job->grid->n[2], unit = vp_iterate_unit(job);
-    return (uint64_t)(job->grid->n[0] * job->grid->n[1]
-                      * (vp_share_at(s, s->rank + 1, nz, unit) - vp_share_at(s, s->rank, nz, unit))) * sizeof(float);
+    const int64_t *const n = job->grid->n;
+    int64_t from, to;
+    vp_share_own(&job->share, n[2], vp_iterate_unit(job), &from, &to);
+    return (uint64_t)(n[0] * n[1] * (to - from)) * sizeof(float);
 }
 
 int64_t vp_iterate_turn(const struct vp_iterate *job, int64_t block)
 {
-    return job->place.travels ? block : vp_min64(block * vp_max64(1, job->share.size), job->last - job->first);
+    return vp_share_turn(&job->share, job->place.travels, block, job->last - job->first);
 }
 
 int vp_iterate_agree(struct vp_iterate *job, int rc, struct vp_err *err)

@@ -87,8 +87,8 @@ static int step_weighted(struct vp_iteration *it, struct vp_iterate_state *state
         if (vp_iterate_pass(it, pass, it->order + at, n, job->x, it->volume[0], &t, err)
             || (job->blocks > 1 && vp_iterate_sum_weights(it, it->order + at, n, it->volume[1], &ignored, err)))
             return -1;
-        *sums = vp_iterate_update(it, additive ? add_weighted : multiply_weighted,
-                                  (struct vp_update){.x = job->x, .by = it->volume[0], .over = it->volume[1], .factor = job->relax});
+        const struct vp_update u = {.x = job->x, .by = it->volume[0], .over = it->volume[1], .factor = job->relax};
+        *sums = vp_iterate_update(it, additive ? add_weighted : multiply_weighted, u);
         square += t.square;
         data += t.data;
         likelihood += t.likelihood;
@@ -119,6 +119,6 @@ const struct vp_method vp_method_mlem = {
 };
 
 const struct vp_method vp_method_osem = {
-    .name = "osem", .options = " blocks min max ", .iterations = 10, .positive = true, .volumes = 2, .kept = 1, .scalars = 1, .unit = true,
-    .start = start_likelihood, .step = step_weighted,
+    .name = "osem", .options = " blocks min max ", .iterations = 10, .positive = true, .volumes = 2, .kept = 1, .scalars = 1,
+    .unit = true, .start = start_likelihood, .step = step_weighted,
 };

@@ -15,8 +15,9 @@ struct smoothing {
 };
 
 /* Sets x = the part of z - weight (transposed differences of p) that the bounds allow, in row y of slice z. */
-static void primal_row(const struct smoothing *s, int64_t row)
+static void primal_row(const void *ctx, int64_t row)
 {
+    const struct smoothing *s = ctx;
     const struct vp_iterate *job = s->it->job;
     const int64_t *n = job->grid->n, at = row * n[0], j = row % n[1], k = row / n[1];
     const float lo = (float)job->min, hi = (float)job->max;
@@ -32,8 +33,9 @@ static void primal_row(const struct smoothing *s, int64_t row)
     }
 }
 
-static void dual_row(const struct smoothing *s, int64_t row)
+static void dual_row(const void *ctx, int64_t row)
 {
+    const struct smoothing *s = ctx;
     const int64_t *n = s->it->job->grid->n, at = row * n[0], j = row % n[1], k = row / n[1];
     const float *x = s->x + at;
     float *px = s->p[0] + at, *py = s->p[1] + at, *pz = s->p[2] + at;
@@ -48,39 +50,21 @@ static void dual_row(const struct smoothing *s, int64_t row)
     }
 }
 
-static void primal(void *ctx, int64_t z0, int64_t z1)
-{
-    const struct smoothing *s = ctx;
-    const int64_t ny = s->it->job->grid->n[1];
-#pragma omp parallel for num_threads(s->it->job->threads) schedule(static)
-    for (int64_t row = z0 * ny; row < z1 * ny; row++)
-        primal_row(s, row);
-}
-
-static void dual(void *ctx, int64_t z0, int64_t z1)
-{
-    const struct smoothing *s = ctx;
-    const int64_t ny = s->it->job->grid->n[1];
-#pragma omp parallel for num_threads(s->it->job->threads) schedule(static)
-    for (int64_t row = z0 * ny; row < z1 * ny; row++)
-        dual_row(s, row);
-}
-
 void vp_iterate_smooth(struct vp_iteration *it, const float *z, double weight, float *const p[3], float *x)
 {
     const int64_t *n = it->job->grid->n;
     const int axes = (n[0] > 1) + (n[1] > 1) + (n[2] > 1);
-    struct smoothing s = {.it = it, .z = z, .x = x, .p = p, .weight = (float)weight,
+    const struct smoothing s = {.it = it, .z = z, .x = x, .p = p, .weight = (float)weight,
                           .step = (float)(1 / (4 * weight * (axes > 0 ? axes : 1)))};
     const struct vp_slice_use to_x = {.read = {z, p[0], p[1], p[2], it->job->mask}, .write = {x}};
     const struct vp_slice_use to_p = {.read = {x}, .write = {p[0], p[1], p[2]}};
     for (int step = 0; step <= VP_ITERATE_INNER; step++) {
         vp_iterate_next(it, p[2], false);
-        vp_iterate_walk(it, &to_x, primal, &s);
+        vp_iterate_rows(it, &to_x, primal_row, &s);
         if (step == VP_ITERATE_INNER || !(weight > 0))
             break;
         vp_iterate_next(it, x, true);
-        vp_iterate_walk(it, &to_p, dual, &s);
+        vp_iterate_rows(it, &to_p, dual_row, &s);
     }
 }
 

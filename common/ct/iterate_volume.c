@@ -84,6 +84,26 @@ void vp_iterate_walk(struct vp_iteration *it, const struct vp_slice_use *use, vo
     }
 }
 
+struct rows_worked {
+    struct vp_iteration *it;
+    vp_row_work *work;
+    const void *ctx;
+};
+
+static void work_rows(void *ctx, int64_t z0, int64_t z1)
+{
+    const struct rows_worked *r = ctx;
+    const int64_t ny = r->it->job->grid->n[1];
+#pragma omp parallel for num_threads(r->it->job->threads) schedule(static)
+    for (int64_t row = z0 * ny; row < z1 * ny; row++)
+        r->work(r->ctx, row);
+}
+
+void vp_iterate_rows(struct vp_iteration *it, const struct vp_slice_use *use, vp_row_work *work, const void *ctx)
+{
+    vp_iterate_walk(it, use, work_rows, &(struct rows_worked){it, work, ctx});
+}
+
 struct slices_summed {
     struct vp_iteration *it;
     vp_slice_work *work;

@@ -26,13 +26,12 @@ static double *field_of(struct vp_model *m, const char *key)
 static int take_line(void *ctx, const char *path, int64_t number, char *line, struct vp_err *err)
 {
     struct vp_model *const m = ctx;
-    char key[32], rest[2], *comment = strchr(line, '#');
+    char key[64];
     double value;
-    if (comment)
-        *comment = 0;
-    if (!line[strspn(line, " \t\r\n")])
+    const int found = vp_text_number(line, key, &value);
+    if (!found)
         return 0;
-    if (sscanf(line, " %31[a-z_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
+    if (found < 0)
         return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `key = number`", path, (long long)number);
     if (!strncmp(key, "convolve_", 9)) /* for img-convolve, in the same file */
         return 0;

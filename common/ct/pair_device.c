@@ -485,8 +485,8 @@ int vp_pair_device_take(struct vp_pair_device *d, int64_t z0, int64_t z1, vp_pai
     const int64_t page = d->shape.n[0] * d->shape.n[1];
     struct vp_pair_stage *const s = d->stage;
     float *const own = s ? NULL : vp_alloc_raw((size_t)(d->chunk * page), sizeof *own, "slices", err);
-    int rc = (s || own) && !flush(d->lead, true, err) && (!s || !fetch(d, z0, vp_min64(d->chunk, z1 - z0), s->half[0], s->done[0], err))
-           ? 0 : -1, half = 0;
+    int rc = (s || own) && !flush(d->lead, true, err)
+          && (!s || !fetch(d, z0, vp_min64(d->chunk, z1 - z0), s->half[0], s->done[0], err)) ? 0 : -1, half = 0;
     for (int64_t z = z0, n; z < z1 && !rc; z += n, half ^= 1) {
         const int64_t next = z + d->chunk;
         n = vp_min64(d->chunk, z1 - z);

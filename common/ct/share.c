@@ -17,6 +17,17 @@ int64_t vp_share_at(const struct vp_share *s, int i, int64_t n, int64_t unit)
     return vp_min64(n, units * i / size * unit);
 }
 
+void vp_share_own(const struct vp_share *s, int64_t n, int64_t unit, int64_t *from, int64_t *to)
+{
+    *from = vp_share_at(s, s->rank, n, unit);
+    *to = vp_share_at(s, s->rank + 1, n, unit);
+}
+
+int64_t vp_share_turn(const struct vp_share *s, bool travels, int64_t block, int64_t views)
+{
+    return travels ? block : vp_min64(block * vp_max64(1, s->size), views);
+}
+
 static char *item(const void *x, int64_t i, uint64_t bytes)
 {
     return (char *)(uintptr_t)x + (uint64_t)i * bytes;

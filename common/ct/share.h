@@ -23,6 +23,11 @@ struct vp_share {
  * ranks: n. */
 int64_t vp_share_at(const struct vp_share *s, int i, int64_t n, int64_t unit);
 
+/* Sets [*from, *to) to those of this rank. */
+void vp_share_own(const struct vp_share *s, int64_t n, int64_t unit, int64_t *from, int64_t *to);
+/* Returns the views of `views` that ranks project together, each at most `block`; one block, if slabs travel for each. */
+int64_t vp_share_turn(const struct vp_share *s, bool travels, int64_t block, int64_t views);
+
 /* Brings all items to all ranks: x has n of them, of `bytes` each, of which the own are set. 0 or -1. Collective. */
 int vp_share_all(const struct vp_share *s, void *x, int64_t n, int64_t unit, uint64_t bytes, struct vp_err *err);
 

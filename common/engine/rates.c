@@ -12,15 +12,13 @@ struct vp_rates vp_rates = {VP_RATES(VALUE)};
 static int take_line(void *to, const char *path, int64_t number, char *line, struct vp_err *err)
 {
     struct vp_rates *const rates = to;
-    char *const comment = strchr(line, '#'), key[64], rest[2];
+    char key[64];
     double value;
-
-    if (comment)
-        *comment = 0;
-    if (!line[strspn(line, " \t\r\n")])
+    const int found = vp_text_number(line, key, &value);
+    if (!found)
         return 0;
     /* within these limits sums stay finite */
-    if (sscanf(line, " %63[A-Za-z0-9_] = %lf %1s", key, &value, rest) != 2 || !(value >= 1e-30 && value <= 1e30))
+    if (found < 0 || value < 1e-30 || value > 1e30)
         return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `name = number`, a number from 1e-30 to 1e30", path,
                        (long long)number);
 #define TAKE(name, first, unit, what, where) \

@@ -225,14 +225,12 @@ void vp_convolve_speed(struct vp_convolve_speed *s, const struct vp_rates *r, co
 static int take_line(void *to, const char *path, int64_t number, char *line, struct vp_err *err)
 {
     struct vp_convolve_speed *const s = to;
-    char *const comment = strchr(line, '#'), key[64], rest[2];
+    char key[64];
     double value;
-
-    if (comment)
-        *comment = 0;
-    if (!line[strspn(line, " \t\r\n")])
+    const int found = vp_text_number(line, key, &value);
+    if (!found)
         return 0;
-    if (sscanf(line, " %63[A-Za-z0-9_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
+    if (found < 0)
         return vp_fail(err, VP_EUSAGE, "%s:%lld: expected `key = number`", path, (long long)number);
     if (!strcmp(key, "convolve_vector"))
         s->vector = value;

@@ -80,7 +80,8 @@ int vp_scale_of(const struct vp_meta *m, const char *name, double scale[2], stru
 int vp_fields_find(const char *path, struct vp_fields *f, struct vp_err *err);
 
 /* Opens inputs as one stack, in argument order; `options.volumes` says which are not joined (VP_EUSAGE). Each path is a
- * file, a part of one (FILE.h5:/PATH), a directory (its .tif and .tiff files in natural order), "@list" (one path a line) or "-" (standard input, at most once).
+ * file, a part of one (FILE.h5:/PATH), a directory (its .tif and .tiff files in natural order), "@list" (one path a line) or
+ * "-" (standard input, at most once).
  * n = 0 means standard input. Files after the first are opened when their turn comes, but all are stat'ed
  * now; the number of pages of the whole is counted from the headers when it is cheap (seekable).
  * Every file must have the size and type of the first. */

@@ -244,7 +244,7 @@ static double largest_eigenvalue(void)
     return size;
 }
 
-/* What fista-tv and pdhg-tv minimise. */
+/* Returns the sum that fista-tv and pdhg-tv minimise. */
 static double objective(const float *x, double tv)
 {
     double z[VOXELS], sum = 0;
