@@ -171,6 +171,17 @@ many.tif"
     done
 }
 
+# victims_of LAUNCHER PROGRAM N: sets `victims` to the processes of the ranks, once N of them have started
+victims_of() {
+    local tried
+    victims=()
+    for ((tried = 0; tried < 200; tried++)); do
+        mapfile -t victims < <(pgrep -P "$1" "$2")
+        [ ${#victims[@]} -lt "$3" ] || break
+        sleep 0.1
+    done
+}
+
 @test "a rank that is killed at any moment ends all of them, and leaves nothing" {
     command -v pgrep >/dev/null || skip "no pgrep"
     killed=0
@@ -180,12 +191,7 @@ many.tif"
             -o many.tif < /dev/null > said 2>&1 3>&- &
         launcher=$!
         sleep "0.$((RANDOM % 10))$((RANDOM % 10))"
-        victims=()
-        for ((wait = 0; wait < 200; wait++)); do
-            mapfile -t victims < <(pgrep -P $launcher ct-fdk)
-            [ ${#victims[@]} -eq 0 ] || break
-            sleep 0.1
-        done
+        victims_of $launcher ct-fdk 1
         [ ${#victims[@]} -gt 0 ] || { echo "no rank to kill at $i"; return 1; }
         if ! kill -9 "${victims[$((RANDOM % ${#victims[@]}))]}"; then # it has just ended
             wait $launcher
@@ -563,12 +569,7 @@ few() { ct-geom --sod 500 --sdd 1000 --detector 40x24 --pitch 5 --views 33 | ct-
             -o many.tif < /dev/null > said 2>&1 3>&- &
         launcher=$!
         sleep "$((i / 2)).$((RANDOM % 10))$((RANDOM % 10))"
-        victims=()
-        for ((wait = 0; wait < 200; wait++)); do
-            mapfile -t victims < <(pgrep -P $launcher ct-iterate)
-            [ ${#victims[@]} -lt 3 ] || break
-            sleep 0.1
-        done
+        victims_of $launcher ct-iterate 3
         [ ${#victims[@]} -gt 0 ] || { echo "no rank to kill at $i"; return 1; }
         wait=0
         [ "$i" -gt 2 ] || wait=1200 # the last two have a checkpoint

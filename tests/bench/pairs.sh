@@ -97,11 +97,9 @@ if [ -n "$list" ]; then
     exit
 fi
 
-[ -d /dev/shm ] && [ -w /dev/shm ] && store=/dev/shm || store=${TMPDIR:-/tmp}
-dir=$(mktemp -d "$store/voxpipe-pairs.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$dir"
+# shellcheck source=tests/bench/turns.bash
+. "$here/turns.bash"
+new_folder pairs
 
 # ---- the data ----
 
@@ -144,8 +142,6 @@ export scan=scan.tif views=short.geom short=short.tif filtered=filtered.tif tilt
 
 # ---- the runs ----
 
-# shellcheck source=tests/bench/turns.bash
-. "$here/turns.bash"
 echo "machine: $(model), $(nproc) cores; device $device; $rounds rounds"
 printf '%-32s %8s %8s   %7s %9s %10s\n' "" "A, s" "B, s" "B / A" "smallest" "processor"
 while IFS='|' read -r name command; do

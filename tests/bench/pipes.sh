@@ -52,11 +52,9 @@ cat, fdk                  | scan.tif | cat scan.tif | ct-fdk -o out.tif
 "
 cases=$(grep -F -e "$only" <<<"$cases" | grep '|') || { echo "pipes.sh: no case with '$only'" >&2; exit 2; }
 
-[ -d /dev/shm ] && [ -w /dev/shm ] && store=/dev/shm || store=${TMPDIR:-/tmp}
-dir=$(mktemp -d "$store/voxpipe-pipes.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$dir"
+# shellcheck source=tests/bench/turns.bash
+. "$here/turns.bash"
+new_folder pipes
 (
     PATH=$BIN_A:$PATH VOXPIPE_DEVICE=cpu
     # bytes N: N random bytes, which as samples are no NaN
@@ -70,8 +68,6 @@ cd "$dir"
     [ "$scan" = 0 ] || VOXPIPE_DEVICE=$device ct-phantom -g scan.geom -o scan.tif
 )
 
-# shellcheck source=tests/bench/turns.bash
-. "$here/turns.bash"
 echo "machine: $(model), $(nproc) cores; huge pages: $(cat /sys/kernel/mm/transparent_hugepage/enabled); device $device;" \
     "$rounds rounds"
 printf '%-26s %15s %15s %7s %7s %7s %9s\n' "" "A: least, middle" "B: least, middle" "A, GB/s" "B, GB/s" "A / B" "processor"

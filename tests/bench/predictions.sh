@@ -50,14 +50,12 @@ h-maxima      | u8  | img-morphrecon --hmax 10
 "
 cases=$(grep -F -e "$only" <<<"$cases" | grep '|') || { echo "predictions.sh: no case with '$only'" >&2; exit 2; }
 
-[ -d /dev/shm ] && [ -w /dev/shm ] && store=/dev/shm || store=${TMPDIR:-/tmp}
-dir=$(mktemp -d "$store/voxpipe-predictions.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$dir"
+# shellcheck source=tests/bench/turns.bash
+. "$(dirname "$0")/turns.bash"
+new_folder predictions
 for n in $((mib / 8)) "$mib"; do
-    head -c $((n << 18)) /dev/urandom | img-convert --raw-in 512x512:u8 --type f32 -o f32-$n.tif
-    head -c $((n << 18)) /dev/urandom | img-gauss --raw-in 512x512:u8 --sigma 2 -o u8-$n.tif # a quarter of the bytes
+    head -c $((n << 18)) /dev/urandom | img-convert --raw-in 512x512:u8 --type f32 -o "f32-$n.tif"
+    head -c $((n << 18)) /dev/urandom | img-gauss --raw-in 512x512:u8 --sigma 2 -o "u8-$n.tif" # a quarter of the bytes
 done
 head -c 25 /dev/urandom | img-cat --raw-in 5x5:u8 -o kernel.tif
 

@@ -1,6 +1,16 @@
 # Seconds of commands with the programs of two builds in turn, in the working directory: for pairs.sh and pipes.sh, which
-# set BIN_A, BIN_B and `rounds`.
+# set BIN_A, BIN_B and `rounds`. The folder of these and of predictions.sh.
 # shellcheck shell=bash disable=SC2154 # set there
+
+# new_folder NAME: goes to a new folder, in memory if that is possible, which is removed at the end
+new_folder() {
+    local store=/dev/shm
+    [ -d $store ] && [ -w $store ] || store=${TMPDIR:-/tmp}
+    dir=$(mktemp -d "$store/voxpipe-$1.XXXXXX")
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 1' HUP INT TERM
+    cd "$dir" || exit 1
+}
 
 model() { sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1; }
 
