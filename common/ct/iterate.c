@@ -44,7 +44,7 @@ static void order_views(struct vp_iteration *it)
 #define ROW(id, name, method) [id] = &method,
 static const struct vp_method *const methods[] = {VP_ITERATE_METHODS(ROW)};
 
-const struct vp_method *vp_iterate_row(enum vp_iterate_method method)
+const struct vp_method *vp_method_of(enum vp_iterate_method method)
 {
     return methods[method];
 }

@@ -165,8 +165,8 @@ enum { VP_ITERATE_MASK, VP_ITERATE_UNIT, VP_ITERATE_RESULT, VP_ITERATE_FIRST };
 
 /* Returns a volume of the plan, of zeros if it is the result, to be freed by vp_spill_close(); NULL: an error. */
 float *vp_iterate_open_volume(const struct vp_iterate *job, int i, struct vp_err *err);
-/* Returns the row of a method. */
-const struct vp_method *vp_iterate_row(enum vp_iterate_method method);
+/* Returns the table of a method. */
+const struct vp_method *vp_method_of(enum vp_iterate_method method);
 /* Returns the blocks of views that are held at once, of one process. */
 int vp_iterate_buffers(const struct vp_iterate *job);
 /* Divides the memory. If it is too small for all volumes, the number of them in the scratch folder is the one that copies

@@ -21,12 +21,12 @@ static uint64_t view_bytes(const struct vp_iterate *job)
 
 static bool has_unit(const struct vp_iterate *job)
 {
-    return vp_iterate_row(job->method)->unit;
+    return vp_method_of(job->method)->unit;
 }
 
 static bool has_volume(const struct vp_iterate *job, int i)
 {
-    const struct vp_method *m = vp_iterate_row(job->method);
+    const struct vp_method *m = vp_method_of(job->method);
     const bool mask = job->mask || job->mask_held;
     return i == VP_ITERATE_MASK ? mask : i == VP_ITERATE_UNIT ? m->unit && !mask : i < VP_ITERATE_FIRST + m->volumes - job->given;
 }
@@ -131,7 +131,7 @@ static void divide_rest(struct vp_iterate *job)
 {
     const int64_t views = job->last - job->first;
     const int64_t least = vp_pair_block(job->pair, views, 0);
-    job->given = vp_iterate_row(job->method)->gives && vp_pair_gives(job->pair, views, views);
+    job->given = vp_method_of(job->method)->gives && vp_pair_gives(job->pair, views, views);
     const int64_t all = vp_pair_gives(job->pair, views, least) ? least : views;
     job->kept = false;
     if (job->given && (all == least || bytes_of(job, all) <= job->memory)) {
